@@ -1,0 +1,58 @@
+# Everything a fresh machine with Python 3.11 and make needs: `make demo`, then `make test`.
+VENV ?= .venv
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || echo python3)
+BIN := $(VENV)/bin
+CONSTRAINTS := scripts/constraints.txt
+UV := $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+INSTALL = VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --constraint $(CONSTRAINTS)
+CREATE = $(UV) venv --quiet --python ">=3.11" $(VENV)
+else
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
+CREATE = $(PYTHON) -m venv $(VENV)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint tables bench clean
+
+help: ## Show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kbench needs Python 3.11 or newer, found " + sys.version.split()[0])'
+	$(CREATE)
+
+$(VENV)/.run: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL) --editable '.[test]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.lint: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL) --editable '.[test,lint]'
+	@touch $@ $(VENV)/.test $(VENV)/.run
+
+demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table at the end
+	$(BIN)/kbench experiment=demo
+	@$(BIN)/kbench report dataset=digits
+
+test: $(VENV)/.test ## The whole test suite
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.lint ## Style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+tables: $(VENV)/.run ## Write results/_report from the rows at hand and the committed reference rows
+	$(BIN)/kbench report pages
+
+bench: $(VENV)/.test ## Measure the speed claims, each as a ratio against its peer (minutes)
+	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean: ## Remove the environment and caches; data and results stay
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
