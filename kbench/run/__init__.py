@@ -1,0 +1,1 @@
+"""The way of a run: plan, runner, guarded worker, row."""

@@ -1,0 +1,160 @@
+"""Work for the sandbox that does what methods should not do."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+def well(task, send):
+    send({"event": "start"})
+    print("some words")
+    send({"event": "result", "status": "ok", "row": {"answer": task["answer"]}})
+
+
+def large_result(task, send):
+    send({"event": "result", "status": "ok", "row": {"values": list(range(200_000))}})
+
+
+def raises(task, send):
+    raise ValueError("no luck")
+
+
+def hangs(task, send):
+    send({"event": "start"})
+    time.sleep(600)
+
+
+def hangs_before_start(task, send):
+    time.sleep(600)
+
+
+def ignores_signals_and_spins(task, send):
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+    send({"event": "start"})
+    while True:
+        pass
+
+
+def exits(task, send):
+    os._exit(3)
+
+
+def kills_itself(task, send):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def segfaults(task, send):
+    ctypes.string_at(0)
+
+
+def prints_megabytes(task, send):
+    print("the very first line")
+    for _ in range(5):
+        print("x" * 2_000_000)
+    print("the very last line")
+    send({"event": "result", "status": "ok"})
+
+
+def _mark(task):
+    """A process that would outlive everything, recognisable by its command line."""
+    script = f"import time; marker = {task['marker']!r}; time.sleep(600)"
+    return subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+
+
+def leaves_children(task, send):
+    _mark(task)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            _mark(task).wait()
+        os._exit(0)
+    time.sleep(0.3)
+    send({"event": "result", "status": "ok"})
+
+
+def hangs_with_children(task, send):
+    _mark(task)
+    time.sleep(0.2)
+    send({"event": "start"})
+    time.sleep(600)
+
+
+def eats_with_numpy(task, send):
+    import numpy as np
+
+    held = []
+    while True:
+        held.append(np.ones(1 << 20))
+
+
+def eats_at_once(task, send):
+    import numpy as np
+
+    np.ones(1 << 31)
+
+
+def eats_with_numba(task, send):
+    import numba
+    import numpy as np
+
+    @numba.njit
+    def fill():
+        held = []
+        for _ in range(100_000):
+            held.append(np.ones(1 << 17))
+        return len(held)
+
+    fill()
+
+
+def eats_with_libsvm(task, send):
+    import numpy as np
+    from sklearn.svm import SVC
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12_000, 4))
+    y = rng.integers(0, 2, 12_000)
+    SVC(C=1e6, gamma=1e3, cache_size=4_000).fit(X, y)
+
+
+def _eat(_):
+    import numpy as np
+
+    held = []
+    while True:
+        held.append(np.ones(1 << 20))
+
+
+def eats_in_a_loky_child(task, send):
+    from joblib import Parallel, delayed
+
+    Parallel(n_jobs=2, backend="loky")(delayed(_eat)(i) for i in range(2))
+
+
+def frees_in_time(task, send):
+    import numpy as np
+
+    for _ in range(50):
+        np.ones(1 << 20)
+    send({"event": "result", "status": "ok"})
+
+
+def threads(task, send):
+    from kbench.run.worker import set_threads
+
+    set_threads(task["threads"], task["cpus"])
+    import numpy  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    pools = [pool["num_threads"] for pool in threadpool_info()]
+    send(
+        {
+            "event": "result",
+            "status": "ok",
+            "row": {"pools": pools, "cpus": sorted(os.sched_getaffinity(0))},
+        }
+    )

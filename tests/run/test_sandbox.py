@@ -1,0 +1,201 @@
+"""Whatever a method does, the guard reports the right status and leaves nothing running."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+from pathlib import Path
+
+import misbehaviour
+import psutil
+import pytest
+
+from kbench.run.sandbox import HEAD_BYTES, TAIL_BYTES, Sandbox
+
+NONE = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 60.0}
+linux_only = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="memory of a tree is only bounded on Linux"
+)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    return Sandbox(["numpy", "misbehaviour"])
+
+
+def outcome(sandbox, work, limits=None, **task):
+    return sandbox.start(work, task, NONE | (limits or {})).outcome()
+
+
+def marked(marker):
+    """Processes that `misbehaviour._mark` started for this marker."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(marker in word for word in process.info["cmdline"] or ()):
+            found.append(process)
+    return found
+
+
+def gone(marker, within=5.0):
+    deadline = time.monotonic() + within
+    while marked(marker) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not marked(marker)
+
+
+def test_a_good_run_returns_its_result_and_its_output(sandbox):
+    done = outcome(sandbox, misbehaviour.well, answer=42)
+    assert (done.status, done.result["row"]["answer"]) == ("ok", 42)
+    assert "some words" in done.log
+
+
+def test_a_result_larger_than_a_pipe_arrives_whole(sandbox):
+    done = outcome(sandbox, misbehaviour.large_result)
+    assert done.result["row"]["values"] == list(range(200_000))
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (misbehaviour.exits, "exited with code 3"),
+        (misbehaviour.kills_itself, "SIGKILL"),
+        (misbehaviour.segfaults, "SIGSEGV"),
+        (misbehaviour.raises, "exited with code 1"),
+    ],
+)
+def test_death_without_a_report_is_crashed(sandbox, work, message):
+    done = outcome(sandbox, work)
+    assert done.status == "crashed"
+    assert message in done.message
+
+
+def test_a_traceback_reaches_the_log(sandbox):
+    assert "ValueError: no luck" in outcome(sandbox, misbehaviour.raises).log
+
+
+@pytest.mark.parametrize(
+    ("work", "limits", "named"),
+    [
+        (misbehaviour.hangs, {"wall_s": 0.2}, "limits.wall_s=0.2"),
+        (misbehaviour.ignores_signals_and_spins, {"wall_s": 0.2}, "limits.wall_s=0.2"),
+        (misbehaviour.ignores_signals_and_spins, {"cpu_s": 0.2}, "limits.cpu_s=0.2"),
+        (misbehaviour.hangs_before_start, {"setup_s": 0.2}, "limits.setup_s=0.2"),
+    ],
+)
+def test_time_limits(sandbox, work, limits, named):
+    done = outcome(sandbox, work, limits)
+    assert done.status == "timeout"
+    assert named in done.message
+
+
+def test_sleeping_is_no_cpu_time(sandbox):
+    done = outcome(sandbox, misbehaviour.hangs, {"wall_s": 0.5, "cpu_s": 0.3})
+    assert "wall_s" in done.message
+
+
+@linux_only
+@pytest.mark.parametrize(
+    "work",
+    [
+        misbehaviour.eats_with_numpy,
+        misbehaviour.eats_at_once,
+        misbehaviour.eats_with_numba,
+        misbehaviour.eats_with_libsvm,
+        misbehaviour.eats_in_a_loky_child,
+    ],
+)
+def test_memory_limit(sandbox, work):
+    limit = 600 if work is misbehaviour.eats_with_libsvm else 300
+    done = outcome(sandbox, _with_memory_error, {"memory_mb": limit, "wall_s": 120}, call=work)
+    assert done.status == "memory", (done.message, done.log)
+    assert done.peak_bytes < 2 * limit * 2**20
+
+
+def _with_memory_error(task, send):
+    """What the real worker does with a MemoryError that Python sees."""
+    try:
+        task["call"](task, send)
+    except MemoryError:
+        send({"event": "result", "status": "memory", "message": "MemoryError"})
+
+
+@linux_only
+def test_memory_that_is_given_back_is_not_held_against_a_run(sandbox):
+    done = outcome(sandbox, misbehaviour.frees_in_time, {"memory_mb": 60})
+    assert done.status == "ok", done.message
+
+
+def test_output_is_kept_in_bounded_size_with_both_ends(sandbox):
+    log = outcome(sandbox, misbehaviour.prints_megabytes).log
+    assert log.startswith("the very first line")
+    assert log.endswith("the very last line\n")
+    assert "bytes left out" in log
+    assert len(log) <= HEAD_BYTES + 2 * TAIL_BYTES + 100
+
+
+@linux_only
+@pytest.mark.parametrize("work", [misbehaviour.leaves_children, misbehaviour.hangs_with_children])
+def test_nothing_is_left_running(sandbox, work):
+    marker = f"kbench-{uuid.uuid4().hex}"
+    done = outcome(sandbox, work, {"wall_s": 0.5}, marker=marker)
+    assert done.status == ("ok" if work is misbehaviour.leaves_children else "timeout")
+    assert gone(marker, within=0.5)
+
+
+@linux_only
+def test_interrupting_ends_the_tree(sandbox):
+    marker = f"kbench-{uuid.uuid4().hex}"
+    job = sandbox.start(misbehaviour.hangs_with_children, {"marker": marker}, NONE)
+    while not marked(marker):
+        time.sleep(0.01)
+    job.interrupt()
+    assert job.outcome().status == "interrupted"
+    assert gone(marker, within=0.5)
+
+
+@linux_only
+def test_a_killed_guard_is_crashed_and_takes_its_worker_along(sandbox):
+    job = sandbox.start(misbehaviour.hangs, {}, NONE)
+    time.sleep(0.2)
+    guard = psutil.Process(job._process.pid)
+    (worker,) = guard.children()
+    guard.send_signal(signal.SIGKILL)
+    assert job.outcome().status == "crashed"
+    psutil.wait_procs([worker], timeout=5)
+    assert not worker.is_running()
+
+
+@linux_only
+def test_a_killed_runner_takes_everything_along():
+    marker = f"kbench-{uuid.uuid4().hex}"
+    script = f"""
+        import sys, time
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import misbehaviour
+        from kbench.run.sandbox import Sandbox
+        none = {NONE!r}
+        sandbox = Sandbox(["misbehaviour"])
+        jobs = [sandbox.start(misbehaviour.hangs_with_children, {{"marker": {marker!r}}}, none)]
+        time.sleep(600)
+    """
+    runner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])
+    try:
+        deadline = time.monotonic() + 30
+        while len(marked(marker)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert len(marked(marker)) >= 2  # the runner itself and the method's child
+    finally:
+        runner.kill()
+        runner.wait()
+    assert gone(marker)
+
+
+def test_threads_and_affinity(sandbox):
+    cpu = sorted(os.sched_getaffinity(0))[0] if hasattr(os, "sched_getaffinity") else None
+    done = outcome(sandbox, misbehaviour.threads, threads=1, cpus=[cpu])
+    assert set(done.result["row"]["pools"]) == {1}
+    if cpu is not None:
+        assert done.result["row"]["cpus"] == [cpu]
