@@ -1,0 +1,302 @@
+"""Composition: where configs/ is found, what kbench's own keys may hold, and how Hydra is asked.
+
+Hydra composes data set x method x limits x grid (x tuned x experiment) into one plain dictionary;
+what it says about a mistake is turned into one line with the nearest right name. A folder
+`configs/` in the working directory comes first, then kbench's own, then those of plug-ins.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kbench.errors import ConfigError
+
+RERUN = ("none", "failed", "changed", "all")
+
+
+@dataclass
+class Limits:
+    """What one run may use; null is no limit.
+
+    wall_s : seconds of fit, predict and scoring. cpu_s : CPU seconds of the same, all processes of
+    the run together. memory_mb : MiB beyond what a worker holds before it starts. setup_s :
+    seconds to load the prepared data and warm up. threads : of BLAS, OpenMP, numba and the CPU
+    affinity.
+    """
+
+    wall_s: float | None = 3600.0
+    cpu_s: float | None = None
+    memory_mb: float | None = None
+    setup_s: float = 600.0
+    threads: int = 1
+
+
+@dataclass
+class Parallel:
+    """How many runs share the machine; more than one disturbs the timings, and the rows say so."""
+
+    jobs: int = 1
+
+
+@dataclass
+class Settings:
+    """kbench's own keys beside method, dataset, grid and plan."""
+
+    seed: int = 0
+    results_dir: str = "results"
+    datasets_dir: str = "datasets"
+    download: bool = True
+    rerun: str = "none"
+    limits: Limits = field(default_factory=Limits)
+    parallel: Parallel = field(default_factory=Parallel)
+
+
+def nearest(word: str, known: Iterable[str], *, n: int = 3) -> str:
+    """' (nearest: a, b)' for a message, or '' where nothing is near."""
+    close = difflib.get_close_matches(word, sorted(set(known)), n=n, cutoff=0.5)
+    return f" (nearest: {', '.join(close)})" if close else ""
+
+
+@cache
+def shipped_root() -> Path:
+    """kbench's own configs: beside pyproject.toml in a source tree, else inside the package.
+
+    An editable install may leave a stale copy inside the package, so the source tree wins.
+    """
+    package = Path(__file__).resolve().parent
+    beside = package.parent / "configs"
+    if (package.parent / "pyproject.toml").is_file() and beside.is_dir():
+        return beside
+    return package / "configs"
+
+
+@cache
+def _plugin_roots() -> tuple[Path, ...]:
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
+
+    roots = []
+    for point in entry_points(group="kbench.configs"):
+        try:
+            spec = find_spec(point.value)
+        except ImportError:
+            spec = None
+        if spec is None or not spec.submodule_search_locations:
+            raise ConfigError(
+                f"entry point {point.name!r} of group kbench.configs names {point.value!r}, which "
+                "is no installed package; it should be the package that holds method/*.yaml"
+            )
+        roots += [Path(location) for location in spec.submodule_search_locations]
+    return tuple(roots)
+
+
+def roots() -> list[Path]:
+    """Folders that are searched for configs, first one first."""
+    own = Path.cwd() / "configs"
+    found = [own] if own.is_dir() else []
+    return [*found, *(r for r in (shipped_root(), *_plugin_roots()) if r.resolve() not in found)]
+
+
+def options(group: str) -> dict[str, Path]:
+    """Names that `group=` takes, with the file that each stands for."""
+    found: dict[str, Path] = {}
+    for root in roots():
+        for path in sorted((root / group).glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
+
+
+def require_option(group: str, name: str) -> Path:
+    """The file behind `group=name`; a ConfigError with the nearest names where there is none."""
+    known = options(group)
+    if name not in known:
+        hint = nearest(name, known) or f"; `kbench list {group}s` names them"
+        raise ConfigError(f"no {group} is called {name!r}{hint}")
+    return known[name]
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A config file as it stands, without composition: for lists, not for runs."""
+    import yaml
+
+    try:
+        loaded = yaml.load(
+            path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        )
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {_one_line(error)}") from None
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: holds {type(loaded).__name__}, should be a mapping of keys")
+    return loaded
+
+
+def _one_line(error: object) -> str:
+    return re.sub(r"\s+", " ", str(error)).strip()
+
+
+def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
+    """`${use:svm.C,1.0}`: the data set's own default for that use, else what follows the comma."""
+    from omegaconf import OmegaConf
+
+    variant = OmegaConf.select(_root_, "dataset.variant")
+    if variant is not None:
+        found = OmegaConf.select(_root_, f"dataset.variants.{variant}.defaults.{path}")
+        if found is not None:
+            return found
+    found = OmegaConf.select(_root_, f"dataset.defaults.{path}")
+    return default if found is None else found
+
+
+class Composer:
+    """Asks Hydra for resolved configs; one instance may compose any number of times."""
+
+    def __init__(self, loader: Any) -> None:
+        from hydra.core.override_parser.overrides_parser import OverridesParser
+
+        self._parser = OverridesParser.create(config_loader=loader)
+
+    def parse(self, overrides: Sequence[str]) -> list[Any]:
+        """Hydra `Override` objects; a ConfigError names the first that is no override."""
+        from hydra.errors import HydraException
+
+        for text in overrides:
+            if "=" not in text and not text.startswith("~"):
+                raise ConfigError(
+                    f"{text!r} is neither a command nor key=value; `kbench --help` shows both"
+                )
+        try:
+            return self._parser.parse_overrides(overrides=list(overrides))
+        except HydraException as error:
+            raise ConfigError(_one_line(str(error).split("\n")[0])) from None
+
+    def value(self, key: str, text: str) -> Any:
+        """The typed value that Hydra's grammar reads in `text`."""
+        return self.parse([f"{key}={text}"])[0].value()
+
+    def compose(self, overrides: Sequence[str]) -> dict[str, Any]:
+        """One resolved configuration as plain dictionaries.
+
+        Raises
+        ------
+        ConfigError
+            A group option, key or value that does not exist or does not fit: one line.
+        """
+        from hydra import compose
+        from hydra.errors import HydraException
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+
+        try:
+            config = compose("config", list(overrides))
+            missing = sorted(OmegaConf.missing_keys(config))
+            if missing:
+                raise ConfigError(f"{missing[0]} has no value: add {missing[0]}=... to the command")
+            plain = OmegaConf.to_container(config, resolve=True)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise self._explain(error, overrides) from None
+        assert isinstance(plain, dict)
+        for key in ("limits", "dataset", "grid", "results_dir"):
+            if key not in plain:
+                raise ConfigError(
+                    f"the composed config has no {key!r}: {roots()[0] / 'config.yaml'} is not a "
+                    "config of kbench; run elsewhere or rename that folder"
+                )
+        return {str(key): value for key, value in plain.items()}
+
+    def _explain(self, error: Exception, overrides: Sequence[str]) -> ConfigError:
+        text = str(error)
+        found = re.match(r"Could not (?:override|append to config|delete).*?'([^']+)'", text)
+        if found is None:
+            return ConfigError(_one_line(text.split("\nConfig search path")[0].split("\nSee ")[0]))
+        key = found.group(1).split("@")[0]
+        chosen = [o for o in overrides if re.match(r"\+?(method|dataset|grid|limits)=", o)]
+        known = set(flatten(self.compose(chosen)))
+        known |= {k.rpartition(".")[0] for k in known if "." in k}
+        hint = nearest(key, known) or nearest(f"method.{key}", known)
+        tail = [k for k in known if k.rpartition(".")[2] == key]
+        if tail:
+            hint = f" (nearest: {', '.join(sorted(tail)[:3])})"
+        return ConfigError(f"no key is called {key!r}{hint}; a new one is written +{key}=...")
+
+
+@contextmanager
+def composer() -> Iterator[Composer]:
+    """A Composer over the folders of `roots()`; Hydra's global state is put back afterwards."""
+    import logging
+
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.plugins import Plugins
+    from hydra.plugins.search_path_plugin import SearchPathPlugin
+    from omegaconf import OmegaConf
+
+    first, *others = roots()
+
+    class KbenchSearchPath(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: Any) -> None:
+            for root in others:
+                search_path.append("kbench", f"file://{root}")
+
+    if not OmegaConf.has_resolver("use"):
+        OmegaConf.register_new_resolver("use", _use)
+    logging.getLogger("hydra").setLevel(logging.ERROR)
+    Plugins.instance().register(KbenchSearchPath)
+    try:
+        with initialize_config_dir(str(first), version_base="1.3"):
+            yield Composer(GlobalHydra.instance().config_loader())
+    finally:
+        _unregister(KbenchSearchPath)
+
+
+def _unregister(plugin: type) -> None:
+    from hydra.core.plugins import Plugins
+
+    for registered in Plugins.instance().plugin_type_to_subclass_list.values():
+        if plugin in registered:
+            registered.remove(plugin)
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{'a': {'b': 1}} -> {'a.b': 1}; lists and empty mappings are leaves."""
+    leaves: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            leaves |= flatten(value, f"{prefix}{key}.")
+        else:
+            leaves[f"{prefix}{key}"] = value
+    return leaves
+
+
+def settings(config: Mapping[str, Any]) -> Settings:
+    """kbench's own keys of a composed config, typed and checked.
+
+    Raises
+    ------
+    ConfigError
+        Names the key, the value found, and what would be right.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    own = {f.name: config[f.name] for f in fields(Settings) if f.name in config}
+    own.pop("seed", None)
+    try:
+        typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), own))
+    except OmegaConfBaseException as error:
+        key = getattr(error, "full_key", None) or getattr(error, "key", "?")
+        raise ConfigError(f"{key}: {_one_line(str(error).split(chr(10))[0])}") from None
+    assert isinstance(typed, Settings)
+    for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):
+        value = getattr(typed.limits, name)
+        if value is not None and not value > 0:
+            raise ConfigError(f"limits.{name} is {value}, should be above 0")
+    if typed.parallel.jobs < 1:
+        raise ConfigError(f"parallel.jobs is {typed.parallel.jobs}, should be 1 or more")
+    if typed.rerun not in RERUN:
+        raise ConfigError(f"rerun is {typed.rerun!r}, should be one of {', '.join(RERUN)}")
+    return typed

@@ -1,0 +1,97 @@
+"""Clocks of a run: wall and CPU seconds of a block, its children's included; sizes of models."""
+
+import os
+import pickle
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.run import processes
+
+REPEAT_BELOW_S = 0.05  # a prediction that is faster is repeated, and the median counts
+REPEATS = 5
+
+
+def cpu_now() -> float:
+    """CPU seconds of this process, all its threads and its children so far."""
+    times = os.times()
+    below = processes.descendants(os.getpid())
+    waited = times.children_user + times.children_system
+    return time.process_time() + waited + (processes.cpu_seconds(below) if below else 0.0)
+
+
+class Stopwatch:
+    """Wall and CPU seconds of a `with` block."""
+
+    wall_s = 0.0
+    cpu_s = 0.0
+
+    def __enter__(self) -> "Stopwatch":
+        self._cpu = cpu_now()
+        self._wall = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall_s = time.perf_counter() - self._wall
+        self.cpu_s = cpu_now() - self._cpu
+
+
+def timed_call(function: Callable[[], Any]) -> tuple[Any, float, float]:
+    """Result, median wall seconds and median CPU seconds of a call that may be repeated."""
+    walls, cpus = [], []
+    while True:
+        with Stopwatch() as watch:
+            result = function()
+        walls.append(watch.wall_s)
+        cpus.append(watch.cpu_s)
+        if watch.wall_s >= REPEAT_BELOW_S or len(walls) == REPEATS:
+            return result, statistics.median(walls), statistics.median(cpus)
+
+
+def linear_prediction_s(X: Any, n_outputs: int) -> float:
+    """Median seconds of `X @ W`, the prediction of a linear model, in this process.
+
+    Parameters
+    ----------
+    X : (n, d) dense or CSR. n_outputs : 1, or the number of classes when there are more than two.
+    """
+    shape = X.shape[1] if n_outputs == 1 else (X.shape[1], n_outputs)
+    weights = np.ones(shape, dtype=X.dtype)
+    X @ weights
+    seconds = []
+    begin = time.perf_counter()
+    while len(seconds) < REPEATS or time.perf_counter() - begin < 0.002:
+        start = time.perf_counter()
+        X @ weights
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+class _Count:
+    """A file that only counts what is written to it."""
+
+    bytes = 0
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self.bytes += size
+        return size
+
+
+def pickled_bytes(model: Any) -> int | None:
+    """Size of a pickled model, counted without building it; None where it cannot be pickled."""
+    counter = _Count()
+    buffers = []
+
+    def count_buffer(buffer: pickle.PickleBuffer) -> bool:
+        buffers.append(buffer.raw().nbytes)
+        return False
+
+    try:
+        pickle.Pickler(counter, protocol=5, buffer_callback=count_buffer).dump(model)
+    except Exception:
+        return None
+    return counter.bytes + sum(buffers)

@@ -1,0 +1,363 @@
+"""From a command to the list of its runs: compose once per (method, data set), expand on dicts.
+
+The grid, the seeds and the sweeps over a method's parameters are expanded without Hydra, so that
+a plan of ten thousand runs takes seconds. A run's key is a hash of all that its outcome depends on:
+method, parameters, data (checksum, scaling, split), seed, metrics and limits; not host, paths,
+threads or order.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.config import Composer, Settings, flatten, nearest, require_option, settings
+from kbench.errors import ConfigError, DataError, DataNotFoundError
+
+KEY_VERSION = 1
+_NOT_OF_THE_KEY = {"about", "licence", "homepage", "facts", "defaults", "variants", "source"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, fully resolved; `key` identifies its outcome, `command` reproduces it."""
+
+    key: str
+    method: str
+    estimator: str  # module:Class
+    dataset: str
+    variant: str | None
+    task: str
+    data_sha256: str
+    seed: int
+    params: Mapping[str, Any]
+    warmup: Mapping[str, Any]
+    dataset_config: Mapping[str, Any]
+    limits: Mapping[str, Any]
+    threads: int
+    command: str
+
+
+@dataclass
+class Plan:
+    """What a command asks for: runs in order, and what is left out with the reason why."""
+
+    settings: Settings
+    runs: list[Run] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)  # data set -> message
+    prepared: dict[str, Path] = field(default_factory=dict)  # canonical config -> folder
+    fingerprints: dict[str, str | None] = field(default_factory=dict)  # likewise
+
+    def drop(self, reason: str) -> None:
+        if reason not in self.dropped:
+            self.dropped.append(reason)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A parsed command line: what is swept and where each override belongs."""
+
+    experiments: list[str | None]
+    methods: list[str] | None
+    datasets: list[str] | None
+    seeds: list[int] | None
+    params: dict[str, list[Any]]  # method.<name> -> values
+    composed: list[list[str]]  # overrides for Hydra, one list per combination
+
+
+def make_plan(
+    composer: Composer,
+    overrides: Sequence[str],
+    *,
+    multirun: bool = False,
+    obtain: bool = False,
+) -> Plan:
+    """Expand a command into its runs.
+
+    Parameters
+    ----------
+    overrides : Hydra overrides as they were typed.
+    multirun : whether `a=1,2` sweeps.
+    obtain : download and prepare the data sets first, so that every run has its checksum;
+        otherwise data that are not at hand are listed in `absent`.
+
+    Raises
+    ------
+    ConfigError
+        A name, key or value that does not exist or does not fit.
+    DataError
+        A raw file is malformed (with `obtain`).
+    """
+    request = _read(composer, overrides, multirun=multirun)
+    plan: Plan | None = None
+    seen: set[str] = set()
+    unused = set(request.params)
+    for experiment, composed in itertools.product(request.experiments, request.composed):
+        chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
+        recipe = composer.compose(chosen).get("plan") or {} if experiment else {}
+        for method, dataset in _pairs(request, experiment, recipe):
+            config = composer.compose([f"method={method}", f"dataset={dataset}", *chosen])
+            if plan is None:
+                plan = Plan(settings(config))
+            unused -= set(config["method"])
+            bare = config
+            if chosen:
+                bare = composer.compose([f"method={method}", f"dataset={dataset}"])
+            for run in _expand(plan, config, bare, request, recipe, obtain=obtain):
+                if run.key not in seen:
+                    seen.add(run.key)
+                    plan.runs.append(run)
+    if plan is None:
+        raise ConfigError("nothing to run: name a method, as in `kbench method=svc dataset=digits`")
+    if unused:
+        name = sorted(unused)[0]
+        raise ConfigError(f"no method of this command has a parameter {name!r}{_hint(name, plan)}")
+    return plan
+
+
+def _hint(name: str, plan: Plan) -> str:
+    return nearest(name, {key for run in plan.runs for key in run.params})
+
+
+def _read(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> _Request:
+    named: dict[str, list[str]] = {}
+    params: dict[str, list[Any]] = {}
+    seeds: list[int] | None = None
+    dimensions: list[list[str]] = []
+    for text, override in zip(overrides, composer.parse(overrides), strict=True):
+        key = override.key_or_group
+        sweep = override.is_sweep_override()
+        if sweep and not multirun:
+            raise ConfigError(f"{text} sweeps over several values: add -m, or quote the value")
+        values = (
+            [str(v) for v in override.sweep_string_iterator()]
+            if sweep
+            else [text.partition("=")[2]]
+        )
+        if key in ("method", "dataset", "experiment"):
+            if not override.is_delete() and values != [""]:
+                for value in values:
+                    require_option(key, value)
+                named[key] = values
+        elif key == "seed":
+            seeds = [_seed(composer.value("seed", value)) for value in values]
+        elif key.startswith("method.") and override.is_add() is False:
+            name = key.removeprefix("method.")
+            params[name] = [composer.value("value", value) for value in values]
+        else:
+            prefix = text.partition("=")[0]
+            if key.startswith("grid.") and not prefix.startswith(("+", "~")):
+                prefix = f"++{prefix}"
+            if key in ("grid", "limits"):
+                for value in values:
+                    require_option(key, value)
+            dimensions.append([f"{prefix}={value}" for value in values] if values else [text])
+    return _Request(
+        experiments=list(named.get("experiment", [None])),  # type: ignore[list-item]
+        methods=named.get("method"),
+        datasets=named.get("dataset"),
+        seeds=seeds,
+        params=params,
+        composed=[list(combination) for combination in itertools.product(*dimensions)],
+    )
+
+
+def _seed(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
+        raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295")
+    return value
+
+
+def _pairs(
+    request: _Request, experiment: str | None, recipe: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """(method, data set) in order; an experiment's lists are filtered by what was named."""
+    lists = []
+    for kind, asked, default in (
+        ("method", request.methods, []),
+        ("dataset", request.datasets, ["digits"]),
+    ):
+        offered = recipe.get(f"{kind}s")
+        if offered is None:
+            lists.append(asked or default)
+            continue
+        for name in offered:
+            require_option(kind, name)
+        kept = [name for name in offered if asked is None or name in asked]
+        if not kept:
+            raise ConfigError(
+                f"experiment {experiment} has no {kind} {', '.join(asked or [])}; "
+                f"it has {', '.join(offered)}"
+            )
+        lists.append(kept)
+    methods, datasets = lists
+    yield from ((method, dataset) for dataset in datasets for method in methods)
+
+
+def _expand(
+    plan: Plan,
+    config: dict[str, Any],
+    bare: dict[str, Any],
+    request: _Request,
+    recipe: Mapping[str, Any],
+    *,
+    obtain: bool,
+) -> Iterator[Run]:
+    """The runs of one (method, data set): grid x sweeps x seeds."""
+    from kbench.data import with_variant
+    from kbench.run import registry
+
+    method = dict(config["method"])
+    name, meta = method.get("name"), method.get("meta") or {}
+    if "estimator" not in method or name is None:
+        raise ConfigError(f"method {name or config['method']} names no estimator: and name:")
+    dataset = with_variant(config["dataset"])
+    tasks = meta.get("tasks")
+    if tasks and dataset["task"] not in tasks:
+        plan.drop(
+            f"{name} on {dataset['name']}: does {' and '.join(tasks)}, "
+            f"the data set is {dataset['task']}"
+        )
+        return
+    data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
+    if data_sha256 is None:
+        return
+    fixed = {key: v for key, v in method.items() if key not in registry.RESERVED}
+    fixed |= (recipe.get("params") or {}).get(name, {})
+    axes: dict[str, list[Any]] = {}
+    for source, wanted in (("grid", config.get("grid") or {}), ("sweep", request.params)):
+        for key, values in wanted.items():
+            if key in fixed:
+                axes[key] = list(values) if isinstance(values, (list, tuple)) else [values]
+            else:
+                plan.drop(f"{name}: has no parameter {key!r}, so that {source} is dropped for it")
+    seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
+    limits = asdict(settings(config).limits)
+    threads = limits.pop("threads")
+    path = registry.target(method["estimator"])
+    command = _Command(name, config, bare)
+    identity = {
+        "version": KEY_VERSION,
+        "method": name,
+        "estimator": path,
+        "dataset": {k: v for k, v in dataset.items() if k not in _NOT_OF_THE_KEY},
+        "data": data_sha256,
+        "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},
+    }
+    head = canonical(identity)
+    for values in itertools.product(*axes.values()):
+        params = fixed | dict(zip(axes, values, strict=True))
+        body = canonical(params)
+        for seed in seeds:
+            digest = hashlib.sha256(f"{head}{body}{_seed(seed)}".encode()).hexdigest()
+            yield Run(
+                key=digest[:32],
+                method=name,
+                estimator=path,
+                dataset=dataset["name"],
+                variant=dataset.get("variant"),
+                task=dataset["task"],
+                data_sha256=data_sha256,
+                seed=seed,
+                params=params,
+                warmup=meta.get("warmup") or {},
+                dataset_config=dataset,
+                limits=limits,
+                threads=threads,
+                command=command.text(params, seed),
+            )
+
+
+def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: bool) -> str | None:
+    """The data set's checksum, once per plan; None, with a note in `absent`, where it has none."""
+    from kbench.data import Folders, check_config, fingerprint, prepare
+
+    known = canonical(dataset)
+    if known in plan.fingerprints:
+        return plan.fingerprints[known]
+    check_config(dataset)
+    folders = Folders.from_environment(plan.settings.datasets_dir)
+    plan.fingerprints[known] = None
+    try:
+        if obtain:
+            plan.prepared[known] = prepare(dataset, folders, download=plan.settings.download)
+        plan.fingerprints[known] = fingerprint(dataset, folders)
+    except DataNotFoundError as error:
+        plan.absent[dataset["name"]] = str(error)
+    except DataError as error:
+        if obtain:
+            raise
+        plan.absent[dataset["name"]] = str(error)
+    return plan.fingerprints[known]
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys in which 1 and 1.0 are the same number."""
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, Mapping):
+            return {str(k): plain(v) for k, v in item.items()}
+        if isinstance(item, (list, tuple)):
+            return [plain(v) for v in item]
+        if isinstance(item, float) and math.isfinite(item) and item == int(item):
+            return int(item)
+        return item
+
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
+
+
+class _Command:
+    """The command line that reproduces a run: names, and all that differs from their defaults."""
+
+    def __init__(self, method: str, config: dict[str, Any], bare: dict[str, Any]) -> None:
+        words = [f"method={method}", f"dataset={config['dataset']['name']}"]
+        for group in ("dataset", "limits"):
+            plain = flatten(bare[group])
+            for key, value in flatten(config[group]).items():
+                if key not in plain or plain[key] != value:
+                    sign = "" if key in plain else "++"
+                    words.append(f"{sign}{group}.{key}={hydra_value(value)}")
+        self._words = words
+        self._method = bare["method"]
+
+    def text(self, params: Mapping[str, Any], seed: int) -> str:
+        words = [*self._words, *([f"seed={seed}"] if seed else [])]
+        for key, value in params.items():
+            if key not in self._method or self._method[key] != value:
+                sign = "" if key in self._method else "+"
+                words.append(f"{sign}method.{key}={hydra_value(value)}")
+        return shlex.join(["kbench", *words])
+
+
+def hydra_value(value: Any) -> str:
+    """A value in Hydra's override grammar; strings are quoted where the grammar needs it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{k}:{hydra_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(hydra_value(v) for v in value) + "]"
+    if isinstance(value, str):
+        if value and all(c.isalnum() or c in "_-./" for c in value) and not _reads_as_other(value):
+            return value
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    return repr(value)
+
+
+def _reads_as_other(text: str) -> bool:
+    if text.lower() in ("null", "true", "false", "nan", "inf", "-inf"):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

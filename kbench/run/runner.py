@@ -1,0 +1,278 @@
+"""From a plan to rows: skip what is done, run the rest in guarded workers, write every attempt.
+
+    for each run: claim it -> (another runner has it: later) -> is its row there? -> worker -> row
+
+Only this process writes rows, after the guard has reported; a runner that is killed loses the runs
+in progress and nothing else.
+"""
+
+import os
+import signal
+import sys
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing.connection import wait
+from typing import Any
+
+from kbench.config import Settings
+from kbench.errors import ConfigError
+from kbench.run import registry
+from kbench.run.claims import Claims
+from kbench.run.environment import describe, environment_id, source_state
+from kbench.run.plan import Plan, Run, canonical
+from kbench.run.progress import Progress
+from kbench.run.results import ResultsFolder
+from kbench.run.sandbox import Job, Outcome, Sandbox
+from kbench.run.worker import work
+
+PRELOAD = (
+    "kbench.run.worker",
+    "kbench.data",
+    "numpy",
+    "scipy.sparse",
+    "joblib",
+    "threadpoolctl",
+    "numba",
+    "sklearn.utils.validation",
+)
+_POLL_S = 0.2
+
+
+@dataclass
+class Summary:
+    """What became of a plan: rows written now, statuses found from before, and the failed ones."""
+
+    written: Counter[str] = field(default_factory=Counter)
+    before: Counter[str] = field(default_factory=Counter)
+    failed: list[tuple[Run, str, str]] = field(default_factory=list)  # run, status, message
+    absent: dict[str, str] = field(default_factory=dict)
+    stopped_by: int | None = None  # a signal
+
+    @property
+    def exit_code(self) -> int:
+        if self.stopped_by is not None:
+            return 128 + self.stopped_by
+        return 1 if self.failed or self.absent else 0
+
+
+def split(
+    plan: Plan, folder: ResultsFolder, environment: str, settings: Settings
+) -> tuple[list[Run], list[tuple[Run, str, str]]]:
+    """(runs to do, runs that are done with their status and message), by `rerun`."""
+    finished: dict[int, dict[str, Any]] = {}
+    todo, done = [], []
+    for run in plan.runs:
+        if run.threads not in finished:
+            finished[run.threads] = folder.finished(environment, run.threads)
+        row = finished[run.threads].get(run.key)
+        if row is None or _again(settings.rerun, row, run):
+            todo.append(run)
+        else:
+            done.append((run, row["status"], row.get("message") or ""))
+    return todo, done
+
+
+def _again(rerun: str, row: dict[str, Any], run: Run) -> bool:
+    """Whether a run with this row is to be done again; an interrupted one always is."""
+    if row["status"] in ("interrupted", "unavailable") or rerun == "all":
+        return True
+    if rerun == "failed":
+        return row["status"] != "ok"
+    if rerun == "changed":
+        return row.get("source_sha256") != registry.source_sha256(run.estimator)
+    return False
+
+
+def check_methods(sandbox: Sandbox, runs: list[Run]) -> None:
+    """Build every estimator of the plan once, in a worker, before any data are loaded.
+
+    Raises
+    ------
+    ConfigError
+        Names the first parameter that a class does not take or whose value it refuses.
+    """
+    if not runs:
+        return
+    pairs = {canonical([run.estimator, run.params]): run for run in runs}
+    task = {"pairs": [(run.estimator, dict(run.params)) for run in pairs.values()]}
+    limits = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 120.0}
+    outcome = sandbox.start(_check, task, limits).outcome()
+    if outcome.status != "ok":
+        where = f"{runs[0].method}: " if len({run.method for run in runs}) == 1 else ""
+        raise ConfigError(f"{where}{outcome.message.splitlines()[0]}")
+
+
+def _check(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    wrong = registry.check(task["pairs"])
+    status = "error" if wrong else "ok"
+    send({"event": "result", "status": status, "message": wrong[0] if wrong else ""})
+
+
+class Runner:
+    """Does the runs of one plan; one instance per command."""
+
+    def __init__(self, plan: Plan, *, show: bool = True) -> None:
+        self.plan = plan
+        self.settings = plan.settings
+        self.folder = ResultsFolder(plan.settings.results_dir)
+        self.environment = describe()
+        self.environment_id = environment_id(self.environment)
+        self.version, self.commit, self.dirty = source_state()
+        modules = {run.estimator.partition(":")[0] for run in plan.runs}
+        ours = {m for m in modules if m.partition(".")[0] in ("kbench", "sklearn")}
+        self.sandbox = Sandbox([*PRELOAD, *sorted(ours)])
+        self.summary = Summary(absent=dict(plan.absent))
+        self._show = show
+        self._jobs: dict[Any, tuple[Run, Job, datetime, int]] = {}
+
+    def execute(self) -> Summary:
+        """Run what is missing; returns when all is done or the user stopped it.
+
+        Raises
+        ------
+        ConfigError
+            A method's parameters are refused; nothing has run.
+        """
+        todo, done = split(self.plan, self.folder, self.environment_id, self.settings)
+        for run, status, message in done:
+            self.summary.before[status] += 1
+            if status != "ok":
+                self.summary.failed.append((run, status, message))
+        if not todo:
+            return self.summary
+        check_methods(self.sandbox, todo)
+        self.folder.store_environment(self.environment)
+        self._claims = Claims(self.folder.path)
+        self._progress = Progress(len(todo)) if self._show else None
+        handlers = {s: signal.signal(s, self._stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._loop(deque(todo))
+        finally:
+            for signum, handler in handlers.items():
+                signal.signal(signum, handler)
+            if self._progress is not None:
+                self._progress.close()
+            self._claims.close()
+        return self.summary
+
+    def _stop(self, signum: int, _: Any) -> None:
+        """First signal: end the runs in progress and write their rows. Second: end at once."""
+        if self.summary.stopped_by is not None:
+            os._exit(128 + signum)
+        self.summary.stopped_by = signum
+        sys.stderr.write("\nstopping: the runs in progress are ended (again: at once)\n")
+
+    def _loop(self, todo: deque[Run]) -> None:
+        held: deque[Run] = deque()  # claimed by another runner
+        slots = list(range(self.settings.parallel.jobs))
+        while todo or held or self._jobs:
+            if self.summary.stopped_by is not None:
+                todo.clear()
+                held.clear()
+                for _run, job, _started, _slot in self._jobs.values():
+                    job.interrupt()
+            while slots and (todo or held):
+                if not todo:
+                    todo, held = held, todo
+                run = todo.popleft()
+                if not self._claims.take(run.key):
+                    held.append(run)
+                    if not todo:
+                        break
+                elif self._done_meanwhile(run):
+                    self._claims.give_back(run.key)
+                else:
+                    self._start(run, slots.pop(0))
+            for connection in wait(list(self._jobs), timeout=_POLL_S):
+                slots.append(self._finish(connection))
+
+    def _done_meanwhile(self, run: Run) -> bool:
+        if self.settings.rerun != "none":
+            return False
+        if not self.folder.exists(run.key, self.environment_id, run.threads):
+            return False
+        row = self.folder.finished(self.environment_id, run.threads).get(run.key)
+        if row is None or _again("none", row, run):
+            return False
+        self.summary.before[row["status"]] += 1
+        if row["status"] != "ok":
+            self.summary.failed.append((run, row["status"], row.get("message") or ""))
+        return True
+
+    def _start(self, run: Run, slot: int) -> None:
+        task = {
+            "estimator": run.estimator,
+            "params": dict(run.params),
+            "warmup": dict(run.warmup),
+            "seed": run.seed,
+            "task": run.task,
+            "prepared": str(self.plan.prepared[canonical(run.dataset_config)]),
+            "threads": run.threads,
+            "cpus": _cpus(slot, run.threads),
+        }
+        job = self.sandbox.start(work, task, dict(run.limits))
+        self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
+        if self._progress is not None:
+            self._progress.running([_name(r) for r, *_ in self._jobs.values()])
+
+    def _finish(self, connection: Any) -> int:
+        run, job, started, slot = self._jobs.pop(connection)
+        outcome = job.outcome()
+        row = self.row(run, outcome, started)
+        self.folder.write(row, outcome.result.get("curves") or ())
+        if outcome.log:
+            self.folder.write_log(run.key, outcome.log)
+        self._claims.give_back(run.key)
+        self.summary.written[outcome.status] += 1
+        if outcome.status != "ok":
+            self.summary.failed.append((run, outcome.status, outcome.message))
+        if self._progress is not None:
+            self._progress.finished(_name(run), row)
+        return slot
+
+    def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
+        """The row of one attempt: what was asked, what was measured, where and when."""
+        measured = dict(outcome.result.get("row") or {})
+        if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:
+            measured["peak_bytes"] += outcome.children_peak_bytes
+        return {
+            "key": run.key,
+            "status": outcome.status,
+            "message": outcome.message or None,
+            "method": run.method,
+            "dataset": run.dataset,
+            "variant": run.variant,
+            "seed": run.seed,
+            "task": run.task,
+            "data_sha256": run.data_sha256,
+            "preset": run.params.get("preset"),
+            "params": canonical(run.params),
+            "peak_bytes": outcome.peak_bytes,
+            **measured,
+            "threads": run.threads,
+            "jobs": self.settings.parallel.jobs,
+            "environment": self.environment_id,
+            "kbench_version": self.version,
+            "commit": self.commit,
+            "dirty": self.dirty,
+            "source_sha256": registry.source_sha256(run.estimator),
+            "started_at": started,
+            "command": run.command,
+            "log": outcome.log[-2000:] or None,
+        }
+
+
+def _name(run: Run) -> str:
+    variant = f" ({run.variant})" if run.variant else ""
+    return f"{run.method} on {run.dataset}{variant} seed {run.seed}"
+
+
+def _cpus(slot: int, threads: int) -> list[int] | None:
+    """CPUs for the slot's workers; two runners at a time start at different ones."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    own = sorted(os.sched_getaffinity(0))
+    first = os.getpid() + slot * threads
+    return sorted({own[(first + i) % len(own)] for i in range(threads)})

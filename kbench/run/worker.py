@@ -1,0 +1,227 @@
+"""One run, in its own process: load, warm up, fit, predict, score, report.
+
+`work` is what the sandbox calls. It reports {"event": "start"} when the clocks of the limits
+begin, and {"event": "result", "status": ..., "row": ..., "curves": ...} at its end; everything
+that it prints goes to the run's log.
+"""
+
+import contextlib
+import inspect
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.errors import KbenchError, UnavailableError
+from kbench.run import measure, metrics, processes, registry
+from kbench.trace import Trace
+
+WARMUP_ROWS = 256
+MAX_CURVE_POINTS = 10_000
+
+
+def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    """Do the run that `task` describes and send its row.
+
+    Parameters
+    ----------
+    task : estimator (module:Class), params, warmup, seed, task, prepared (folder), threads, cpus.
+    """
+    try:
+        set_threads(task["threads"], task.get("cpus"))
+        row, curves = run(task, lambda: send({"event": "start"}))
+    except UnavailableError as error:
+        send({"event": "result", "status": "unavailable", "message": str(error)})
+    except KbenchError as error:
+        send({"event": "result", "status": "error", "message": str(error)})
+    except MemoryError as error:
+        traceback.print_exc()
+        text = " ".join(str(error).split()) or "out of memory"
+        send({"event": "result", "status": "memory", "message": f"MemoryError: {text}"})
+    except BaseException as error:
+        traceback.print_exc()
+        text = " ".join(str(error).split())
+        message = f"{type(error).__name__}: {text}"[:500]
+        send({"event": "result", "status": "error", "message": message})
+    else:
+        send({"event": "result", "status": "ok", "row": row, "curves": curves})
+
+
+def set_threads(threads: int, cpus: list[int] | None) -> None:
+    """Hold every pool of threads, of this process and of those it starts, to `threads`.
+
+    The affinity binds those that no call reaches (TBB, oneDAL).
+    """
+    for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA"):
+        os.environ[f"{name}_NUM_THREADS"] = str(threads)
+    if cpus and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, cpus)
+    if "numba" in sys.modules:
+        from numba.core import config
+
+        config.reload_config()
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(limits=threads)
+
+
+def run(
+    task: dict[str, Any], started: Callable[[], None]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The measured columns of a run's row, and its curves.
+
+    Raises
+    ------
+    Exception
+        Whatever the method raises; the caller decides what becomes of it.
+    """
+    from kbench.data import open_prepared
+
+    begin = time.perf_counter()
+    data = open_prepared(Path(task["prepared"]))
+    for X in (data.X_train, data.X_test):
+        _touch(X)
+    load_s = time.perf_counter() - begin
+
+    begin = time.perf_counter()
+    estimator = registry.build(task["estimator"], task["params"], task["seed"])
+    _warm_up(task, data)
+    warmup_s = time.perf_counter() - begin
+
+    curves: dict[str, list[tuple[float, float]]] = {}
+    trace = Trace(lambda seconds, state: _record(curves, seconds, state))
+    keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
+    started()
+    with _warnings() as warned:
+        trace.restart()
+        with processes.PeakMemory() as peak, measure.Stopwatch() as fit:
+            estimator.fit(data.X_train, data.y_train, **keywords)
+        predicted, predict_wall_s, predict_cpu_s = measure.timed_call(
+            lambda: estimator.predict(data.X_test)
+        )
+    n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
+    linear_s = measure.linear_prediction_s(data.X_test, n_outputs)
+    row = {
+        "n_train": int(data.X_train.shape[0]),
+        "n_test": int(data.X_test.shape[0]),
+        "n_features": int(data.X_train.shape[1]),
+        "n_classes": data.n_classes,
+        **metrics.score(task["task"], data.y_test, predicted),
+        "fit_wall_s": fit.wall_s - trace.paused_wall_s,
+        "fit_cpu_s": fit.cpu_s - trace.paused_cpu_s,
+        "predict_wall_s": predict_wall_s,
+        "predict_cpu_s": predict_cpu_s,
+        "load_s": load_s,
+        "warmup_s": warmup_s,
+        "phases": dict(getattr(estimator, "timings_", None) or trace.timings) or None,
+        "prediction_cost": predict_wall_s / linear_s,
+        "peak_bytes": peak.bytes,
+        **_learnt(estimator, converged=not warned),
+    }
+    points = [
+        {"curve": name, "x_name": "seconds", "x": x, "value": value}
+        for name, pairs in curves.items()
+        for x, value in pairs
+    ]
+    return row, points
+
+
+def _touch(X: Any) -> None:
+    """Bring every page of a memory-mapped array into RAM, outside the clock of the fit."""
+    for array in (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr):
+        if array.size:
+            array.reshape(-1)[:: max(1, 4096 // array.itemsize)].max()
+
+
+def _warm_up(task: dict[str, Any], data: Any) -> None:
+    """Fit and predict on a few rows of the same kind: compiled kernels, BLAS, first imports.
+
+    What goes wrong here goes wrong in the fit again, and is reported there.
+    """
+    params = {**task["params"], **task.get("warmup", {})}
+    rows = _some_rows(data.y_train, classes=data.n_classes is not None)
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        estimator = registry.build(task["estimator"], params, task["seed"])
+        estimator.fit(_take(data.X_train, rows), data.y_train[rows])
+        estimator.predict(_take(data.X_test, np.arange(min(WARMUP_ROWS, data.X_test.shape[0]))))
+
+
+def _some_rows(y: np.ndarray, *, classes: bool) -> np.ndarray:
+    """Indices of up to WARMUP_ROWS rows, spread evenly, and the first row of each class."""
+    rows = np.linspace(0, len(y) - 1, min(WARMUP_ROWS, len(y))).astype(np.intp)
+    if classes:
+        rows = np.concatenate([rows, np.unique(y, return_index=True)[1]])
+    return np.unique(rows)
+
+
+def _take(X: Any, rows: np.ndarray) -> Any:
+    """Rows of X as read-only arrays, so that compiled code meets the types of the real fit."""
+    part = X[rows]
+    for array in (part,) if isinstance(part, np.ndarray) else (part.data, part.indices, part.indptr):
+        array.flags.writeable = False
+    return part
+
+
+@contextlib.contextmanager
+def _warnings() -> Any:
+    """Warnings go to the log; those of a method that did not converge are handed back."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    unconverged: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        show = warnings.showwarning
+
+        def note(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+            if issubclass(category, ConvergenceWarning):
+                unconverged.append(str(message))
+            show(message, category, *rest, **more)
+
+        warnings.showwarning = note
+        yield unconverged
+
+
+def _record(
+    curves: dict[str, list[tuple[float, float]]], seconds: float, state: dict[str, Any]
+) -> None:
+    for name, value in state.items():
+        if isinstance(value, (int, float, np.integer, np.floating)):
+            points = curves.setdefault(name, [])
+            if len(points) < MAX_CURVE_POINTS:
+                points.append((seconds, float(value)))
+
+
+def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
+    """What the fitted estimator says of itself, by scikit-learn's names; None where it does not."""
+
+    def total(name: str) -> float | None:
+        value = getattr(estimator, name, None)
+        if value is None:
+            return None
+        return np.asarray(value, dtype=np.float64).sum().item()
+
+    def count(name: str) -> int | None:
+        value = total(name)
+        return None if value is None else int(value)
+
+    said = getattr(estimator, "converged_", None)
+    iterates = hasattr(estimator, "n_iter_") or said is not None
+    stated = count("model_bytes_")
+    return {
+        "objective": total("objective_"),
+        "n_support": count("n_support_"),
+        "n_iter": count("n_iter_"),
+        "kernel_entries": count("kernel_entries_"),
+        "n_parameters": count("n_parameters_"),
+        "kernel_error": total("kernel_error_"),
+        "converged": (converged if said is None else bool(said)) if iterates else None,
+        "model_bytes": measure.pickled_bytes(estimator) if stated is None else stated,
+    }
