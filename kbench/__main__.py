@@ -1,0 +1,7 @@
+"""`python -m kbench` is `kbench`."""
+
+import sys
+
+from kbench.cli import main
+
+sys.exit(main())

@@ -1,0 +1,80 @@
+"""`kbench`: a bare word is a command, everything else is a run that Hydra composes.
+
+Nothing heavy is imported here: help answers at once.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from kbench import __version__
+from kbench.errors import ConfigError, KbenchError
+
+# word -> (what it does, module with main(argv) -> exit code)
+COMMANDS = {
+    "list": ("methods, data sets, experiments, grids: what each is", "listing"),
+    "plan": ("what a command would run, what is done, what is left out and why", "planning"),
+    "data": ("check, prepare or find the files of data sets", "datasets"),
+    "report": ("the results as tables: terminal, Markdown or CSV", "reporting"),
+    "merge": ("compact the files of many runs into one", "merging"),
+    "debug": ("do one run again in this process, with its traceback", "debugging"),
+    "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),
+}
+
+HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
+
+  kbench method=svc dataset=digits            one run, one row in results/
+  kbench -m method=svc,knn seed=0,1,2         every combination of the values
+  kbench method=svc grid=c_gamma              a grid over the method's parameters
+  kbench experiment=demo                      a set of runs with a name
+  kbench method=svc method.C=10 limits.wall_s=60 results_dir=elsewhere
+  kbench method=svc dataset=file dataset.path=my.libsvm dataset.task=binary
+
+  -m, --multirun    sweep over values that are separated by commas
+  --cfg job         show the composed configuration and run nothing
+  rerun=none|failed|changed|all    what to do about runs that have a row (default none)
+
+Commands:
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except KbenchError as error:
+        print(f"kbench: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        for word, (about, _) in COMMANDS.items():
+            print(f"  {word:9} {about}")
+        return 0
+    if words[0] == "--version":
+        print(f"kbench {__version__}")
+        return 0
+    word = words[0]
+    if word in COMMANDS:
+        module = import_module(f"kbench.commands.{COMMANDS[word][1]}")
+        if any(flag in words[1:] for flag in ("-h", "--help")):
+            print((module.__doc__ or "").strip())
+            return 0
+        return module.main(words[1:])
+    if "=" not in word and not word.startswith(("-", "~")):
+        from kbench.config import nearest
+
+        raise ConfigError(
+            f"{word!r} is no command{nearest(word, COMMANDS)}; `kbench --help` names them"
+        )
+    from kbench.commands import running
+
+    return running.main(words)

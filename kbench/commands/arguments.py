@@ -1,0 +1,69 @@
+"""What the commands share about their own arguments: key=value words and bare words."""
+
+from collections.abc import Iterable, Sequence
+
+from kbench.config import nearest
+from kbench.errors import ConfigError
+
+
+def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """Bare words, and the values of the key=value words.
+
+    Raises
+    ------
+    ConfigError
+        A key that is not among `keys`, or a flag.
+    """
+    known = list(keys)
+    bare: list[str] = []
+    values: dict[str, str] = {}
+    for word in argv:
+        key, equals, value = word.partition("=")
+        if not equals and not word.startswith("-"):
+            bare.append(word)
+        elif key in known and equals:
+            values[key] = value
+        else:
+            takes = f"; it takes {', '.join(f'{k}=...' for k in known)}" if known else ""
+            raise ConfigError(f"no key of this command is called {key!r}{nearest(key, known)}{takes}")
+    return bare, values
+
+
+def names(value: str | None) -> list[str] | None:
+    """'a,b' -> ['a', 'b']; None stays None."""
+    return None if value is None else [name for name in value.split(",") if name]
+
+
+def one_of(what: str, value: str, known: Iterable[str]) -> str:
+    """`value`, or a ConfigError that says what it could be."""
+    known = list(known)
+    if value not in known:
+        raise ConfigError(
+            f"{what} is {value!r}{nearest(value, known)}, should be one of {', '.join(known)}"
+        )
+    return value
+
+
+def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
+    """Hydra overrides, whether -m was anywhere on the line, and what --cfg asked for.
+
+    Raises
+    ------
+    ConfigError
+        A flag that is none of these.
+    """
+    overrides: list[str] = []
+    multirun = False
+    show: str | None = None
+    words = iter(argv)
+    for word in words:
+        if word in ("-m", "--multirun"):
+            multirun = True
+        elif word in ("-c", "--cfg"):
+            show = one_of(word, next(words, ""), ["job"])
+        elif word.startswith("-"):
+            hint = nearest(word, ["--multirun", "--cfg", "--help", "--version"])
+            raise ConfigError(f"no flag is called {word!r}{hint}; flags are -m and --cfg job")
+        else:
+            overrides.append(word)
+    return overrides, multirun, show

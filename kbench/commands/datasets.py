@@ -1,0 +1,75 @@
+"""kbench data where|check|prepare [NAME ...|all] [datasets_dir=DIR]
+
+where    each raw file: where it lies, or where it is looked for and where it comes from
+check    read the raw files that are at hand and hold them against the facts of their config
+prepare  download what is missing and write the prepared arrays that runs map into memory
+
+Exit code 1 when a data set is absent (prepare) or does not fit its facts (check, prepare).
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.commands.arguments import one_of, read
+from kbench.config import composer, options, read_yaml, require_option
+from kbench.errors import ConfigError, DataError
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what the first word says for each data set that is named."""
+    from kbench.data import Folders
+
+    bare, values = read(argv, ["datasets_dir"])
+    if not bare:
+        raise ConfigError("kbench data takes where, check or prepare, and names of data sets")
+    verb = one_of("what to do", bare[0], ["where", "check", "prepare"])
+    asked = bare[1:] or ["all"]
+    for name in asked:
+        if name != "all":
+            require_option("dataset", name)
+    every = [name for name in options("dataset") if name != "file"]
+    folders = Folders.from_environment(values.get("datasets_dir", "datasets"))
+    names = every if "all" in asked else asked
+    if verb == "where":
+        return _where(names, folders)
+    good = True
+    with composer() as hydra:
+        for name in names:
+            config = hydra.compose([f"dataset={name}"])["dataset"]
+            good &= _prepare(config, folders, download=verb == "prepare", all_="all" in asked)
+    return 0 if good else 1
+
+
+def _where(names: list[str], folders: Any) -> int:
+    from kbench.data import locate
+
+    for name in names:
+        print(name)
+        for file in locate(read_yaml(options("dataset")[name]), folders):
+            print(f"  {file.name}: {file.path or 'absent'}")
+            if file.path is None:
+                for candidate in file.candidates:
+                    print(f"    looked for {candidate}")
+                print(f"    comes from {file.url or 'no public address'}")
+    return 0
+
+
+def _prepare(config: dict[str, Any], folders: Any, *, download: bool, all_: bool) -> bool:
+    """Prepare one data set and print what it holds; whether it is as its facts say."""
+    from kbench.data import DataNotFoundError, open_prepared, prepare, with_variant
+
+    try:
+        data = open_prepared(prepare(with_variant(config), folders, download=download))
+    except DataNotFoundError as error:
+        print(f"{config['name']}: absent: {error}", file=sys.stderr if download else sys.stdout)
+        return all_ and not download
+    except DataError as error:
+        print(f"{config['name']}: wrong: {error}", file=sys.stderr)
+        return False
+    kind = "dense" if hasattr(data.X_train, "flags") else "CSR"
+    print(
+        f"{config['name']}: ok, {data.X_train.shape[0]} + {data.X_test.shape[0]} rows, "
+        f"{data.X_train.shape[1]} features, {kind} {data.X_train.dtype}, {data.sha256[:12]}"
+    )
+    return True

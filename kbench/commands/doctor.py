@@ -1,0 +1,131 @@
+"""kbench doctor: this machine as kbench sees it, and which of its limits work here.
+
+CPU, memory, Python and package versions, BLAS and its threads, optional extras, the folders that
+are read and written, and a short trial of each limit in a real worker.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kbench.commands.arguments import read
+from kbench.errors import ConfigError
+
+EXTRAS = {"intelex": "sklearnex"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0, or 1 when a limit does not work or a folder cannot be written."""
+    from kbench.run.environment import describe, environment_id
+
+    bare, values = read(argv, ["results_dir", "datasets_dir"])
+    if bare:
+        raise ConfigError(f"kbench doctor takes no {bare[0]!r}")
+    environment = describe()
+    print(f"environment {environment_id(environment)}")
+    _show(environment)
+    print("BLAS and OpenMP")
+    for pool in _pools():
+        print(f"  {pool}")
+    print("extras")
+    for extra, package in EXTRAS.items():
+        here = "installed" if find_spec(package) else f"absent: pip install 'kbench[{extra}]'"
+        print(f"  {extra:12} {here}")
+    healthy = _folders(values)
+    print("limits")
+    for name, works, said in _trials():
+        healthy &= works
+        print(f"  {name:12} {'works' if works else 'DOES NOT WORK'} ({said})")
+    return 0 if healthy else 1
+
+
+def _show(values: dict[str, Any], indent: str = "  ") -> None:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            print(f"{indent}{name}")
+            _show(value, indent + "  ")
+        else:
+            print(f"{indent}{name:16} {value}")
+
+
+def _pools() -> list[str]:
+    import numpy  # noqa: F401  loads the BLAS that is asked about
+    from threadpoolctl import threadpool_info
+
+    return [
+        f"{pool['internal_api']} {pool.get('version') or ''} "
+        f"{pool.get('architecture') or ''} threads={pool['num_threads']}"
+        for pool in threadpool_info()
+    ]
+
+
+def _folders(values: dict[str, str]) -> bool:
+    from kbench.config import roots
+    from kbench.data import Folders
+
+    folders = Folders.from_environment(values.get("datasets_dir", "datasets"))
+    print("folders")
+    for root in roots():
+        print(f"  configs      {root}")
+    for folder in folders.read_only:
+        state = "" if folder.is_dir() else " (is not there)"
+        print(f"  KBENCH_DATA  {folder}{state}")
+    healthy = True
+    for name, path in (
+        ("datasets", folders.own),
+        ("results", Path(values.get("results_dir", "results"))),
+    ):
+        existing = next(p for p in [path.absolute(), *path.absolute().parents] if p.exists())
+        writable = os.access(existing, os.W_OK | os.X_OK)
+        healthy &= writable
+        print(f"  {name:12} {path} {'writable' if writable else f'NOT WRITABLE: {existing}'}")
+    return healthy
+
+
+def _eat(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    held = []
+    while True:
+        held.append(bytearray(os.urandom(1 << 16)) * 16)
+
+
+def _spin(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    send({"event": "start"})
+    while True:
+        pass
+
+
+def _sleep(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    send({"event": "start"})
+    time.sleep(60)
+
+
+def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+    send({"event": "result", "status": "ok"})
+
+
+def _trials() -> list[tuple[str, bool, str]]:
+    """(limit, whether it ended the worker as it should, what happened)."""
+    from kbench.run.sandbox import Sandbox
+
+    none = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 60.0}
+    sandbox = Sandbox(["kbench.commands.doctor"])
+    trials: tuple[tuple[str, Any, dict[str, float], set[str]], ...] = (
+        ("worker", _report, {}, {"ok"}),
+        ("wall_s", _sleep, {"wall_s": 0.2}, {"timeout"}),
+        ("cpu_s", _spin, {"cpu_s": 0.2}, {"timeout"}),
+        ("memory_mb", _eat, {"memory_mb": 64.0}, {"memory", "crashed"}),
+    )
+    results = []
+    for name, work, limit, expected in trials:
+        begin = time.perf_counter()
+        outcome = sandbox.start(work, {}, none | limit).outcome()
+        taken = time.perf_counter() - begin
+        works = outcome.status in expected
+        results.append((name, works, f"{outcome.status} after {taken:.2f} s"))
+    if sys.platform == "darwin":
+        results.append(("threads", True, "no CPU affinity on macOS: libraries are asked instead"))
+    return results

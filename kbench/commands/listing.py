@@ -1,0 +1,77 @@
+"""kbench list [methods|datasets|experiments|grids|limits]: what there is, and what each is.
+
+Data sets say whether their raw files are at hand: in datasets/ of the working directory, in a
+folder of $KBENCH_DATA, or inside an installed package.
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.commands.arguments import one_of, read
+from kbench.config import options, read_yaml
+
+GROUPS = {
+    "methods": "method",
+    "datasets": "dataset",
+    "experiments": "experiment",
+    "grids": "grid",
+    "limits": "limits",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print one line per name; exit code 0."""
+    bare, values = read(argv, ["datasets_dir"])
+    for word in bare:
+        one_of("what to list", word, GROUPS)
+    width = shutil.get_terminal_size((100, 24)).columns
+    for kind in bare or ["methods", "datasets", "experiments"]:
+        rows = _rows(kind, values.get("datasets_dir", "datasets"))
+        print(f"{kind} ({len(rows)})")
+        columns = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+        for row in rows:
+            line = "  ".join(cell.ljust(columns[i]) for i, cell in enumerate(row[:3]))
+            print(f"  {line}  {row[3]}"[:width].rstrip())
+        print()
+    return 0
+
+
+def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
+    """(name, task, state, what it is), by name."""
+    rows = []
+    for name, path in options(GROUPS[kind]).items():
+        if kind == "methods":
+            rows.append((name, *_method(read_yaml(path))))
+        elif kind == "datasets":
+            rows.append((name, *_dataset(read_yaml(path), datasets_dir)))
+        elif kind == "experiments":
+            recipe = read_yaml(path).get("plan") or {}
+            rows.append((name, "", "", str(recipe.get("about", ""))))
+        else:
+            rows.append((name, "", "", _first_comment(path)))
+    return rows
+
+
+def _method(config: dict[str, Any]) -> tuple[str, str, str]:
+    meta = config.get("meta") or {}
+    tasks = ", ".join(meta.get("tasks") or ["any"])
+    return tasks, str(meta.get("role", "")), str(meta.get("about", ""))
+
+
+def _dataset(config: dict[str, Any], datasets_dir: str) -> tuple[str, str, str]:
+    from kbench.data import Folders, locate
+
+    files = locate(config, Folders.from_environment(datasets_dir))
+    missing = [file for file in files if file.path is None]
+    state = "absent" if missing else "present"
+    facts = config.get("facts") or {}
+    size = " x ".join(str(facts[k]) for k in ("n_train", "n_features") if facts.get(k) is not None)
+    about = str(config.get("about", ""))
+    return str(config.get("task", "")), state, f"{size}: {about}" if size else about
+
+
+def _first_comment(path: Path) -> str:
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("#").strip() if first.startswith("#") else ""

@@ -1,0 +1,20 @@
+"""kbench merge [results_dir=DIR]: compact the Parquet files of many runs into one.
+
+No row is lost, and a sweep may write at the same time.
+"""
+
+from collections.abc import Sequence
+
+from kbench.commands.arguments import read
+from kbench.errors import ConfigError
+
+
+def main(argv: Sequence[str]) -> int:
+    """Merge and say what was done; exit code 0."""
+    from kbench.run.results import ResultsFolder
+
+    bare, values = read(argv, ["results_dir"])
+    if bare:
+        raise ConfigError(f"kbench merge takes results_dir=..., not {bare[0]!r}")
+    print(ResultsFolder(values.get("results_dir", "results")).merge())
+    return 0

@@ -1,0 +1,49 @@
+"""kbench plan key=value ...: what the same command without `plan` would run.
+
+Says for every method and data set how many runs there are, how many have a row already (on this
+environment and with these threads), what was dropped and why, and which data are not at hand.
+Nothing is downloaded and nothing runs. `kbench plan ... show=runs` prints one command per run.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kbench.commands.arguments import flags, one_of
+from kbench.config import composer
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the plan; exit code 0."""
+    from kbench.run.environment import describe, environment_id
+    from kbench.run.plan import make_plan
+    from kbench.run.results import ResultsFolder
+    from kbench.run.runner import split
+
+    overrides, multirun, _ = flags(argv)
+    shown = [word for word in overrides if word.startswith("show=")]
+    overrides = [word for word in overrides if word not in shown]
+    show = one_of("show", shown[-1][5:], ["summary", "runs"]) if shown else "summary"
+    with composer() as hydra:
+        plan = make_plan(hydra, overrides, multirun=multirun)
+    folder = ResultsFolder(plan.settings.results_dir)
+    todo, done = split(plan, folder, environment_id(describe()), plan.settings)
+    if show == "runs":
+        for run in todo:
+            print(run.command)
+    else:
+        wanted = Counter((run.dataset, run.method) for run in todo)
+        found = Counter((run.dataset, run.method) for run, _, _ in done)
+        pairs = sorted({*wanted, *found})
+        width = max((len(f"{m} on {d}") for d, m in pairs), default=0)
+        for dataset, method in pairs:
+            counts = f"{wanted[dataset, method]:6} to run {found[dataset, method]:6} done"
+            print(f"{f'{method} on {dataset}':{width}} {counts}")
+    for reason in plan.dropped:
+        print(f"dropped: {reason}")
+    for dataset, message in plan.absent.items():
+        print(f"data not at hand: {dataset}: {message}")
+    if show == "summary":
+        by_status = Counter(status for _, status, _ in done)
+        states = "".join(f", {n} {status}" for status, n in sorted(by_status.items()))
+        print(f"{len(plan.runs)} runs: {len(todo)} to run, {len(done)} done{states}")
+    return 0

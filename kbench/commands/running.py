@@ -1,0 +1,48 @@
+"""kbench key=value ...: do the runs of a command and say what became of them."""
+
+import sys
+from collections.abc import Sequence
+
+from kbench.commands.arguments import flags
+from kbench.config import composer
+from kbench.errors import ConfigError
+
+_SHOWN = 20
+
+
+def main(argv: Sequence[str]) -> int:
+    """Plan, run, summarise; exit code 0, 1 or 128 + signal."""
+    overrides, multirun, show = flags(argv)
+    with composer() as hydra:
+        if show:
+            from omegaconf import OmegaConf
+
+            print(OmegaConf.to_yaml(OmegaConf.create(hydra.compose(overrides))), end="")
+            return 0
+        from kbench.run.plan import make_plan
+
+        plan = make_plan(hydra, overrides, multirun=multirun, obtain=True)
+    for reason in plan.dropped:
+        print(f"dropped: {reason}", file=sys.stderr)
+    if not plan.runs:
+        if plan.absent:
+            raise ConfigError("; ".join(plan.absent.values()))
+        raise ConfigError("nothing to run: " + "; ".join(plan.dropped))
+    from kbench.run.runner import Runner, Summary
+
+    runner = Runner(plan)
+    summary: Summary = runner.execute()
+    for dataset, message in summary.absent.items():
+        print(f"left out {dataset}: {message}", file=sys.stderr)
+    for run, status, message in summary.failed[:_SHOWN]:
+        where = f"{run.method} on {run.dataset} seed {run.seed}"
+        print(f"{status}: {where}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
+    if len(summary.failed) > _SHOWN:
+        print(f"and {len(summary.failed) - _SHOWN} more that failed", file=sys.stderr)
+    written = ", ".join(f"{n} {status}" for status, n in sorted(summary.written.items()))
+    before = summary.before.total()
+    parts = [f"{written or 'nothing to do'}"]
+    if before:
+        parts.append(f"{before} done before")
+    print(f"{'; '.join(parts)}; rows in {runner.folder.path}, `kbench report` compares them")
+    return summary.exit_code
