@@ -1,0 +1,147 @@
+"""The machine and the software that a run's seconds belong to.
+
+Times are compared only within one environment. Its id covers what makes code faster or slower, so
+it must not depend on the host's name, on kbench itself (rows name its version and commit) or on
+anything that changes between two runs. Nothing is imported to be asked for its version.
+"""
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "numba",
+    "llvmlite",
+    "joblib",
+    "threadpoolctl",
+    "scikit-learn-intelex",
+    "torch",
+)
+
+# Described, but no part of the id: a security update of the kernel does not make another machine.
+_NOT_IN_ID = ("kernel",)
+
+
+def describe() -> dict[str, Any]:
+    """Describe this machine.
+
+    Returns
+    -------
+    dict
+        `cpu` (model name), `simd` (widest vector set), `cores` (physical), `logical_cpus`,
+        `ram_gib` (rounded), `os`, `kernel`, `machine`, `python`, `blas` (what NumPy was built
+        with) and `packages` (name -> version). What cannot be found out is None.
+    """
+    import psutil
+
+    return {
+        "cpu": _cpu_model(),
+        "simd": _simd(),
+        "cores": psutil.cpu_count(logical=False),
+        "logical_cpus": psutil.cpu_count(logical=True),
+        "ram_gib": round(psutil.virtual_memory().total / 2**30),
+        "os": _os_name(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "blas": _numpy_blas(),
+        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+    }
+
+
+def environment_id(env: Mapping[str, Any]) -> str:
+    """Eight hexadecimal digits that stand for `env`, as `describe` returns it."""
+    stable = {name: value for name, value in env.items() if name not in _NOT_IN_ID}
+    text = json.dumps(stable, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def source_state() -> tuple[str, str | None, bool | None]:
+    """kbench's version, the commit it runs from, and whether the code differs from that commit.
+
+    Commit and state are None unless the package lies at the top of a git checkout and git is
+    installed. Only code and configs count as a difference: results come and go.
+    """
+    from kbench import __version__
+
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return __version__, None, None
+    commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
+    changes = _output(
+        "git", "-C", str(root), "status", "--porcelain", "--", "kbench", "configs", "pyproject.toml"
+    )
+    return __version__, commit, None if changes is None else bool(changes)
+
+
+def _cpu_model() -> str | None:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() in ("model name", "Model") and value.strip():
+                return value.strip()
+    if platform.system() == "Darwin":
+        return _output("sysctl", "-n", "machdep.cpu.brand_string")
+    return platform.processor() or None
+
+
+def _simd() -> str | None:
+    flags: set[str] = set()
+    with contextlib.suppress(OSError):
+        found = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+        flags = set(found[1].split()) if found else set()
+    for name in ("avx512f", "avx2", "avx", "sve", "asimd"):
+        if name in flags:
+            return name
+    return "asimd" if platform.machine() == "arm64" else None
+
+
+def _os_name() -> str:
+    with contextlib.suppress(OSError):
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    if platform.system() == "Darwin":
+        return f"macOS {platform.mac_ver()[0]}"
+    return platform.system()
+
+
+def _numpy_blas() -> str | None:
+    """Name and version from the build record inside the NumPy package, read as text."""
+    spec = importlib.util.find_spec("numpy")
+    if spec is None or spec.origin is None:
+        return None
+    with contextlib.suppress(OSError):
+        record = Path(spec.origin).with_name("__config__.py").read_text()
+        found = re.search(r'"blas":\s*\{(.*?)\}', record, re.S)
+        fields = dict(re.findall(r'"(name|version)":\s*"([^"]*)"', found[1])) if found else {}
+        return " ".join(fields[part] for part in ("name", "version") if part in fields) or None
+    return None
+
+
+def _version(package: str) -> str | None:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return None
+
+
+def _output(*command: str) -> str | None:
+    """Standard output of `command`, or None when it is absent, fails or takes too long."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=10, check=True, env=environment
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

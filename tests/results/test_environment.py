@@ -1,0 +1,93 @@
+"""What an environment's id depends on, and that asking for it disturbs nothing."""
+
+import json
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy
+
+from kbench.run import environment
+from kbench.run.environment import describe, environment_id, source_state
+
+
+def test_description_is_that_of_the_running_software():
+    env = describe()
+    assert env["packages"]["numpy"] == np.__version__
+    assert env["packages"]["scipy"] == scipy.__version__
+    assert env["python"].endswith(platform.python_version())
+    assert 1 <= env["cores"] <= env["logical_cpus"]
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    assert env["blas"] == f"{blas['name']} {blas['version']}"
+    json.dumps(env)
+
+
+def test_id_is_stable_and_leaves_out_what_changes():
+    env = describe()
+    assert re.fullmatch("[0-9a-f]{8}", environment_id(env))
+    assert environment_id(env) == environment_id(json.loads(json.dumps(describe())))
+    assert environment_id({**env, "kernel": "9.9"}) == environment_id(env)
+    assert environment_id({**env, "cpu": "another"}) != environment_id(env)
+    packages = {**env["packages"], "numpy": "0"}
+    assert environment_id({**env, "packages": packages}) != environment_id(env)
+    assert "kbench" not in env["packages"]
+    assert platform.node() not in json.dumps(env).split('"')
+
+
+def test_nothing_heavy_is_imported():
+    code = "import kbench.run.environment as e, sys; e.describe(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "sklearn", "pandas", "pyarrow"} & set(done.stdout.split())
+
+
+def test_without_proc_nothing_fails(monkeypatch):
+    def absent(self, *_, **__):
+        raise FileNotFoundError(self)
+
+    monkeypatch.setattr(Path, "read_text", absent)
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: absent("os-release"))
+    for system in ("Linux", "Darwin"):
+        monkeypatch.setattr(platform, "system", lambda system=system: system)
+        assert environment_id(describe())
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A copy of the package's place in a tree, as `environment.__file__`."""
+    module = tmp_path / "kbench" / "run" / "environment.py"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    monkeypatch.setattr(environment, "__file__", str(module))
+    return tmp_path
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_source_state_of_a_checkout(package):
+    git(package, "init", "-q")
+    git(package, "add", ".")
+    git(package, "commit", "-q", "-m", "first")
+    commit = git(package, "rev-parse", "HEAD")
+    assert source_state()[1:] == (commit, False)
+    (package / "results").mkdir()
+    (package / "results" / "new.parquet").touch()
+    assert source_state()[1:] == (commit, False)
+    (package / "kbench" / "new.py").touch()
+    assert source_state()[1:] == (commit, True)
+
+
+def test_source_state_without_a_checkout(package, monkeypatch):
+    assert source_state()[1:] == (None, None)
+    (package / ".git").mkdir()  # not a repository
+    assert source_state()[1:] == (None, None)
+    monkeypatch.setenv("PATH", "")  # no git
+    assert source_state()[1:] == (None, None)
