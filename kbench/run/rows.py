@@ -1,0 +1,243 @@
+"""The row: what is kept of one run, as an explicit and versioned Arrow schema.
+
+A row is a flat mapping from column to value. Every attempt becomes one, a failed attempt too. What
+a run does not measure is null, never 0. Files of older schema versions stay readable: columns they
+lack are null. Files of newer versions are read as far as this version knows their columns.
+
+pyarrow is imported inside the functions, so that the command line starts without it.
+"""
+
+import datetime
+import functools
+import json
+import numbers
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
+
+# What makes two rows attempts of the same thing: the newer one replaces the older.
+IDENTITY = ("key", "environment", "threads")
+
+_REQUIRED = (*IDENTITY, "status", "method", "dataset")
+
+# By these a file of rows is known.
+_IN_EVERY_FILE = (*IDENTITY, "status")
+
+# Types by Arrow's names; the order is the order of the file.
+_COLUMNS: dict[str, str] = {
+    "key": "string",
+    "status": "string",
+    "message": "string",
+    "method": "string",
+    "dataset": "string",
+    "variant": "string",
+    "seed": "int64",
+    "task": "string",
+    "n_train": "int64",
+    "n_test": "int64",
+    "n_features": "int64",
+    "n_classes": "int64",
+    "data_sha256": "string",
+    "preset": "string",
+    "params": "string",
+    "accuracy": "double",
+    "error": "double",
+    "balanced_accuracy": "double",
+    "f1": "double",
+    "rmse": "double",
+    "mae": "double",
+    "r2": "double",
+    "kernel_error": "double",
+    "objective": "double",
+    "n_support": "int64",
+    "n_iter": "int64",
+    "converged": "bool",
+    "kernel_entries": "int64",
+    "fit_wall_s": "double",
+    "fit_cpu_s": "double",
+    "predict_wall_s": "double",
+    "predict_cpu_s": "double",
+    "load_s": "double",
+    "warmup_s": "double",
+    "phases": "map<string, double>",
+    "prediction_cost": "double",
+    "prediction_flops": "double",
+    "model_bytes": "int64",
+    "n_parameters": "int64",
+    "peak_bytes": "int64",
+    "threads": "int64",
+    "jobs": "int64",
+    "environment": "string",
+    "kbench_version": "string",
+    "commit": "string",
+    "dirty": "bool",
+    "source_sha256": "string",
+    "started_at": "timestamp[us, tz=UTC]",
+    "command": "string",
+    "log": "string",
+    "schema_version": "int64",
+}
+
+
+class ForeignFileError(Exception):
+    """A Parquet file that holds no rows of kbench; its text says why."""
+
+
+@functools.cache
+def schema() -> "pa.Schema":
+    """The Arrow schema of a results file, this version."""
+    import pyarrow as pa
+
+    special = {
+        "map<string, double>": pa.map_(pa.string(), pa.float64()),
+        "timestamp[us, tz=UTC]": pa.timestamp("us", tz="UTC"),
+    }
+    return pa.schema(
+        [
+            pa.field(name, special[kind] if kind in special else pa.type_for_alias(kind))
+            for name, kind in _COLUMNS.items()
+        ]
+    )
+
+
+def identity(row: Mapping[str, Any]) -> tuple[str, str, int]:
+    """The (key, environment, threads) of `row`: a later attempt with the same one replaces it."""
+    return row["key"], row["environment"], int(row["threads"])
+
+
+def to_table(row: Mapping[str, Any]) -> "pa.Table":
+    """One row as an Arrow table; columns that `row` does not name are null.
+
+    Raises
+    ------
+    ValueError
+        A column that does not exist, a required one that is null, or a value outside its set.
+    TypeError
+        A value of the wrong type; the message names the column.
+    """
+    import pyarrow as pa
+
+    _check(row)
+    filled = {**row, "schema_version": SCHEMA_VERSION}
+    arrays = [_array(field, filled.get(field.name)) for field in schema()]
+    return pa.Table.from_arrays(arrays, schema=schema())
+
+
+def _check(row: Mapping[str, Any]) -> None:
+    if unknown := sorted(set(row) - set(_COLUMNS)):
+        raise ValueError(f"results have no column {unknown[0]!r}; columns: {', '.join(_COLUMNS)}")
+    for name in _REQUIRED:
+        if row.get(name) is None:
+            raise ValueError(f"column {name!r} of a row must not be null")
+    if row["status"] not in STATUSES:
+        raise ValueError(f"column 'status': found {row['status']!r}, not of {', '.join(STATUSES)}")
+    for name in ("key", "environment"):  # they become part of a file name
+        if not re.fullmatch(r"[A-Za-z0-9]+", str(row[name])):
+            raise ValueError(
+                f"column {name!r}: found {row[name]!r}, letters and digits are allowed"
+            )
+    if row.get("params") is not None and not _is_sorted_object(row["params"]):
+        raise ValueError("column 'params' must be the JSON text of an object with sorted keys")
+
+
+def _is_sorted_object(text: Any) -> bool:
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(value, dict) and list(value) == sorted(value)
+
+
+# Stricter than Arrow, which would truncate 1.5 to an integer and count True as 1.
+_ACCEPTS: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "int64": lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
+    "double": lambda value: isinstance(value, numbers.Real) and not isinstance(value, bool),
+    "bool": lambda value: isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"),
+    "map<string, double>": lambda value: isinstance(value, Mapping),
+    "timestamp[us, tz=UTC]": lambda value: (
+        isinstance(value, datetime.datetime) and value.tzinfo is not None
+    ),
+}
+
+
+def _array(field: "pa.Field", value: Any) -> "pa.Array":
+    import pyarrow as pa
+
+    if value is not None and not _ACCEPTS[_COLUMNS[field.name]](value):
+        raise TypeError(f"column {field.name!r} is {field.type}, found {value!r}")
+    try:
+        entry = sorted(value.items()) if isinstance(value, Mapping) else value
+        return pa.array([entry], type=field.type)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as exc:
+        raise TypeError(f"column {field.name!r} is {field.type}, found {value!r}") from exc
+
+
+def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Table":
+    """`table` as this version's columns: unknown ones dropped, missing ones null.
+
+    Raises
+    ------
+    ForeignFileError
+        When the columns that every row of every version has are not there, or have other types.
+    """
+    import pyarrow as pa
+
+    if missing := [name for name in _IN_EVERY_FILE if name not in table.column_names]:
+        raise ForeignFileError(f"no rows of kbench (no column {missing[0]!r})")
+    wanted = schema()
+    if columns is not None:
+        wanted = pa.schema([wanted.field(name) for name in columns])
+    if table.schema.equals(wanted):
+        return table
+    try:
+        arrays = [
+            table.column(field.name).cast(field.type)
+            if field.name in table.column_names
+            else pa.nulls(table.num_rows, field.type)
+            for field in wanted
+        ]
+    except (pa.ArrowException, NotImplementedError) as exc:
+        raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
+    return pa.Table.from_arrays(arrays, schema=wanted)
+
+
+def is_ours(names: Iterable[str]) -> bool:
+    """Whether a file with these columns holds rows, of whichever version."""
+    return set(_IN_EVERY_FILE) <= set(names)
+
+
+def unknown_columns(names: Iterable[str]) -> list[str]:
+    """The `names` that this schema version does not know (a file of a newer version)."""
+    return [name for name in names if name not in _COLUMNS]
+
+
+def newest(table: "pa.Table") -> "pa.Table":
+    """`table` without the rows that a newer row of the same identity replaces.
+
+    "Newer" is the later `started_at` (null is the oldest); of equals the later in the table wins.
+    The order of the rows that stay is kept.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = table.combine_chunks()
+    oldest = pa.scalar(0, table.schema.field("started_at").type)
+    by_age = table.select(list(IDENTITY))
+    by_age = by_age.append_column("age", pc.fill_null(table["started_at"], oldest))
+    by_age = by_age.append_column("position", pa.array(range(len(table)), pa.int64()))
+    order = pc.sort_indices(by_age, sort_keys=[("age", "ascending"), ("position", "ascending")])
+    last = by_age.take(order).group_by(list(IDENTITY), use_threads=False)
+    keep = last.aggregate([("position", "last")])["position_last"]
+    return table.take(keep.take(pc.sort_indices(keep)))
+
+
+def _first_line(exc: BaseException) -> str:
+    return (str(exc).splitlines() or [type(exc).__name__])[0]
