@@ -1,0 +1,102 @@
+"""Reading a folder of Parquet files while others write, merge and replace them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# A file that `merge` has taken out of the way but not yet deleted; see `kbench.run.merge`.
+CLAIMED = ".claimed-"
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A file that was read in one go.
+
+    Attributes
+    ----------
+    path : Path
+    digest : bytes
+        SHA-256 of the bytes read.
+    table : pyarrow.Table
+        Those of the columns asked for that the file has.
+    columns : tuple of str
+        All columns of the file.
+    """
+
+    path: Path
+    digest: bytes
+    table: "pa.Table"
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FolderContent:
+    """The files that were read, and one line for each that could not be."""
+
+    files: list[ParquetFile]
+    skipped: list[str]
+
+
+def read_parquet_files(folder: Path, columns: Sequence[str] | None = None) -> FolderContent:
+    """Read every Parquet file of `folder`, none of its sub-folders; an absent folder is empty.
+
+    A merge that runs meanwhile moves rows into a new file before it deletes the old ones. Names
+    are therefore listed again after reading, until there is no new one: no row is missed, some may
+    come twice.
+
+    Parameters
+    ----------
+    folder : Path
+    columns : sequence of str, optional
+        Only these columns; those that a file lacks are left out.
+    """
+    files: list[ParquetFile] = []
+    skipped: list[str] = []
+    seen: set[str] = set()
+    while fresh := _names(folder) - seen:
+        for name in sorted(fresh):
+            _read(folder / name, columns, files, skipped)
+        seen |= fresh
+    return FolderContent(files, skipped)
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return set()
+    return {
+        name
+        for name in names
+        if name.endswith(".parquet") and (name[0] not in "._" or name.startswith(CLAIMED))
+    }
+
+
+def _read(
+    path: Path, columns: Sequence[str] | None, files: list[ParquetFile], skipped: list[str]
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        skipped.append(f"{path}: skipped, {exc.strerror}")
+        return
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        names = tuple(file.schema_arrow.names)
+        wanted = None if columns is None else [name for name in columns if name in names]
+        table = file.read(columns=wanted, use_threads=False)
+    except (pa.ArrowException, OSError, ValueError) as exc:
+        reason = (str(exc).splitlines() or [type(exc).__name__])[0]
+        skipped.append(f"{path}: skipped, not a readable Parquet file ({reason})")
+        return
+    files.append(ParquetFile(path, hashlib.sha256(content).digest(), table, names))

@@ -1,0 +1,292 @@
+"""What is written is what is read, whatever else lies in the folder."""
+
+import datetime
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from result_rows import make_row
+
+from kbench.errors import ConfigError
+from kbench.run.results import SCHEMA_VERSION, STATUSES, Curve, ResultsFolder, schema
+from kbench.run.rows import newest, to_table
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+FLOAT = st.floats(allow_nan=False)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+BY_TYPE = {
+    pa.string(): TEXT,
+    pa.int64(): INT64,
+    pa.float64(): FLOAT,
+    pa.bool_(): st.booleans(),
+    pa.map_(pa.string(), pa.float64()): st.dictionaries(TEXT, FLOAT, max_size=3),
+    pa.timestamp("us", tz="UTC"): st.datetimes(
+        datetime.datetime(1971, 1, 1),
+        datetime.datetime(2200, 1, 1),
+        timezones=st.just(datetime.UTC),
+    ),
+}
+SPECIAL = {
+    "key": st.text("0123456789abcdef", min_size=8, max_size=64),
+    "environment": st.text("0123456789abcdef", min_size=8, max_size=8),
+    "threads": st.integers(1, 128),
+    "status": st.sampled_from(STATUSES),
+    "params": st.dictionaries(TEXT, st.none() | FLOAT | TEXT, max_size=3).map(
+        lambda params: json.dumps(params, sort_keys=True)
+    ),
+}
+REQUIRED = ("key", "environment", "threads", "status", "method", "dataset")
+
+
+@st.composite
+def any_row(draw):
+    row = {}
+    for field in schema():
+        values = SPECIAL.get(field.name, BY_TYPE[field.type])
+        if field.name == "schema_version":
+            continue
+        row[field.name] = draw(values if field.name in REQUIRED else st.none() | values)
+    return row
+
+
+@settings(max_examples=60, deadline=None)
+@given(row=any_row())
+def test_row_comes_back_as_written(tmp_path_factory, row):
+    folder = ResultsFolder(tmp_path_factory.mktemp("r") / "results")
+    folder.write(row)
+    expected = {**row, "schema_version": SCHEMA_VERSION, "origin": "own"}
+    assert folder.row(row["key"]) == expected
+    folder.merge()
+    assert folder.row(row["key"]) == expected
+
+
+def test_numpy_scalars_are_values(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    folder.write(make_row(seed=np.int32(3), accuracy=np.float32(0.5), converged=np.bool_(True)))
+    row = folder.row("")
+    assert (row["seed"], row["accuracy"], row["converged"]) == (3, 0.5, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "named"),
+    [
+        ({"acuracy": 0.5}, ValueError, "acuracy"),
+        ({"seed": 1.5}, TypeError, "seed"),
+        ({"seed": True}, TypeError, "seed"),
+        ({"seed": 2**63}, TypeError, "seed"),
+        ({"accuracy": "0.5"}, TypeError, "accuracy"),
+        ({"accuracy": False}, TypeError, "accuracy"),
+        ({"converged": 1}, TypeError, "converged"),
+        ({"dataset": 3}, TypeError, "dataset"),
+        ({"dataset": None}, ValueError, "dataset"),
+        ({"phases": {"solve": "x"}}, TypeError, "phases"),
+        ({"phases": [1.0]}, TypeError, "phases"),
+        ({"started_at": datetime.datetime(2026, 1, 1)}, TypeError, "started_at"),
+        ({"status": "fine"}, ValueError, "status"),
+        ({"key": "../x"}, ValueError, "key"),
+        ({"environment": "a-b"}, ValueError, "environment"),
+        ({"params": '{"b": 1, "a": 2}'}, ValueError, "params"),
+        ({"params": "[1]"}, ValueError, "params"),
+        ({"params": "nonsense"}, ValueError, "params"),
+    ],
+)
+def test_wrong_value_is_refused_by_its_column(tmp_path, change, error, named):
+    folder = ResultsFolder(tmp_path / "results")
+    with pytest.raises(error, match=named):
+        folder.write(make_row(**change))
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_was_not_measured_is_null(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    folder.write(make_row())
+    frame = pd.read_parquet(tmp_path)
+    for column in ("rmse", "fit_wall_s", "model_bytes", "converged", "log"):
+        assert frame[column].isna().all()
+
+
+def test_rerun_replaces_row_and_curves(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    curve = Curve("objective", "seconds", [0.0, 1.0], [3.0, 2.0])
+    first = folder.write(make_row(status="timeout"), [curve, curve._replace(curve="gap")])
+    assert list(folder.read_curves()["value"]) == [3.0, 2.0, 3.0, 2.0]
+    second = folder.write(make_row())
+    assert second == first
+    assert len(pd.read_parquet(tmp_path)) == 1
+    assert folder.read_curves().empty
+    with pytest.raises(ValueError, match="objective"):
+        folder.write(make_row(), [curve._replace(x=[0.0])])
+
+
+def test_rerun_after_a_merge_replaces_the_merged_row(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    for number in range(3):
+        folder.write(make_row(number, status="timeout"))
+    folder.merge()
+    again = make_row(1, status="ok")
+    again["started_at"] += datetime.timedelta(days=1)
+    folder.write(again)
+    finished = folder.finished("0a1b2c3d", 1)
+    assert finished[again["key"]]["status"] == "ok"
+    assert sorted(row["status"] for row in finished.values()) == ["ok", "timeout", "timeout"]
+    assert sorted(folder.read()["status"]) == ["ok", "timeout", "timeout"]
+    assert folder.merge().replaced == 1
+    assert sorted(pd.read_parquet(tmp_path)["status"]) == ["ok", "timeout", "timeout"]
+
+
+@given(ages=st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_newest_is_the_last_by_age_then_by_position(ages):
+    start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    row = {"key": "k", "environment": "e", "threads": 1, "status": "ok"}
+    tables = [
+        to_table(
+            {
+                **row,
+                "method": "svc",
+                "dataset": "digits",
+                "seed": position,
+                "started_at": None if age is None else start + datetime.timedelta(seconds=age),
+            }
+        )
+        for position, age in enumerate(ages)
+    ]
+    keyed = [(-1 if age is None else age, position) for position, age in enumerate(ages)]
+    assert newest(pa.concat_tables(tables))["seed"].to_pylist() == [max(keyed)[1]]
+
+
+def test_finished_is_of_one_environment_and_thread_count(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    here = make_row(0, message="m")
+    folder.write(here)
+    folder.write(make_row(1, environment="ffffffff"))
+    folder.write(make_row(2, threads=2))
+    outcome = {"status": "ok", "message": "m", "source_sha256": "aa"}
+    assert folder.finished("0a1b2c3d", 1) == {here["key"]: outcome}
+    assert folder.latest(here["key"], "0a1b2c3d", 1) == outcome
+    assert folder.exists(here["key"], "0a1b2c3d", 1)
+    for other in (
+        ("ab", "0a1b2c3d", 1),
+        (here["key"], "ffffffff", 1),
+        (here["key"], "0a1b2c3d", 2),
+    ):
+        assert folder.latest(*other) is None
+        assert not folder.exists(*other)
+
+
+def test_reference_rows_are_read_but_never_finished(tmp_path):
+    reference, own = ResultsFolder(tmp_path / "_reference"), ResultsFolder(tmp_path)
+    for number in (0, 1):
+        reference.write(make_row(number, accuracy=0.1))
+    reference.store_environment({"cpu": "theirs"})
+    own.write(make_row(1, accuracy=0.9))
+    own.store_environment({"cpu": "mine"})
+    assert len(own.finished("0a1b2c3d", 1)) == 1
+    frame = own.read().set_index("origin")
+    assert frame["accuracy"].to_dict() == {"reference": 0.1, "own": 0.9}
+    assert set(own.read(reference=False)["origin"]) == {"own"}
+    assert sorted(env["cpu"] for env in own.environments().values()) == ["mine", "theirs"]
+    assert len(pd.read_parquet(tmp_path)) == 1
+
+
+def test_what_is_no_row_is_named_and_skipped(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    good = folder.write(make_row(0))
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "foreign.parquet")
+    pd.DataFrame(
+        {"key": ["k"], "environment": ["e"], "threads": ["many"], "status": ["ok"]}
+    ).to_parquet(tmp_path / "types.parquet")
+    (tmp_path / "cut.parquet").write_bytes(good.read_bytes()[:-20])
+    (tmp_path / "empty.parquet").touch()
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    (tmp_path / "folder.parquet").mkdir()
+    (tmp_path / "sub").mkdir()
+    shutil.copy(good, tmp_path / "sub" / "other.parquet")
+    (tmp_path / "README.md").write_text("text")
+    damaged = {"foreign", "types", "cut", "empty", "text", "folder"}
+
+    assert len(folder.read()) == 1
+    assert {line.split(".parquet")[0].rsplit("/")[-1] for line in folder.warnings} == damaged
+    assert all("\n" not in line for line in folder.warnings)
+    assert len(folder.finished("0a1b2c3d", 1)) == 1
+    assert len(folder.warnings) == len(damaged)
+
+    report = folder.merge()
+    assert (report.rows, report.files) == (1, 1)
+    assert len(report.skipped) == len(damaged)
+    for name in damaged:
+        assert (tmp_path / f"{name}.parquet").exists()
+
+
+def test_older_files_lack_columns_and_stay_readable(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    folder.write(make_row(0))
+    old = to_table(make_row(1)).drop_columns(["kernel_entries", "phases", "source_sha256"])
+    old = old.set_column(old.column_names.index("seed"), "seed", old["seed"].cast(pa.int32()))
+    pq.write_table(old, tmp_path / "merged-0.parquet")
+    for _ in range(2):
+        frame = folder.read().set_index("seed")
+        assert frame.loc[0, "phases"] == {"solve": 0.25}
+        assert pd.isna(frame.loc[1, "phases"])
+        assert len(folder.finished("0a1b2c3d", 1)) == 2
+        assert not folder.warnings
+        assert folder.merge().rows == 2
+
+
+def test_newer_files_are_read_but_not_merged(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    folder.write(make_row(0))
+    new = to_table(make_row(1)).append_column("watts", pa.array([3.0]))
+    pq.write_table(new, tmp_path / "new.parquet")
+    assert len(folder.read()) == 2
+    report = folder.merge()
+    assert report.rows == 1
+    assert "watts" in report.skipped[0]
+    assert pq.read_table(tmp_path / "new.parquet").column_names[-1] == "watts"
+
+
+def test_row_by_prefix(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    with pytest.raises(ConfigError, match="no row"):
+        folder.row("ab")
+    for key in ("ab12", "ab34", "cd56"):
+        folder.write(make_row(key=key))
+    assert folder.row("ab1")["key"] == "ab12"
+    with pytest.raises(ConfigError, match="2 keys begin with 'ab': ab12, ab34") as error:
+        folder.row("ab")
+    assert "\n" not in str(error.value)
+    newer = make_row(key="cd56", threads=4)
+    newer["started_at"] += datetime.timedelta(days=1)
+    folder.write(newer)
+    assert folder.row("cd")["threads"] == 4
+
+
+def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    folder = ResultsFolder(tmp_path)
+    folder.write(make_row(0, accuracy=0.25))
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="No space"):
+        folder.write(make_row(0, accuracy=0.75))
+    assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
+    assert folder.row("")["accuracy"] == 0.25
+
+
+def test_environment_and_log_files(tmp_path):
+    folder = ResultsFolder(tmp_path / "results")
+    assert folder.read().empty
+    assert folder.finished("0a1b2c3d", 1) == {}
+    assert not folder.path.exists()
+    name = folder.store_environment({"cpu": "x"})
+    assert folder.store_environment({"cpu": "x"}) == name
+    assert folder.environments() == {name: {"cpu": "x"}}
+    assert folder.write_log("ab", "one\ud800two").read_text() == "one\\ud800two"
