@@ -1,0 +1,144 @@
+"""Compaction of a results folder: many small files become one, without losing a row.
+
+    1. read every file of rows, whole;
+    2. write the newest row of each run to a new file, complete and on disk;
+    3. for every file read, in turn: rename it to a name of our own (one atomic step), and delete it
+       if its bytes are those that were read. Otherwise a run wrote its row again in between; the
+       newer file gets its name back.
+
+A crash after any step leaves every row in at least one file: rows that are in two count once for
+every reader, and the next merge takes up what is left, renamed files too. The lock only saves two
+merges from doing the same work; where the file system has none, the steps are still safe.
+
+Files that are damaged, hold other things, or come from a newer version of kbench stay as they are.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kbench.run import rows
+from kbench.run.files import CLAIMED, ParquetFile, read_parquet_files
+from kbench.run.results import atomic_file
+
+# A temporary file that nobody has touched for so long was left by a killed process.
+_ABANDONED_AFTER_S = 3600.0
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """What a merge did.
+
+    Attributes
+    ----------
+    path : Path or None
+        The merged file; None when there are no rows.
+    rows : int
+        Rows in it.
+    files : int
+        Files that went into it.
+    replaced : int
+        Rows that were dropped for a newer one of the same run.
+    skipped : list of str
+        Files that were left alone, one line each: `file: why`.
+    """
+
+    path: Path | None
+    rows: int
+    files: int
+    replaced: int
+    skipped: list[str]
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return "nothing to merge: no rows"
+        if self.files == 0:
+            return f"nothing to merge: {self.rows} rows in {self.path.name}"
+        text = f"{self.rows} rows of {self.files} files in {self.path.name}"
+        return f"{text}, {self.replaced} older rows dropped" if self.replaced else text
+
+
+def merge(folder: Path) -> MergeReport:
+    """Compact the rows of `folder` into one file; sweeps and other merges may run meanwhile."""
+    if not folder.is_dir():
+        return MergeReport(None, 0, 0, 0, [])
+    with _lock(folder):
+        _sweep_temporary(folder)
+        content = read_parquet_files(folder)
+        sources, tables, skipped = _rows(content.files)
+        skipped = content.skipped + skipped
+        if not tables:
+            return MergeReport(None, 0, 0, 0, skipped)
+        everything = pa.concat_tables(tables)
+        newest = rows.newest(everything)
+        replaced = len(everything) - len(newest)
+        if len(sources) == 1 and replaced == 0 and sources[0].path.name.startswith("merged-"):
+            return MergeReport(sources[0].path, len(newest), 0, 0, skipped)
+        path = folder / f"merged-{os.urandom(6).hex()}.parquet"
+        with atomic_file(path) as file:
+            pq.write_table(newest, file, compression="zstd")
+        for source in sources:
+            _delete_if_unchanged(source)
+    return MergeReport(path, len(newest), len(sources), replaced, skipped)
+
+
+def _rows(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table], list[str]]:
+    sources, tables, skipped = [], [], []
+    for file in files:
+        unknown = rows.unknown_columns(file.columns)
+        if unknown and rows.is_ours(file.columns):
+            # Read without it, but merged it would be lost.
+            skipped.append(f"{file.path}: left alone, column {unknown[0]!r} is of a newer kbench")
+            continue
+        try:
+            tables.append(rows.conform(file.table))
+        except rows.ForeignFileError as exc:
+            skipped.append(f"{file.path}: left alone, {exc}")
+        else:
+            sources.append(file)
+    return sources, tables, skipped
+
+
+def _delete_if_unchanged(source: ParquetFile) -> None:
+    path = source.path
+    if path.name.startswith(CLAIMED):  # left by a merge that was killed; nobody writes such names
+        path.unlink(missing_ok=True)
+        return
+    claimed = path.with_name(f"{CLAIMED}{os.urandom(4).hex()}-{path.name}")
+    try:
+        path.rename(claimed)
+    except FileNotFoundError:
+        return
+    if hashlib.sha256(claimed.read_bytes()).digest() != source.digest:
+        # `link` does not overwrite: if the run was written a third time, that row is the newest.
+        # Where hard links are unknown the file stays claimed: readers and the next merge see it.
+        try:
+            os.link(claimed, path)
+        except FileExistsError:
+            pass
+        except OSError:
+            return
+    claimed.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    with (folder / ".merge.lock").open("a") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _sweep_temporary(folder: Path) -> None:
+    for path in [*folder.glob(".*.tmp"), *folder.glob("_*/.*.tmp")]:
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S:
+                path.unlink()

@@ -1,0 +1,188 @@
+"""No row is lost and none comes twice, whoever writes, merges or is killed meanwhile."""
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import pandas as pd
+import pytest
+from result_rows import make_row
+
+from kbench.run import merge as merge_module
+from kbench.run.merge import merge
+from kbench.run.results import ResultsFolder
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def seeds(folder):
+    return sorted(pd.read_parquet(folder)["seed"])
+
+
+def write_rows(folder, numbers):
+    results = ResultsFolder(folder)
+    for number in numbers:
+        results.write(make_row(number))
+
+
+def merge_until(folder, stop, working):
+    while not stop.is_set():
+        merge(folder)
+        working.set()
+
+
+def test_merge_while_another_process_writes(tmp_path):
+    write_rows(tmp_path, range(200))
+    writer = SPAWN.Process(target=write_rows, args=(tmp_path, range(200, 400)))
+    writer.start()
+    merges = 0
+    while writer.is_alive():
+        # The folder is read in the midst of it: rows only ever become more.
+        before = len(ResultsFolder(tmp_path).finished("0a1b2c3d", 1))
+        merge(tmp_path)
+        after = len(ResultsFolder(tmp_path).finished("0a1b2c3d", 1))
+        assert 200 <= before <= after
+        merges += 1
+    writer.join()
+    assert writer.exitcode == 0
+    assert merges >= 2
+    report = merge(tmp_path)
+    assert (report.rows, report.skipped) == (400, [])
+    assert seeds(tmp_path) == list(range(400))
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+def test_two_merges_at_once(tmp_path):
+    stop, working = SPAWN.Event(), SPAWN.Event()
+    mergers = [SPAWN.Process(target=merge_until, args=(tmp_path, stop, working)) for _ in range(2)]
+    for process in mergers:
+        process.start()
+    working.wait()
+    write_rows(tmp_path, range(150))
+    stop.set()
+    for process in mergers:
+        process.join()
+        assert process.exitcode == 0
+    merge(tmp_path)
+    assert seeds(tmp_path) == list(range(150))
+
+
+def test_killed_merge_loses_nothing(tmp_path):
+    random.seed(0)
+    done = 0
+    for _ in range(12):
+        working, stop = SPAWN.Event(), SPAWN.Event()
+        process = SPAWN.Process(target=merge_until, args=(tmp_path, stop, working))
+        process.start()
+        working.wait()
+        kill_after = random.uniform(0.0, 0.1)
+        begin = time.monotonic()
+        while time.monotonic() - begin < kill_after:
+            write_rows(tmp_path, [done])
+            done += 1
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert sorted(ResultsFolder(tmp_path).read()["seed"]) == list(range(done))
+    assert merge(tmp_path).rows == done
+    assert seeds(tmp_path) == list(range(done))
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+    assert not list(tmp_path.glob(".claimed-*"))
+
+
+class Killed(BaseException):
+    """Ends a merge where a SIGKILL would."""
+
+
+STEPS = ["link", "unlink", "rename", "delete", "fsync"]
+
+
+@pytest.mark.parametrize("count", range(6))
+@pytest.mark.parametrize("step", STEPS)
+def test_merge_ended_before_any_step_loses_nothing(tmp_path, monkeypatch, step, count):
+    """Each call that changes the folder fails at some point; rows are written in between."""
+    write_rows(tmp_path, range(3))
+    calls = 0
+
+    def dies(function):
+        def wrapped(*args, **kwargs):
+            nonlocal calls
+            calls += 1
+            if calls > count:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    delete = merge_module._delete_if_unchanged
+
+    def rewrite_first(source):
+        if not source.path.name.startswith((".claimed-", "merged-")):
+            write_rows(tmp_path, [100 + calls])
+            ResultsFolder(tmp_path).write(make_row(1, accuracy=0.75))
+        delete(source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(merge_module, "_delete_if_unchanged", rewrite_first)
+        target = {
+            "link": (merge_module.os, "link"),
+            "unlink": (merge_module.Path, "unlink"),
+            "rename": (merge_module.Path, "rename"),
+            "delete": (merge_module, "_delete_if_unchanged"),
+            "fsync": (merge_module.os, "fsync"),
+        }[step]
+        patch.setattr(*target, dies(getattr(*target)))
+        with contextlib.suppress(Killed):
+            merge(tmp_path)
+    for _ in range(2):
+        frame = ResultsFolder(tmp_path).read().set_index("seed")
+        assert {0, 1, 2} <= set(frame.index)
+        assert frame.index.is_unique
+        merge(tmp_path)
+    assert seeds(tmp_path) == sorted(frame.index)
+
+
+def test_row_written_again_during_the_merge_survives(tmp_path, monkeypatch):
+    write_rows(tmp_path, range(3))
+    delete = merge_module._delete_if_unchanged
+
+    def rewrite_first(source):
+        if source.path.name.startswith(make_row(1)["key"]):
+            newer = make_row(1, accuracy=0.75, started_at=make_row(99)["started_at"])
+            ResultsFolder(tmp_path).write(newer)
+        delete(source)
+
+    monkeypatch.setattr(merge_module, "_delete_if_unchanged", rewrite_first)
+    merge(tmp_path)
+    monkeypatch.undo()
+    assert ResultsFolder(tmp_path).read().set_index("seed")["accuracy"].to_dict() == {
+        0: 0.5,
+        1: 0.75,
+        2: 0.5,
+    }
+    assert merge(tmp_path).replaced == 1
+    assert seeds(tmp_path) == [0, 1, 2]
+
+
+def test_merging_again_changes_nothing(tmp_path):
+    assert merge(tmp_path / "absent").path is None
+    assert str(merge(tmp_path)) == "nothing to merge: no rows"
+    write_rows(tmp_path, range(5))
+    first = merge(tmp_path)
+    assert (first.rows, first.files, first.replaced) == (5, 5, 0)
+    second = merge(tmp_path)
+    assert (second.path, second.rows, second.files) == (first.path, 5, 0)
+
+
+def test_abandoned_temporary_files_are_swept(tmp_path):
+    write_rows(tmp_path, range(2))
+    old, fresh = tmp_path / ".a.parquet.00.tmp", tmp_path / ".b.parquet.00.tmp"
+    for path in (old, fresh):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    merge(tmp_path)
+    assert not old.exists()
+    assert fresh.exists()
