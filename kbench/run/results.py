@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbench.errors import ConfigError
 from kbench.run import rows
@@ -37,15 +37,10 @@ __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "atomic_file"
 _OUTCOME = [*rows.IDENTITY, "started_at", "status", "message", "source_sha256"]
 
 
-class Curve(NamedTuple):
+class Curve(TypedDict):
     """One curve of a run, such as the objective against seconds.
 
-    Attributes
-    ----------
-    curve, x_name : str
-        Names of the ordinate and of the abscissa.
-    x, value : sequence of float
-        The points, of equal length.
+    `curve` and `x_name` name the ordinate and the abscissa, `x` and `value` are the points.
     """
 
     curve: str
@@ -328,15 +323,15 @@ def _curve_table(row: Mapping[str, Any], curves: Sequence[Curve]) -> "pa.Table":
 
     columns: dict[str, list[Any]] = {name: [] for name in _curve_schema().names}
     for curve in curves:
-        if len(curve.x) != len(curve.value):
+        n = len(curve["x"])
+        if len(curve["value"]) != n:
             raise ValueError(
-                f"curve {curve.curve!r}: {len(curve.x)} abscissae but {len(curve.value)} values"
+                f"curve {curve['curve']!r}: {n} abscissae but {len(curve['value'])} values"
             )
-        n = len(curve.x)
         for name in rows.IDENTITY:
             columns[name] += [row[name]] * n
-        columns["curve"] += [curve.curve] * n
-        columns["x_name"] += [curve.x_name] * n
-        columns["x"] += list(curve.x)
-        columns["value"] += list(curve.value)
+        columns["curve"] += [curve["curve"]] * n
+        columns["x_name"] += [curve["x_name"]] * n
+        columns["x"] += list(curve["x"])
+        columns["value"] += list(curve["value"])
     return pa.table(columns, schema=_curve_schema())

@@ -113,15 +113,15 @@ def test_what_was_not_measured_is_null(tmp_path):
 
 def test_rerun_replaces_row_and_curves(tmp_path):
     folder = ResultsFolder(tmp_path)
-    curve = Curve("objective", "seconds", [0.0, 1.0], [3.0, 2.0])
-    first = folder.write(make_row(status="timeout"), [curve, curve._replace(curve="gap")])
+    curve = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
+    first = folder.write(make_row(status="timeout"), [curve, {**curve, "curve": "gap"}])
     assert list(folder.read_curves()["value"]) == [3.0, 2.0, 3.0, 2.0]
     second = folder.write(make_row())
     assert second == first
     assert len(pd.read_parquet(tmp_path)) == 1
     assert folder.read_curves().empty
     with pytest.raises(ValueError, match="objective"):
-        folder.write(make_row(), [curve._replace(x=[0.0])])
+        folder.write(make_row(), [{**curve, "x": [0.0]}])
 
 
 def test_rerun_after_a_merge_replaces_the_merged_row(tmp_path):
