@@ -1,0 +1,62 @@
+"""The SVC of scikit-learn-intelex (oneDAL), or an error; never scikit-learn under its name.
+
+The extension hands whatever it does not support to scikit-learn without a word outside its log. A
+comparison needs to know which of the two ran.
+"""
+
+from typing import Any, Self
+
+from sklearn.svm import SVC
+
+from kbench.errors import UnavailableError
+
+
+class IntelexSVC(SVC):
+    """`sklearn.svm.SVC` trained and evaluated by oneDAL.
+
+    Parameters are those of `sklearn.svm.SVC`.
+
+    Attributes
+    ----------
+    accelerated_ : sklearnex.svm.SVC
+        The fitted estimator of the extension; its attributes `support_`, `dual_coef_`, ... are
+        scikit-learn's.
+
+    Notes
+    -----
+    `fit` raises `UnavailableError` when scikit-learn-intelex is not installed, or when it fell back
+    to scikit-learn: a fit by oneDAL leaves a `_onedal_estimator` in the estimator, a fallback does
+    not (scikit-learn-intelex 2025.0 to 2026.2).
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        accelerated = _svc_class()(**self.get_params(deep=False)).fit(X, y, sample_weight)
+        if not hasattr(accelerated, "_onedal_estimator"):
+            raise UnavailableError(
+                "svc_intelex: scikit-learn-intelex fell back to scikit-learn for these parameters"
+                f" and data (kernel={self.kernel!r}, {type(X).__name__}); method svc is that solver"
+            )
+        self.accelerated_ = accelerated
+        self.classes_ = accelerated.classes_
+        self.n_features_in_ = accelerated.n_features_in_
+        return self
+
+    @property
+    def n_support_(self) -> Any:
+        return self.accelerated_.n_support_
+
+    def predict(self, X: Any) -> Any:
+        return self.accelerated_.predict(X)
+
+    def decision_function(self, X: Any) -> Any:
+        return self.accelerated_.decision_function(X)
+
+
+def _svc_class() -> type[SVC]:
+    try:
+        from sklearnex.svm import SVC as AcceleratedSVC
+    except ImportError as exc:
+        raise UnavailableError(
+            f"svc_intelex needs scikit-learn-intelex ({exc}); pip install 'kbench[intelex]'"
+        ) from exc
+    return AcceleratedSVC
