@@ -1,0 +1,167 @@
+"""The kernel matrix of a data set, computed where and when it is needed, never as a whole.
+
+`KernelMatrix` is what solvers and clusterings work on; `expand` is what evaluates a fitted machine.
+Both compute tiles that stay in the processor's cache until they are used up.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.kernels.functions import Kernel
+
+# A tile of 128 x 2048 float32 is 1 MB: the GEMM, the clip and the exp find it in the L2 cache.
+_TILE_ROWS = 128
+_TILE_COLUMNS = 2048
+# Slicing CSR rows copies them: wider tiles make that negligible.
+_TILE_COLUMNS_SPARSE = 16384
+# Sparse rows become dense on the left of a product; this bounds that block.
+_DENSE_ROW_BYTES = 1 << 24
+
+
+class KernelMatrix:
+    """K = (k(x_i, x_j)) of n points.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (n, d) array, float32 or float64, or CSR
+        Kept by reference. For `Precomputed`, (n, n) kernel values.
+    dtype : float32 or float64
+        Type of the prepared points and of the blocks.
+
+    Attributes
+    ----------
+    n_entries : int
+        Kernel values computed so far, in any precision (see `astype`).
+
+    Notes
+    -----
+    Memory is one prepared copy of X, O(n d); an entry costs O(d) (O(nnz) of the rows for CSR).
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, dtype: Any = np.float32) -> None:
+        self.kernel = kernel.bind(X)
+        self.dtype = np.dtype(dtype)
+        self._counter = np.zeros(1, np.int64)
+        self._X = kernel.rows(X)
+        self._points = self.kernel.prepare(self._X, self.dtype)
+
+    def __len__(self) -> int:
+        return self._points.shape[0]
+
+    @property
+    def n_entries(self) -> int:
+        return int(self._counter[0])
+
+    def count(self, n_entries: int) -> None:
+        """Add kernel values that were computed between this matrix's points by other means."""
+        self._counter += n_entries
+
+    def astype(self, dtype: Any) -> "KernelMatrix":
+        """The matrix in another precision, from the original rows; itself if nothing changes."""
+        if self.dtype == dtype:
+            return self
+        twin = KernelMatrix(self.kernel, self._X, dtype)
+        twin._counter = self._counter
+        return twin
+
+    def take(self, indices: np.ndarray) -> "KernelMatrix":
+        """The matrix of some of the points, prepared anew (closer to their own centre)."""
+        return KernelMatrix(self.kernel, self._X[indices], self.dtype)
+
+    def diagonal(self) -> np.ndarray:
+        """k(x_i, x_i) : (n,) float64."""
+        return self.kernel.diagonal(self._points)
+
+    def points(self, indices: np.ndarray | slice) -> Any:
+        """Prepared points of these rows; passed as `columns`, they are gathered only once."""
+        return self._points[indices]
+
+    def centres(self, indices: np.ndarray) -> Any:
+        """Prepared points of these rows, as little of them as prediction needs."""
+        return self.kernel.as_centres(self._points[indices])
+
+    def block(
+        self, rows: np.ndarray, columns: Any = None, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """K[rows][:, columns].
+
+        Parameters
+        ----------
+        rows : (a,) indices
+        columns : prepared points (see `points`), b of them; default all n
+        out : (a, b) of this matrix's dtype, C-contiguous rows
+
+        Returns
+        -------
+        (a, b), `out` where it was given
+        """
+        columns = self._points if columns is None else columns
+        if out is None:
+            out = np.empty((len(rows), columns.shape[0]), self.dtype)
+        fill_block(self.kernel, self._points[rows], columns, out)
+        self.count(out.size)
+        return out
+
+    def product(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """K[:, columns] @ coef : (n,) float64. O(n len(columns)) entries, no memory but a tile."""
+        self.count(len(self) * len(columns))
+        return expand(self.kernel, self._points, self._points[columns], coef, self.dtype)
+
+
+def fill_block(kernel: Kernel, A: Any, B: Any, out: np.ndarray) -> None:
+    """Write k between prepared points A (a) and B (b) into out : (a, b), tile by tile."""
+    for rows in _slices(A.shape[0], _tile_rows(A)):
+        left = A[rows]
+        for columns in _slices(B.shape[0], _tile_columns(B)):
+            kernel.evaluate(left, B[columns], out[rows, columns])
+
+
+def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.ndarray:
+    """Evaluate kernel expansions: sum_j k(a_i, b_j) coef_j.
+
+    Parameters
+    ----------
+    A, B : prepared points, a and b of them
+    coef : (b,) or (b, m)
+    dtype : float32 or float64
+        Type in which kernel values are computed; sums over tiles are float64.
+
+    Returns
+    -------
+    (a,) or (a, m) float64
+    """
+    values = np.zeros((A.shape[0], *coef.shape[1:]))
+    weights = coef.astype(dtype)
+    tile = np.empty(min(_TILE_ROWS, A.shape[0]) * min(_tile_columns(B), B.shape[0]), dtype)
+    for rows in _slices(A.shape[0], _tile_rows(A)):
+        left = A[rows]
+        for columns in _slices(B.shape[0], _tile_columns(B)):
+            right = B[columns]
+            block = tile[: left.shape[0] * right.shape[0]].reshape(left.shape[0], right.shape[0])
+            kernel.evaluate(left, right, block)
+            values[rows] += block @ weights[columns]
+    return values
+
+
+def _slices(n: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _tile_rows(A: Any) -> int:
+    if sp.issparse(A):
+        return max(1, min(_TILE_ROWS, _DENSE_ROW_BYTES // (A.dtype.itemsize * A.shape[1])))
+    return _TILE_ROWS
+
+
+def _tile_columns(B: Any) -> int:
+    return _TILE_COLUMNS_SPARSE if sp.issparse(B) else _TILE_COLUMNS
+
+
+def nbytes(points: Any) -> int:
+    """Bytes that prepared points take."""
+    if sp.issparse(points):
+        return points.data.nbytes + points.indices.nbytes + points.indptr.nbytes
+    return points.nbytes
