@@ -1,0 +1,88 @@
+"""k-means in input space: learnt on a sample, then every point goes to the nearest centroid.
+
+The partition of the fast DC-SVM variants (Hsieh, Si and Dhillon, ICML 2014) and of block kernel
+approximation. For kernels that decrease with distance, points of different clusters are far apart
+and the kernel between them is small.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+_BATCH = 8192
+
+
+class Centroids:
+    """Cluster centres in input space.
+
+    Parameters
+    ----------
+    means : (k, d) array
+    """
+
+    def __init__(self, means: np.ndarray) -> None:
+        self.means = means
+        self._half_square = 0.5 * np.einsum("cj,cj->c", means, means, dtype=np.float64)
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.means)
+
+    @property
+    def nbytes(self) -> int:
+        return self.means.nbytes + self._half_square.nbytes
+
+    def assign(self, X: Any) -> np.ndarray:
+        """Nearest centroid of rows X : (u, d); (u,) ints. O(u k d) time, a batch of memory."""
+        labels = np.empty(X.shape[0], np.intp)
+        for start in range(0, len(labels), _BATCH):
+            rows = slice(start, start + _BATCH)
+            labels[rows] = np.argmin(self._half_square - X[rows] @ self.means.T, axis=1)
+        return labels
+
+
+def sampled_kmeans(
+    X: Any,
+    n_clusters: int,
+    sample: np.ndarray,
+    *,
+    max_iter: int = 10,
+) -> tuple[Centroids, np.ndarray]:
+    """Partition rows by Lloyd's k-means on a sample of them.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR
+    n_clusters : int
+        Clusters asked for; empty ones are dropped, so there may be fewer.
+    sample : (m,) indices
+        Rows that are clustered, in random order: the first ones are the first centroids.
+    max_iter : int
+
+    Returns
+    -------
+    centroids : Centroids
+    labels : (n,) ints, every cluster of `centroids` occurs
+    """
+    rows = X[sample]
+    first = rows[: min(n_clusters, len(sample))]
+    means = first.toarray() if sp.issparse(first) else first.copy()
+    labels: np.ndarray | None = None
+    for _ in range(max_iter):
+        new = Centroids(means).assign(rows)
+        if labels is not None and np.array_equal(new, labels):
+            break
+        labels = new
+        occupied, index = np.unique(labels, return_inverse=True)
+        indicator = sp.csr_array(
+            (1.0 / np.bincount(index)[index], (index, np.arange(len(index)))),
+            shape=(len(occupied), len(index)),
+            dtype=means.dtype,
+        )
+        sums = indicator @ rows
+        # A centroid that lost its points stays where it was.
+        means[occupied] = sums.toarray() if sp.issparse(sums) else sums
+    labels = Centroids(means).assign(X)
+    occupied, labels = np.unique(labels, return_inverse=True)
+    return Centroids(means[occupied]), labels.reshape(-1)
