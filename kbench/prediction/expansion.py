@@ -1,0 +1,75 @@
+"""Evaluation of kernel expansions f(x) = sum_j coef_j k(x, z_j) for many x at once.
+
+Rows go through in batches, kernel values in tiles that stay in cache: no memory but those, no
+Python per row.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from kbench.kernels import KernelMatrix, expand
+from kbench.kernels.matrix import nbytes
+
+_BATCH = 8192
+# float32 kernel values are off by a few 6e-8 each, so f by up to eps sum |coef|. Beyond this error
+# (the margin is 1) values are computed in float64, and also where that costs next to nothing.
+_FLOAT32_ERROR = 0.01
+_FEW_CENTRES = 512
+
+
+def prediction_dtype(kernel: KernelMatrix, coef: np.ndarray) -> np.dtype:
+    """Precision in which to evaluate expansions with coefficients coef : (s, m).
+
+    The matrix's own, but float64 for few centres and for coefficients so large that the rounding of
+    float32 kernel values would show.
+    """
+    # |k(x, z)|^2 <= k(x, x) k(z, z): the scale of the values at points like these.
+    scale = kernel.diagonal().max(initial=0.0)
+    error = np.finfo(np.float32).eps * scale * np.abs(coef).sum(axis=0).max(initial=0.0)
+    if len(coef) <= _FEW_CENTRES or error > _FLOAT32_ERROR:
+        return np.dtype(np.float64)
+    return kernel.dtype
+
+
+class KernelExpansion:
+    """One or more functions in the span of the same centres.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        Of the training points; only the centres are kept of it.
+    indices : (s,) ints
+        Training points that are centres.
+    coef : (s, m) array
+        Coefficients of m functions.
+    dtype : float32 or float64
+        Precision of kernel values; see `prediction_dtype`.
+
+    Attributes
+    ----------
+    nbytes : int
+        What has to be kept to evaluate it.
+    """
+
+    def __init__(
+        self, kernel: KernelMatrix, indices: np.ndarray, coef: np.ndarray, dtype: np.dtype
+    ) -> None:
+        self.coef = np.asarray(coef, np.float64)
+        self.dtype = dtype
+        matrix = kernel.astype(dtype)
+        self.kernel = matrix.kernel
+        self.centres = matrix.centres(indices)
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self.centres) + self.coef.nbytes
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Values at rows X : (u, d) (precomputed: (u, n)); (u, m) float64. O(u s d)."""
+        values = np.empty((X.shape[0], self.coef.shape[1]))
+        for start in range(0, len(values), _BATCH):
+            rows = slice(start, start + _BATCH)
+            points = self.kernel.prepare(X[rows], self.dtype)
+            values[rows] = expand(self.kernel, points, self.centres, self.coef, self.dtype)
+        return values
