@@ -1,0 +1,24 @@
+"""Kernel machines as scikit-learn estimators, one idea a module.
+
+Importing this package is light: an estimator's module is loaded when its name is first used.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "DCSVC": "kbench.methods.dc_svc",
+    "KernelSVC": "kbench.methods.kernel_svc",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

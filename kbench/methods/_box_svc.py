@@ -1,0 +1,184 @@
+"""What support vector classifiers without intercept share: checks, labels, weights, decisions."""
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.functions import Precomputed
+from kbench.solvers import BoxDualResult, solve_box_dual
+from kbench.trace import Trace
+
+
+class Problem(NamedTuple):
+    """A training set as one or several binary problems without intercept."""
+
+    X: Any  # (n, d) array or CSR, checked
+    kernel: KernelMatrix
+    Y: np.ndarray  # (n, m) of -1, +1; m = 1 for two classes, else one-vs-rest
+    C: np.ndarray  # (n,) upper bounds: C times the weights of row and class
+
+
+class BoxSVC(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers; a subclass has `fit`, which sets `_machine`: X -> (u, m)."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear", "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "cache_mb": [Interval(Real, 0, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "max_time": [Interval(Real, 0, None, closed="left"), None],
+        "dtype": [StrOptions({"float32", "float64"})],
+        "shrinking": ["boolean"],
+    }
+
+    _machine: Callable[[Any], np.ndarray]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Signed values of the decision functions.
+
+        Parameters
+        ----------
+        X : (u, d) array or CSR; with kernel="precomputed" (u, n_train)
+
+        Returns
+        -------
+        (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes), one-vs-rest
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        values = self._machine(X)
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels of rows X : (u, d); (u,)."""
+        values = self.decision_function(X)
+        if values.ndim == 1:
+            return self.classes_[(values > 0).astype(np.intp)]
+        return self.classes_[np.argmax(values, axis=1)]
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        """Check the input, learn the classes and set up the binary problems."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        self.classes_, index = np.unique(y, return_inverse=True)
+        weighted = np.unique(index[sample_weight > 0])
+        if len(weighted) < 2:
+            raise ValueError(
+                f"y has {len(weighted)} class with positive weight, but 2 classes are needed"
+            )
+        class_weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        return Problem(
+            X=X,
+            kernel=KernelMatrix(kernel, X, self.dtype),
+            Y=np.where(np.equal.outer(index, positive), 1.0, -1.0),
+            C=self.C * sample_weight * class_weight[index],
+        )
+
+    def _finish(
+        self, problem: Problem, alpha: np.ndarray, results: Sequence[BoxDualResult]
+    ) -> Self:
+        """Set what describes the solution alpha : (n, m), and warn where a limit was met."""
+        self.support_ = np.flatnonzero(alpha.any(axis=1))
+        self.dual_coef_ = (alpha * problem.Y)[self.support_].T
+        positive = problem.Y[self.support_] > 0
+        if len(self.classes_) == 2:
+            positive = np.hstack([~positive, positive])
+        self.n_support_ = positive.sum(axis=0)
+        self.n_iter_ = sum(result.n_iter for result in results)
+        self.objective_ = float(sum(result.objective for result in results))
+        self.violation_ = max(result.violation for result in results)
+        self.converged_ = all(result.converged for result in results)
+        if not self.converged_:
+            reasons = sorted({result.stop_reason for result in results if not result.converged})
+            warnings.warn(
+                f"stopped by {', '.join(reasons)} at a violation of {self.violation_:.2g}, above "
+                f"tol={self.tol:g}; the model is usable",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _solver_options(self) -> dict[str, Any]:
+        return {
+            "tol": self.tol,
+            "cache_mb": self.cache_mb,
+            "max_iter": self.max_iter,
+            "shrinking": self.shrinking,
+        }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def solve_problems(
+    kernel: KernelMatrix,
+    Y: np.ndarray,
+    C: np.ndarray,
+    alpha0: np.ndarray | None = None,
+    *,
+    max_time: float | None = None,
+    trace: Trace | None = None,
+    **options: Any,
+) -> list[BoxDualResult]:
+    """Solve the dual for each column of Y : (n, m).
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of n points
+    C : (n,)
+    alpha0 : (n, m), optional
+    max_time : float, optional
+        Seconds for all problems together.
+    trace, **options
+        As in `solve_box_dual`.
+
+    Notes
+    -----
+    Several problems share the kernel matrix where it fits into `cache_mb` as a whole.
+    """
+    n, m = Y.shape
+    if m > 1 and 8 * n * n <= options["cache_mb"] * 2**20:
+        everything = np.arange(n)
+        gram = kernel.astype(np.float64).block(everything)
+        kernel = KernelMatrix(Precomputed(), gram, np.float64)
+    trace = Trace() if trace is None else trace
+    started = time.perf_counter() - trace.paused_wall_s
+    results = []
+    for j, y in enumerate(Y.T):
+        if max_time is not None:
+            spent = time.perf_counter() - trace.paused_wall_s - started
+            options["max_time"] = max(0.0, max_time - spent)
+        start = None if alpha0 is None else alpha0[:, j]
+        results.append(solve_box_dual(kernel, y, C, alpha0=start, trace=trace, **options))
+    return results
