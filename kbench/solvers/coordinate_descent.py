@@ -15,7 +15,15 @@ from numba import njit
 _BLOCK = 64
 
 
-@njit(cache=True, fastmath={"contract", "nsz", "arcp", "nnan"})
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+@njit(
+    [
+        f"Tuple((i8, f8))({q}[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8, i8)"
+        for q in ("f4", "f8")
+    ],
+    cache=True,
+    fastmath={"contract", "nsz", "arcp", "nnan"},
+)
 def descend(Q, alpha, g, C, diagonal, stop, max_steps):
     """Minimise over the box, in place, until the violation is at most `stop`.
 

@@ -92,7 +92,12 @@ class RowCache:
         self._clock = clock
 
 
-@njit(cache=True, fastmath={"contract", "nsz", "arcp", "reassoc"})
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+@njit(
+    ["(f4[:,::1], i8[::1], f4[::1], f8[::1])", "(f8[:,::1], i8[::1], f8[::1], f8[::1])"],
+    cache=True,
+    fastmath={"contract", "nsz", "arcp", "reassoc"},
+)
 def _add_rows(rows, slots, coef, out):
     """out += coef @ rows[slots]; eight rows are added in their own precision, then in float64."""
     m = rows.shape[1]
