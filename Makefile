@@ -1,6 +1,6 @@
 # Everything a fresh machine with Python 3.11 and make needs: `make demo`, then `make test`.
 VENV ?= .venv
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || echo python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 BIN := $(VENV)/bin
 CONSTRAINTS := scripts/constraints.txt
 UV := $(shell command -v uv 2>/dev/null)

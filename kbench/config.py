@@ -32,7 +32,7 @@ class Limits:
     wall_s: float | None = 3600.0
     cpu_s: float | None = None
     memory_mb: float | None = None
-    setup_s: float = 600.0
+    setup_s: float = 120.0
     threads: int = 1
 
 

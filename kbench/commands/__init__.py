@@ -1,1 +1,1 @@
-"""The commands of `kbench`: one module each, with `main(argv) -> exit code`; its docstring is its help."""
+"""The commands of `kbench`: a module each, `main(argv) -> exit code`, help in its docstring."""

@@ -25,7 +25,9 @@ def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str,
             values[key] = value
         else:
             takes = f"; it takes {', '.join(f'{k}=...' for k in known)}" if known else ""
-            raise ConfigError(f"no key of this command is called {key!r}{nearest(key, known)}{takes}")
+            raise ConfigError(
+                f"no key of this command is called {key!r}{nearest(key, known)}{takes}"
+            )
     return bare, values
 
 

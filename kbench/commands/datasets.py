@@ -13,7 +13,7 @@ from typing import Any
 
 from kbench.commands.arguments import one_of, read
 from kbench.config import composer, options, read_yaml, require_option
-from kbench.errors import ConfigError, DataError
+from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def _where(names: list[str], folders: Any) -> int:
 
 def _prepare(config: dict[str, Any], folders: Any, *, download: bool, all_: bool) -> bool:
     """Prepare one data set and print what it holds; whether it is as its facts say."""
-    from kbench.data import DataNotFoundError, open_prepared, prepare, with_variant
+    from kbench.data import open_prepared, prepare, with_variant
 
     try:
         data = open_prepared(prepare(with_variant(config), folders, download=download))

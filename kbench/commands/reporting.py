@@ -1,9 +1,9 @@
-"""kbench report [format=terminal|markdown|csv] [out=FILE] [method=a,b] [dataset=c,d] [results_dir=DIR]
+"""kbench report [pages] [format=terminal|markdown|csv] [out=FILE] [method=a,b] [dataset=c,d]
 
-Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean and
-spread over seeds. Times of different environments or thread counts stand in different tables, and
-a failed cell shows its status. `kbench report out=folder` writes the pages of `make tables` there:
-without `out`, to standard output.
+Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean
+and spread over seeds. Times of different environments or thread counts stand in different tables,
+and a failed cell shows its status. Goes to standard output or into FILE; `kbench report pages`
+writes results/_report/ instead, as `make tables` does. results_dir=DIR reads another folder.
 """
 
 import sys

@@ -61,7 +61,7 @@ def linear_prediction_s(X: Any, n_outputs: int) -> float:
     shape = X.shape[1] if n_outputs == 1 else (X.shape[1], n_outputs)
     weights = np.ones(shape, dtype=X.dtype)
     X @ weights
-    seconds = []
+    seconds: list[float] = []
     begin = time.perf_counter()
     while len(seconds) < REPEATS or time.perf_counter() - begin < 0.002:
         start = time.perf_counter()

@@ -159,7 +159,7 @@ def _read(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> _R
                     require_option(key, value)
             dimensions.append([f"{prefix}={value}" for value in values] if values else [text])
     return _Request(
-        experiments=list(named.get("experiment", [None])),  # type: ignore[list-item]
+        experiments=list(named.get("experiment", [None])),
         methods=named.get("method"),
         datasets=named.get("dataset"),
         seeds=seeds,

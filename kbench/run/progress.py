@@ -1,4 +1,4 @@
-"""What a user sees while runs go by: one live line on a terminal, a plain line per run elsewhere."""
+"""What a user sees while runs go by: a live line on a terminal, elsewhere a plain line per run."""
 
 import sys
 from collections import Counter

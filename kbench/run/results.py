@@ -15,14 +15,14 @@ holds no rows of kbench is named in `ResultsFolder.warnings` and otherwise left 
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbench.errors import ConfigError
 from kbench.run import rows
 from kbench.run.environment import environment_id
+from kbench.run.files import atomic_file, read_parquet_files
 from kbench.run.rows import SCHEMA_VERSION, STATUSES, schema
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kbench.run.merge import MergeReport
 
-__all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "atomic_file", "schema"]
+__all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 
 
 _OUTCOME = [*rows.IDENTITY, "started_at", "status", "message", "source_sha256"]
@@ -189,8 +189,6 @@ class ResultsFolder:
         """All own curves as a long table: key environment threads curve x_name x value."""
         import pyarrow as pa
 
-        from kbench.run.files import read_parquet_files
-
         found = read_parquet_files(self.path / "_curves")
         self.warnings = found.skipped
         known = [file.table for file in found.files if file.table.schema.equals(_curve_schema())]
@@ -247,8 +245,6 @@ class ResultsFolder:
         """Every row of the files in `folder`; replaced ones are still among them."""
         import pyarrow as pa
 
-        from kbench.run.files import read_parquet_files
-
         found = read_parquet_files(folder, columns)
         self.warnings = found.skipped
         wanted = schema() if columns is None else pa.schema([schema().field(c) for c in columns])
@@ -259,35 +255,6 @@ class ResultsFolder:
             except rows.ForeignFileError as exc:
                 self.warnings.append(f"{file.path}: skipped, {exc}")
         return pa.concat_tables(tables)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[Any]:
-    """Open a binary file that gets the name `path`, whole and on disk, when the block ends well.
-
-    The folder is made when it is not there. After a failure nothing is left.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _file_name(key: str, environment: str, threads: int) -> str:

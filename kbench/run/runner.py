@@ -137,9 +137,7 @@ class Runner:
         """
         todo, done = split(self.plan, self.folder, self.environment_id, self.settings)
         for run, status, message in done:
-            self.summary.before[status] += 1
-            if status != "ok":
-                self.summary.failed.append((run, status, message))
+            self._found(run, status, message)
         if not todo:
             return self.summary
         check_methods(self.sandbox, todo)
@@ -185,8 +183,7 @@ class Runner:
                     self._claims.give_back(run.key)
                 else:
                     self._start(run, slots.pop(0))
-            for connection in wait(list(self._jobs), timeout=_POLL_S):
-                slots.append(self._finish(connection))
+            slots += [self._finish(c) for c in wait(list(self._jobs), timeout=_POLL_S)]
 
     def _done_meanwhile(self, run: Run) -> bool:
         if self.settings.rerun != "none":
@@ -196,10 +193,13 @@ class Runner:
         row = self.folder.finished(self.environment_id, run.threads).get(run.key)
         if row is None or _again("none", row, run):
             return False
-        self.summary.before[row["status"]] += 1
-        if row["status"] != "ok":
-            self.summary.failed.append((run, row["status"], row.get("message") or ""))
+        self._found(run, str(row["status"]), row.get("message") or "")
         return True
+
+    def _found(self, run: Run, status: str, message: str) -> None:
+        self.summary.before[status] += 1
+        if status != "ok":
+            self.summary.failed.append((run, status, message))
 
     def _start(self, run: Run, slot: int) -> None:
         task = {

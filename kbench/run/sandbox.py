@@ -152,7 +152,6 @@ def _worker(work: Work, task: dict[str, Any], limits: dict[str, Any], say: int, 
     os.dup2(out, 2)
     sys.stdout = open(1, "w", buffering=1, closefd=False, errors="replace")  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, closefd=False, errors="replace")  # noqa: SIM115
-    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_DFL)
     _limit_memory(limits.get("memory_mb"))
@@ -297,9 +296,7 @@ class _Watch:
         if len(below) > 1:
             others = [pid for pid in below if pid != self.worker]
             self.children_peak = max(self.children_peak, processes.held_bytes(others))
-        self.data_peak = max(
-            self.data_peak, processes.data_bytes(self.worker) - self.data_baseline
-        )
+        self.data_peak = max(self.data_peak, processes.data_bytes(self.worker) - self.data_baseline)
         now = time.monotonic()
         wall, cpu, memory = (self.limits.get(k) for k in ("wall_s", "cpu_s", "memory_mb"))
         if memory is not None and self.peak > memory * 2**20:

@@ -25,6 +25,8 @@ from kbench.trace import Trace
 WARMUP_ROWS = 256
 MAX_CURVE_POINTS = 10_000
 
+Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)
+
 
 def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     """Do the run that `task` describes and send its row.
@@ -95,7 +97,7 @@ def run(
     _warm_up(task, data)
     warmup_s = time.perf_counter() - begin
 
-    curves: dict[str, list[tuple[float, float]]] = {}
+    curves: Curves = {}
     trace = Trace(lambda seconds, state: _record(curves, seconds, state))
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
     started()
@@ -125,17 +127,15 @@ def run(
         "peak_bytes": peak.bytes,
         **_learnt(estimator, converged=not warned),
     }
-    points = [
-        {"curve": name, "x_name": "seconds", "x": x, "value": value}
-        for name, pairs in curves.items()
-        for x, value in pairs
+    return row, [
+        {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
+        for name, (seconds, values) in curves.items()
     ]
-    return row, points
 
 
 def _touch(X: Any) -> None:
     """Bring every page of a memory-mapped array into RAM, outside the clock of the fit."""
-    for array in (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr):
+    for array in _arrays(X):
         if array.size:
             array.reshape(-1)[:: max(1, 4096 // array.itemsize)].max()
 
@@ -165,9 +165,13 @@ def _some_rows(y: np.ndarray, *, classes: bool) -> np.ndarray:
 def _take(X: Any, rows: np.ndarray) -> Any:
     """Rows of X as read-only arrays, so that compiled code meets the types of the real fit."""
     part = X[rows]
-    for array in (part,) if isinstance(part, np.ndarray) else (part.data, part.indices, part.indptr):
+    for array in _arrays(part):
         array.flags.writeable = False
     return part
+
+
+def _arrays(X: Any) -> tuple[np.ndarray, ...]:
+    return (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
 
 
 @contextlib.contextmanager
@@ -189,14 +193,13 @@ def _warnings() -> Any:
         yield unconverged
 
 
-def _record(
-    curves: dict[str, list[tuple[float, float]]], seconds: float, state: dict[str, Any]
-) -> None:
+def _record(curves: Curves, seconds: float, state: dict[str, Any]) -> None:
     for name, value in state.items():
         if isinstance(value, (int, float, np.integer, np.floating)):
-            points = curves.setdefault(name, [])
-            if len(points) < MAX_CURVE_POINTS:
-                points.append((seconds, float(value)))
+            x, values = curves.setdefault(name, ([], []))
+            if len(x) < MAX_CURVE_POINTS:
+                x.append(seconds)
+                values.append(float(value))
 
 
 def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:

@@ -103,10 +103,7 @@ def eats_with_numba(task, send):
 
     @numba.njit
     def fill():
-        held = []
-        for _ in range(100_000):
-            held.append(np.ones(1 << 17))
-        return len(held)
+        return len([np.ones(1 << 17) for _ in range(100_000)])
 
     fill()
 

@@ -32,11 +32,11 @@ def outcome(sandbox, work, limits=None, **task):
 
 def marked(marker):
     """Processes that `misbehaviour._mark` started for this marker."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if any(marker in word for word in process.info["cmdline"] or ()):
-            found.append(process)
-    return found
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(marker in word for word in process.info["cmdline"] or ())
+    ]
 
 
 def gone(marker, within=5.0):

@@ -1,0 +1,195 @@
+"""The command line as a user meets it: exit codes, one-line errors, light start-up."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kbench.cli import COMMANDS
+
+
+def kbench(here, *words, env=None):
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", *words],
+        cwd=here,
+        env={k: v for k, v in os.environ.items() if k != "KBENCH_DATA"} | (env or {}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["lisst"], "nearest: list"),
+        (["--multirn", "method=svc"], "nearest: --multirun"),
+        (["method=svc,knn"], "add -m"),
+        (["method=meka2", "dataset=covtype"], "no method is called 'meka2'"),
+        (["method=svc", "dataset=digts"], "nearest: digits"),
+        (["method=svc", "method.gama=1"], "nearest: gamma"),
+        (["method=svc", "gamma=1"], "method.gamma"),
+        (["method=svc", "dataset=ijcnn1", "download=false"], "ijcnn1"),
+        (["list", "method"], "nearest: methods"),
+        (["data", "chek"], "nearest: check"),
+        (["data", "check", "digts"], "nearest: digits"),
+        (["report", "formt=csv"], "nearest: format"),
+        (["report", "format=pdf"], "terminal, markdown, csv"),
+        (["merge", "now"], "'now'"),
+        (["debug"], "takes one KEY"),
+        (["debug", "0000"], "begins with '0000'"),
+        (["plan", "method=svc", "grid=none2"], "no grid is called 'none2'"),
+        (
+            ["method=svc", "dataset=file", "dataset.path=nothing.txt", "dataset.task=binary"],
+            "nothing",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, words, named):
+    done = kbench(tmp_path, *words)
+    assert done.returncode == 2, done.stderr
+    assert named in done.stderr
+    assert done.stderr.startswith("kbench: ")
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_help_names_every_command_and_each_has_help(tmp_path):
+    said = kbench(tmp_path, "--help").stdout
+    for command in COMMANDS:
+        assert f"\n  {command} " in said
+        assert f"kbench {command}" in kbench(tmp_path, command, "--help").stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["data", "where", "ijcnn1"]])
+def test_looking_around_imports_nothing_heavy(tmp_path, words):
+    script = (
+        "import sys; from kbench.cli import main; code = main(sys.argv[1:]); "
+        "heavy = {'sklearn', 'numba', 'pandas', 'pyarrow', 'scipy', 'hydra'} & set(sys.modules); "
+        "print('heavy:', *sorted(heavy), file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == "heavy:"
+
+
+def test_list_says_what_there_is(tmp_path):
+    said = kbench(tmp_path, "list").stdout
+    for word in ("svc", "dcsvm_early", "digits", "covtype", "demo"):
+        assert f"\n  {word} " in said
+    (ijcnn1,) = (line for line in said.splitlines() if line.split()[:1] == ["ijcnn1"])
+    assert "absent" in ijcnn1
+    (digits,) = (line for line in said.splitlines() if line.split()[:1] == ["digits"])
+    assert "present" in digits
+
+
+def test_a_users_file_is_run_and_debugged(tmp_path):
+    lines = [f"{1 if i % 3 else -1} 1:{i % 7} 3:{(i * i) % 5}" for i in range(200)]
+    (tmp_path / "my data.txt").write_text("\n".join(lines) + "\n")
+    words = ["method=svc", "dataset=file", "dataset.path=my data.txt", "dataset.task=binary"]
+    done = kbench(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    said = kbench(tmp_path, "report", "format=csv").stdout
+    assert "svc" in said
+    import pandas as pd
+
+    row = pd.read_parquet(tmp_path / "results").iloc[0]
+    assert (row["n_train"] + row["n_test"], row["n_features"]) == (200, 3)
+    again = kbench(tmp_path, "debug", row["key"][:10])
+    assert again.returncode == 0, again.stderr
+    assert "not quite the same" not in again.stdout
+    assert f"accuracy           {row['accuracy']}" in again.stdout
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    folder = tmp_path / "configs" / "method"
+    folder.mkdir(parents=True)
+    (folder / "bad.yaml").write_text("name: bad\nestimator: sklearn.svm.SVC\nkernel: precomputed\n")
+    assert kbench(tmp_path, "method=bad").returncode == 1
+    import pandas as pd
+
+    row = pd.read_parquet(tmp_path / "results").iloc[0]
+    assert row["status"] == "error"
+    assert "square" in row["message"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", "debug", row["key"][:10]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "square" in done.stderr
+
+
+def test_cfg_shows_the_composed_config_and_runs_nothing(tmp_path):
+    done = kbench(tmp_path, "method=svc", "--cfg", "job", "limits.wall_s=7")
+    assert "wall_s: 7" in done.stdout
+    assert "estimator: sklearn.svm.SVC" in done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_plan_runs_nothing(tmp_path):
+    done = kbench(tmp_path, "plan", "-m", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1")
+    assert done.returncode == 0
+    assert "4 runs: 4 to run, 0 done" in done.stdout
+    assert "data not at hand: ijcnn1" in done.stdout
+    assert not (tmp_path / "results").exists()
+    shown = kbench(tmp_path, "plan", "method=svc", "show=runs").stdout
+    assert shown == "kbench method=svc dataset=digits\n"
+
+
+def test_data_prepare_and_where(tmp_path):
+    done = kbench(tmp_path, "data", "prepare", "digits")
+    assert done.returncode == 0, done.stderr
+    assert "digits: ok" in done.stdout
+    where = kbench(tmp_path, "data", "where", "ijcnn1").stdout
+    assert "absent" in where
+    assert "looked for" in where
+    missing = kbench(tmp_path, "data", "check", "ijcnn1")
+    assert missing.returncode == 1
+
+
+def test_doctor_finds_the_limits_working(tmp_path):
+    done = kbench(tmp_path, "doctor")
+    assert done.returncode == 0, done.stdout
+    for limit in ("wall_s", "cpu_s", "memory_mb"):
+        assert f"  {limit}" in done.stdout
+    assert "DOES NOT WORK" not in done.stdout
+
+
+def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugin):
+    env = {"PYTHONPATH": str(installed_plugin)}
+    assert "parzen" in kbench(tmp_path, "list", "methods", env=env).stdout
+    done = kbench(tmp_path, "method=parzen", "method.gamma=0.5", env=env)
+    assert done.returncode == 0, done.stderr
+    import pandas as pd
+
+    row = pd.read_parquet(tmp_path / "results").iloc[0]
+    assert row["accuracy"] > 0.9
+    assert json.loads(row["params"]) == {"gamma": 0.5}
+    assert "group" in dict(row["phases"])
+    wrong = kbench(tmp_path, "method=parzen", "method.gama=0.5", env=env)
+    assert (wrong.returncode, "nearest: gamma" in wrong.stderr) == (2, True)
+
+
+def test_any_estimator_is_a_method_by_one_yaml_file(tmp_path):
+    folder = tmp_path / "configs" / "method"
+    folder.mkdir(parents=True)
+    yaml = "name: gnb\nestimator: sklearn.naive_bayes.GaussianNB\nvar_smoothing: 0.01\n"
+    (folder / "gnb.yaml").write_text(yaml)
+    assert kbench(tmp_path, "method=gnb").returncode == 0
+    wrong = kbench(tmp_path, "method=gnb", "+method.var_smothing=1")
+    assert wrong.returncode == 2
+    assert "nearest: var_smoothing" in wrong.stderr
+    (folder / "gone.yaml").write_text("name: gone\nestimator: no_such_package.Thing\n")
+    assert kbench(tmp_path, "method=gone").returncode == 1
+    (folder / "typo.yaml").write_text("name: typo\nestimator: sklearn.svm.SVCC\n")
+    typo = kbench(tmp_path, "method=typo")
+    assert (typo.returncode, "nearest: SVC" in typo.stderr) == (2, True)

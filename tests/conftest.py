@@ -1,0 +1,27 @@
+"""Fixtures that several folders of tests share."""
+
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PLUGIN = Path(__file__).parent / "example_plugin"
+
+
+@pytest.fixture
+def installed_plugin(tmp_path_factory):
+    """The example plug-in as an installer would leave it: its package and its entry points."""
+    site = tmp_path_factory.mktemp("site-packages")
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
+    shutil.copytree(PLUGIN / "kbench_parzen", site / "kbench_parzen")
+    info = site / f"kbench_parzen-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return site

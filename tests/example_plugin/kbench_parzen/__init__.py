@@ -1,0 +1,1 @@
+"""An example of a method for kbench in a package of its own."""

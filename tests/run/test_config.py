@@ -1,0 +1,120 @@
+"""Composition: precedence of config folders, the `use` resolver, and one-line errors."""
+
+import pytest
+
+from kbench.config import composer, flatten, nearest, options, roots, settings, shipped_root
+from kbench.errors import ConfigError
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(folder, name, text):
+    path = folder / "configs" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def compose(*overrides):
+    with composer() as hydra:
+        return hydra.compose(list(overrides))
+
+
+def test_own_configs_come_first_and_the_shipped_ones_stay(here):
+    write(here, "method/mine.yaml", "name: mine\nestimator: sklearn.dummy.DummyClassifier\nk: 3\n")
+    own = write(here, "method/svc.yaml", "name: svc\nestimator: sklearn.svm.SVC\nC: 77\n")
+    assert roots() == [here / "configs", shipped_root()]
+    assert options("method")["svc"] == own
+    assert "dummy" in options("method")
+    assert compose("method=mine")["method"]["k"] == 3
+    assert compose("method=svc")["method"]["C"] == 77
+    assert compose("method=dummy")["method"]["name"] == "dummy"
+
+
+def test_a_data_sets_default_reaches_the_method(here):
+    write(
+        here,
+        "dataset/mine.yaml",
+        "name: mine\ntask: binary\nvariant: null\ndefaults: {svm: {C: 32}}\n"
+        "variants: {other: {defaults: {svm: {C: 4}}}}\n",
+    )
+    write(
+        here,
+        "method/mine.yaml",
+        "name: mine\nestimator: x.Y\nC: ${use:svm.C,1.0}\ngamma: ${use:svm.gamma,scale}\n",
+    )
+    for overrides, expected in (
+        ([], {"C": 32, "gamma": "scale"}),
+        (["dataset.variant=other"], {"C": 4, "gamma": "scale"}),
+        (["method.C=5"], {"C": 5, "gamma": "scale"}),
+    ):
+        method = compose("method=mine", "dataset=mine", *overrides)["method"]
+        assert {k: method[k] for k in expected} == expected
+    assert compose("method=mine", "dataset=digits")["method"]["C"] == 1.0
+
+
+def test_a_tuned_file_is_picked_up_and_the_command_line_wins(here):
+    write(here, "tuned/svc-digits.yaml", "# @package method\nC: 17\n")
+    assert compose("method=svc", "dataset=digits")["method"]["C"] == 17
+    assert compose("method=svc", "dataset=iris")["method"]["C"] != 17
+    assert compose("method=svc", "dataset=digits", "method.C=2")["method"]["C"] == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["method=svc", "method.gama=1"], ["method.gama", "method.gamma"]),
+        (["method=svc", "gamma=1"], ["gamma", "method.gamma"]),
+        (["method=svc", "limit.wall_s=1"], ["limit.wall_s", "limits.wall_s"]),
+        (["method=svc", "datasets=digits"], ["datasets", "dataset"]),
+        (["method=svc", "dataset=file"], ["dataset."]),
+        (["method=svc", "method.C=["], ["method.C=["]),
+    ],
+)
+def test_mistakes_are_one_line_with_the_nearest_name(here, overrides, named):
+    with composer() as hydra, pytest.raises(ConfigError) as caught:
+        hydra.compose([override.input_line for override in hydra.parse(overrides)])
+    assert "\n" not in str(caught.value)
+    for name in named:
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("limits.wall_s=0", "limits.wall_s is 0"),
+        ("limits.wall_s=abc", "wall_s"),
+        ("limits.threads=0", "limits.threads is 0"),
+        ("parallel.jobs=0", "parallel.jobs is 0"),
+        ("rerun=often", "none, failed, changed, all"),
+        ("limits.memory_mb=-3", "limits.memory_mb is -3"),
+    ],
+)
+def test_settings_are_typed_and_checked(here, override, named):
+    config = compose("method=dummy", override)
+    with pytest.raises(ConfigError, match=named):
+        settings(config)
+
+
+def test_a_foreign_config_folder_is_named(here):
+    write(here, "config.yaml", "model: resnet\n")
+    with pytest.raises(ConfigError, match=r"configs/config\.yaml"):
+        compose()
+
+
+def test_hydra_is_left_as_it_was_found(here):
+    from hydra.core.global_hydra import GlobalHydra
+
+    compose("method=dummy")
+    compose("method=dummy")
+    assert not GlobalHydra.instance().is_initialized()
+
+
+def test_flatten_and_nearest():
+    assert flatten({"a": {"b": 1, "c": {}}, "d": [1]}) == {"a.b": 1, "a.c": {}, "d": [1]}
+    assert nearest("gama", ["gamma", "C"]) == " (nearest: gamma)"
+    assert nearest("qqq", ["gamma"]) == ""

@@ -1,0 +1,159 @@
+"""Plans: expansion, what is dropped and why, keys, and commands that reproduce their run."""
+
+import shlex
+
+import pytest
+
+from kbench.config import Composer, composer
+from kbench.errors import ConfigError
+from kbench.run.plan import canonical, hydra_value, make_plan
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KBENCH_DATA", raising=False)
+    return tmp_path
+
+
+def plan(*words, multirun=True):
+    with composer() as hydra:
+        return make_plan(hydra, list(words), multirun=multirun)
+
+
+def keys(*words):
+    return [run.key for run in plan(*words).runs]
+
+
+def test_methods_data_sets_seeds_and_parameters_are_multiplied():
+    found = plan("method=svc,knn", "dataset=digits,iris", "seed=0,1", "method.C=1,10")
+    counts = {}
+    for run in found.runs:
+        pair = (run.method, run.dataset)
+        counts[pair] = counts.get(pair, 0) + 1
+    assert counts == {
+        ("svc", "digits"): 4,
+        ("knn", "digits"): 2,
+        ("svc", "iris"): 4,
+        ("knn", "iris"): 2,
+    }
+    assert found.dropped == ["knn: has no parameter 'C', so that sweep is dropped for it"]
+
+
+def test_a_grid_is_dropped_for_a_method_that_lacks_its_parameters():
+    found = plan("method=dummy,svc", "grid=c_gamma")
+    assert sum(run.method == "dummy" for run in found.runs) == 1
+    assert sum(run.method == "svc" for run in found.runs) == 25
+    assert any("dummy" in reason and "'gamma'" in reason for reason in found.dropped)
+
+
+def test_a_grid_can_be_written_on_the_command_line():
+    assert [run.params["C"] for run in plan("method=svc", "grid.C=[1,2,3]").runs] == [1, 2, 3]
+
+
+def test_a_method_for_another_task_is_dropped_with_the_reason():
+    found = plan("method=ridge,dummy", "dataset=digits")
+    assert [run.method for run in found.runs] == ["dummy"]
+    assert "regression" in found.dropped[0]
+
+
+def test_data_that_are_not_at_hand_are_named():
+    found = plan("method=dummy", "dataset=digits,ijcnn1")
+    assert [run.dataset for run in found.runs] == ["digits"]
+    assert "ijcnn1" in found.absent["ijcnn1"]
+
+
+def test_an_experiment_is_filtered_by_what_the_command_names():
+    whole = plan("experiment=demo")
+    part = plan("experiment=demo", "method=svc,dummy", "seed=1")
+    assert {run.method for run in part.runs} == {"svc", "dummy"}
+    assert {run.key for run in part.runs} < {run.key for run in whole.runs}
+    with pytest.raises(ConfigError, match="experiment demo has no method ridge"):
+        plan("experiment=demo", "method=ridge")
+
+
+def test_values_that_are_equal_have_equal_keys():
+    assert keys("method=svc", "method.C=1") == keys("method=svc", "method.C=1.0")
+    assert keys("method=svc", "method.C=1,1.0") == keys("method=svc", "method.C=1")
+
+
+def test_keys_depend_on_what_changes_the_outcome_and_on_nothing_else():
+    base = keys("method=svc")
+    for other in (
+        "method.C=3",
+        "seed=1",
+        "dataset=iris",
+        "limits.wall_s=5",
+        "limits.memory_mb=900",
+    ):
+        assert keys("method=svc", other) != base
+    for same in ("results_dir=elsewhere", "parallel.jobs=2", "rerun=all", "limits.threads=2"):
+        assert keys("method=svc", same) == base
+    assert keys("dataset=digits", "method=svc") == base
+
+
+def test_the_command_of_a_run_is_a_plan_of_that_run_alone():
+    found = plan(
+        "method=svc,knn,mlp",
+        "dataset=digits,covtype_like",
+        "dataset=covtype_like",
+        "dataset.n=3000",
+        "grid.C=[1,0.5]",
+        "seed=0,4",
+        "limits=quick",
+        "limits.cpu_s=9",
+    )
+    assert len(found.runs) == 8
+    for run in found.runs:
+        program, *words = shlex.split(run.command)
+        assert program == "kbench"
+        (again,) = plan(*words, multirun=False).runs
+        assert again.key == run.key
+
+
+def test_a_sweep_needs_the_flag():
+    with pytest.raises(ConfigError, match="add -m"):
+        plan("method=svc,knn", multirun=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["method=svcc"], "nearest: svc"),
+        (["method=svc", "dataset=digit"], "nearest: digits"),
+        (["method=svc", "grid=c_gama"], "nearest: c_gamma"),
+        (["method=svc", "method.gama=3"], "nearest: gamma"),
+        (["experiment=dem"], "nearest: demo"),
+        (["method=svc", "seed=-1"], "seed is -1"),
+        (["method=svc", "seed=a"], "seed is 'a'"),
+        (["dataset=digits"], "name a method"),
+        (["method=svc", "dataset.variant=nope"], "nope"),
+    ],
+)
+def test_mistakes_are_one_line(words, named):
+    with pytest.raises(ConfigError) as caught:
+        plan(*words)
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 1, -0.5, 1e-9, "scale", "a b", "it's", "null", "3", "a,b", "x=y", "", [1, "b"]],
+)
+def test_hydra_reads_back_what_is_written(value):
+    with composer() as hydra:
+        assert hydra.value("key", hydra_value(value)) == value
+
+
+def test_canonical_json_knows_one_number():
+    assert canonical({"b": 1.0, "a": (2, 0.5)}) == '{"a":[2,0.5],"b":1}'
+
+
+def test_a_large_plan_composes_once_per_pair(monkeypatch):
+    asked = []
+    compose = Composer.compose
+    monkeypatch.setattr(Composer, "compose", lambda self, o: asked.append(o) or compose(self, o))
+    found = plan("method=svc", "seed=range(0,400)", "grid=c_gamma")
+    assert len({run.key for run in found.runs}) == 10_000
+    assert len(asked) <= 2  # the config, and the bare one that the command is compared with

@@ -1,0 +1,276 @@
+"""The runner as a user starts it: statuses, skipping, signals, several runners, nothing lost."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+
+HERE = Path(__file__).parent
+YAML = """
+name: {name}
+estimator: naughty.{cls}
+meta: {{about: misbehaves, tasks: [binary, multiclass]}}
+how: {how}
+seconds: 0.0
+marker: ''
+value: 0
+"""
+
+MISDEEDS = {
+    "nothing": "ok",
+    "raises": "error",
+    "exits_by_system_exit": "error",
+    "hangs": "timeout",
+    "eats": "memory",
+    "exits": "crashed",
+    "is_killed": "crashed",
+    "prints": "ok",
+    "leaves_children": "ok",
+    "does_not_converge": "ok",
+    "is_unavailable": "unavailable",
+}
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A working directory with the naughty methods as configs of its own."""
+    folder = tmp_path / "configs" / "method"
+    folder.mkdir(parents=True)
+    for how in MISDEEDS:
+        (folder / f"{how}.yaml").write_text(YAML.format(name=how, cls="Naughty", how=how))
+    (folder / "positive.yaml").write_text(
+        YAML.format(name="positive", cls="Positive", how="nothing")
+    )
+    return tmp_path
+
+
+def environment():
+    return os.environ | {"PYTHONPATH": str(HERE)}
+
+
+def kbench(here, *words, check=None, timeout=120):
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", *words],
+        cwd=here,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    if check is not None:
+        assert done.returncode == check, done.stderr
+    return done
+
+
+def start(here, *words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "kbench", *words],
+        cwd=here,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def rows(here):
+    return pd.read_parquet(here / "results")
+
+
+def wait_for(condition, within=60.0):
+    deadline = time.monotonic() + within
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+def workers(here):
+    """Processes of any runner that was started in this folder, the fork servers' included."""
+    return [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(here)]
+
+
+def test_every_misdeed_gets_its_status_and_the_sweep_goes_on(here):
+    marker = f"kbench-{uuid.uuid4().hex}"
+    done = kbench(
+        here,
+        "-m",
+        f"method={','.join(MISDEEDS)}",
+        "dataset=digits",
+        f"method.marker={marker}",
+        "limits.wall_s=2",
+        "limits.memory_mb=300",
+        check=1,
+    )
+    found = rows(here).set_index("method")
+    assert found["status"].to_dict() == MISDEEDS
+    assert found.loc["raises", "message"] == "RuntimeError: a line and another"
+    assert "RuntimeError" in found.loc["raises", "log"]
+    assert "code 7" in found.loc["exits", "message"]
+    assert "SIGKILL" in found.loc["is_killed", "message"]
+    assert "limits.wall_s=2" in found.loc["hangs", "message"]
+    assert found.loc["prints", "log"].endswith("the end of it\n")
+    assert found.loc["nothing", "accuracy"] > 0
+    assert bool(found.loc["does_not_converge", "converged"]) is False
+    assert found.loc["does_not_converge", "n_iter"] == 5
+    assert found["fit_wall_s"].notna().equals(found["status"] == "ok")
+    assert not any(marker in " ".join(p.cmdline()) for p in workers(here))
+    failed = {name for name, status in MISDEEDS.items() if status != "ok"}
+    assert all(f"{name} on digits" in done.stderr for name in failed)
+    logs = {path.stem for path in (here / "results" / "_logs").glob("*.txt")}
+    assert found.loc["raises", "key"] in logs
+
+
+def test_a_row_holds_what_the_fit_said_and_the_command_that_reproduces_it(here):
+    kbench(here, "method=nothing", "method.seconds=0.2", "seed=3", "limits.wall_s=9", check=0)
+    row = rows(here).iloc[0]
+    assert row["command"] == (
+        "kbench method=nothing dataset=digits limits.wall_s=9.0 seed=3 method.seconds=0.2"
+    )
+    phases = dict(row["phases"])
+    assert 0.2 <= phases["sleep"] <= row["fit_wall_s"] < 0.5
+    assert row["fit_cpu_s"] < 0.2
+    assert json.loads(row["params"])["seconds"] == 0.2
+    curves = pd.read_parquet(here / "results" / "_curves")
+    assert set(curves["curve"]) == {"objective", "n_active"}
+    again = kbench(here, *row["command"].split()[1:], check=0)
+    assert "nothing to do; 1 done before" in again.stdout
+
+
+def test_what_is_done_is_not_done_again_unless_asked(here):
+    command = ["-m", "method=nothing,raises", "seed=0,1"]
+    kbench(here, *command, check=1)
+    first = rows(here).set_index("key")["started_at"]
+    assert len(first) == 4
+
+    def redone(*more):
+        before = rows(here).set_index("key")["started_at"]
+        kbench(here, *command, *more, check=1)
+        after = rows(here).set_index("key")
+        assert set(after.index) == set(before.index)
+        return Counter(after["method"][after["started_at"] != before.reindex(after.index)])
+
+    assert redone() == {}
+    assert redone("rerun=failed") == {"raises": 2}
+    assert redone("rerun=changed") == {}
+    assert redone("rerun=all") == {"nothing": 2, "raises": 2}
+    assert redone("limits.threads=1") == {}
+
+
+def test_merged_rows_count_as_done(here):
+    command = ["-m", "method=nothing", "seed=0,1,2"]
+    kbench(here, *command, check=0)
+    kbench(here, "merge", check=0)
+    assert len(list((here / "results").glob("*.parquet"))) == 1
+    assert "nothing to do; 3 done before" in kbench(here, *command, check=0).stdout
+    assert len(rows(here)) == 3
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_sweep_leaves_a_row_and_goes_on_later(here, signum):
+    command = ["-m", "method=nothing", "method.seconds=3", "seed=0,1"]
+    runner = start(here, *command)
+    wait_for(lambda: len(workers(here)) >= 4)
+    time.sleep(1.0)
+    runner.send_signal(signum)
+    _, said = runner.communicate(timeout=30)
+    assert runner.returncode == 128 + signum, said
+    assert "Traceback" not in said
+    assert rows(here)["status"].to_list() == ["interrupted"]
+    wait_for(lambda: not workers(here), within=5)
+    kbench(here, *command, check=0)
+    assert rows(here)["status"].to_list() == ["ok", "ok"]
+
+
+def test_a_second_ctrl_c_ends_at_once_and_leaves_nothing_running(here):
+    runner = start(here, "method=hangs")
+    wait_for(lambda: len(workers(here)) >= 4)
+    runner.send_signal(signal.SIGINT)
+    runner.send_signal(signal.SIGINT)
+    runner.communicate(timeout=10)
+    assert runner.returncode == 130
+    wait_for(lambda: not workers(here), within=5)
+
+
+@pytest.mark.timeout(600)
+def test_killing_the_runner_at_any_moment_loses_at_most_the_run_in_progress(here):
+    """50 kills at random moments of a sweep; then it completes, with each row exactly once."""
+    seeds = list(range(40))
+    command = ["-m", "method=nothing", "method.seconds=0.05", f"seed={','.join(map(str, seeds))}"]
+    kbench(here, "method=nothing", check=0)  # the data are prepared once
+    rng = random.Random(0)
+    finished: set[str] = set()
+    for _ in range(50):
+        runner = start(here, *command)
+        time.sleep(rng.uniform(0.1, 3.0))
+        runner.kill()
+        runner.communicate()
+        found = rows(here)
+        assert found["key"].is_unique
+        assert set(found["key"]) >= finished, "a row was lost"
+        finished = set(found["key"])
+        wait_for(lambda: not workers(here), within=5)
+    kbench(here, *command, check=0)
+    found = rows(here)
+    sleepers = found[found["command"].str.contains("seconds=0.05")]
+    assert sorted(sleepers["seed"]) == seeds
+    assert set(found["status"]) == {"ok"}
+
+
+def test_two_runners_share_one_sweep(here):
+    kbench(here, "method=dummy", check=0)
+    command = [
+        "-m",
+        "method=nothing",
+        "method.seconds=0.1",
+        f"seed={','.join(map(str, range(20)))}",
+    ]
+    both = [start(here, *command) for _ in range(2)]
+    outputs = [runner.communicate(timeout=120) for runner in both]
+    assert [runner.returncode for runner in both] == [0, 0], outputs
+    found = rows(here)
+    assert sorted(found[found["method"] == "nothing"]["seed"]) == list(range(20))
+    done = sum(err.count(": ok,") for _, err in outputs)
+    assert done == 20, "a run was done twice"
+
+
+def test_jobs_are_used_only_when_asked_and_the_row_says_so(here):
+    command = ["-m", "method=nothing", "method.seconds=0.5"]
+    kbench(here, *command, "seed=0,1,2,3", "parallel.jobs=2", check=0)
+    found = rows(here).sort_values("started_at")
+    assert found["jobs"].to_list() == [2, 2, 2, 2]
+    begins = found["started_at"]
+    ends = begins + pd.to_timedelta(found["fit_wall_s"], unit="s")
+    assert begins.iloc[1] < ends.iloc[0]  # two at a time
+    kbench(here, *command, "seed=4,5", check=0)
+    alone = rows(here).query("seed >= 4").sort_values("started_at")
+    assert alone["jobs"].to_list() == [1, 1]
+    assert alone["started_at"].iloc[1] > alone["started_at"].iloc[0] + pd.Timedelta(seconds=0.5)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["method=positive", "method.value=-1"], "'value' parameter of Positive must be >= 0"),
+        (["method=nothing", "+method.hwo=1"], "no parameter 'hwo' (nearest: how)"),
+        (["method=svc", "method.C=-1"], "The 'C' parameter of SVC must be"),
+        (["method=svc", "method.kernel=rfb"], "The 'kernel' parameter of SVC must be"),
+        (["method=kernel_svc", "method.C=0"], "The 'C' parameter of KernelSVC must be"),
+    ],
+)
+def test_parameters_are_checked_before_anything_runs(here, words, named):
+    done = kbench(here, *words, check=2)
+    assert named in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list((here / "results").glob("*.parquet"))
