@@ -1,0 +1,120 @@
+"""What is wrong with a line that the LIBSVM reader did not accept, in words a user can act on.
+
+Slow and exact: it reads one line, token by token, by the grammar of `kbench.data.libsvm`.
+"""
+
+import re
+
+import numpy as np
+
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_QID = re.compile(rb"qid:[0-9]+")
+_TEXT_CONTROLS = frozenset(b"\t\n\r")
+_LARGEST_FLOAT32 = 3.4028235e38
+
+
+def diagnose(text: np.ndarray, at: int, *, name: str, n_features: int | None, limit: int) -> str:
+    """One line, `name:line: what was found, what would be right`.
+
+    Parameters
+    ----------
+    text : ndarray of uint8
+        The whole file.
+    at : int
+        Position in it of something that the reader did not accept.
+    n_features : int or None
+        Number of features that the caller expects.
+    limit : int
+        Largest index that the reader accepts.
+    """
+    content = text.tobytes()
+    begin = content.rfind(b"\n", 0, at) + 1
+    end = content.find(b"\n", at)
+    last = end < 0 or end >= len(content) - 1
+    line = content[begin : len(content) if end < 0 else end]
+    where = f"{name}:{content.count(bytes([10]), 0, begin) + 1}: "
+
+    start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start == b"<":
+        return (
+            f"{where}the file is an HTML or XML page, should be LIBSVM text; a server may have "
+            "sent it instead of the data: delete the file and fetch it again"
+        )
+    junk = next((b for b in line if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
+    if junk is not None:
+        return (
+            f"{where}binary data (byte 0x{junk:02x}), should be LIBSVM text, plain or compressed "
+            "by gzip, bzip2, xz or zip"
+        )
+    return where + _describe(line, n_features=n_features, limit=limit, last=last)
+
+
+def _describe(line: bytes, *, n_features: int | None, limit: int, last: bool) -> str:
+    if line.startswith(b"\xef\xbb\xbf"):
+        line = line[3:]
+    body = line.partition(b"#")[0].removesuffix(b"\r")
+    if b"\r" in body:
+        return "a carriage return inside the line; lines should end in LF or CRLF"
+    label, *pairs = re.split(rb"[ \t]+", body.strip(b" \t"))
+    if problem := _number_problem(label, largest=None):
+        if b":" in label:
+            return f"no label before {_show(label)}, a line should begin with the row's label"
+        if b"," in label and not _number_problem(label.split(b",")[0], largest=None):
+            return f"several labels in {_show(label)}, should be one number"
+        return f"label {_show(label)} {problem}"
+    if pairs and _QID.fullmatch(pairs[0]):
+        pairs = pairs[1:]
+    previous = 0
+    for number, pair in enumerate(pairs):
+        cut = " (is the file cut off here?)" if last and number == len(pairs) - 1 else ""
+        index, colon, value = pair.partition(b":")
+        if not colon:
+            return f"{_show(pair)} has no colon, should be index:value{cut}"
+        if not index.isdigit() or len(index) > 18:
+            if re.fullmatch(rb"-[0-9]+", index):
+                return f"index {_show(index)} is negative, indices start at 1"
+            return f"index {_show(index)} in {_show(pair)}, should be a whole number from 1"
+        i = int(index)
+        if i == 0:
+            return f"index 0 in {_show(pair)}, indices start at 1"
+        if i == previous:
+            return f"index {i} twice, indices should increase along the line"
+        if i < previous:
+            return f"index {i} after index {previous}, indices should increase along the line"
+        if i > limit:
+            if n_features is not None:
+                return f"index {i}, the data set has {n_features} features"
+            return (
+                f"index {i}, should be at most {limit}; if the file really is that wide, "
+                "say so by n_features"
+            )
+        if not value:
+            return f"no value after {_show(index)}:{cut or ', should be index:value'}"
+        if problem := _number_problem(value, largest=_LARGEST_FLOAT32):
+            return f"value {_show(value)} of index {i} {problem}{cut}"
+        previous = i
+    return f"{_show(body)}, should be: label index:value index:value ..."
+
+
+def _number_problem(token: bytes, *, largest: float | None) -> str:
+    """Why `token` is no finite number, or '' where it is one."""
+    if _NOT_FINITE.fullmatch(token):
+        return "is not finite, should be a finite number"
+    if not NUMBER.fullmatch(token):
+        return "is not a number"
+    value = float(token)
+    if np.isinf(value) if largest is None else np.isinf(np.float32(_clip(value))):
+        bound = largest if largest is not None else "1.8e308"
+        return f"is too large, should be below {bound} in magnitude"
+    return ""
+
+
+def _clip(value: float) -> float:
+    """`value`, or infinity where float32 cannot hold it (without NumPy's overflow warning)."""
+    return value if abs(value) < 2.0**128 - 2.0**103 else float("inf")
+
+
+def _show(token: bytes) -> str:
+    shown = token[:40].decode("ascii", "replace")
+    return f"'{shown}...'" if len(token) > 40 else f"'{shown}'"
