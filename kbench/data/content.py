@@ -1,0 +1,122 @@
+"""The bytes of a raw file, decompressed whatever its name says, and their sha256.
+
+gzip, bzip2, xz and zip are recognised by content. The sha256 of the decompressed bytes identifies
+the data, so that `ijcnn1.xz` and `ijcnn1.bz2` are the same data; it is remembered by path, size and
+time of change.
+"""
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from kbench.errors import DataError
+
+CHUNK = 1 << 20
+_MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """The decompressed bytes of a file, piece by piece.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, is cut off, or is a zip archive of several files.
+    """
+    try:
+        with closing(_open(path)) as stream:
+            while piece := stream.read(CHUNK):
+                yield piece
+    except _DAMAGE as error:
+        raise DataError(
+            f"{path}: damaged or cut off ({error}); delete it and fetch it again"
+        ) from None
+    except OSError as error:
+        # bzip2 says "Invalid data stream" by a plain OSError without a number.
+        reason = error.strerror or f"damaged ({error}); delete it and fetch it again"
+        raise DataError(f"{path}: {reason}") from None
+
+
+def _open(path: Path) -> IO[bytes]:
+    with open(path, "rb") as raw:
+        head = raw.read(6)
+    for magic, opener in _MAGIC.items():
+        if head.startswith(magic):
+            return opener(path, "rb")  # type: ignore[operator]
+    if head.startswith(b"PK\x03\x04"):
+        archive = zipfile.ZipFile(path)
+        members = [m for m in archive.infolist() if not m.is_dir()]
+        named = [m for m in members if Path(m.filename).name in (path.stem, path.name)]
+        chosen = members if len(members) == 1 else named
+        if len(chosen) != 1:
+            archive.close()
+            raise DataError(f"{path}: holds {len(members)} files, should be one; unpack it there")
+        return archive.open(chosen[0])
+    return open(path, "rb")
+
+
+def read(path: Path) -> bytearray:
+    """All decompressed bytes of a file; the same errors as `chunks`."""
+    content = bytearray()
+    for piece in chunks(path):
+        content += piece
+    return content
+
+
+def content_sha256(path: Path, memory: Path) -> str:
+    """sha256 of the decompressed bytes; `memory` is the JSON file that spares hashing again."""
+    known = remembered_sha256(path, memory)
+    if known is not None:
+        return known
+    key, stamp = _stamp(path)
+    digest = hashlib.sha256()
+    for piece in chunks(path):
+        digest.update(piece)
+    with suppress(OSError):  # only a shortcut: a folder that cannot be written is fine
+        remember(memory, key, [*stamp, digest.hexdigest()])
+    return digest.hexdigest()
+
+
+def remembered_sha256(path: Path, memory: Path) -> str | None:
+    """What `content_sha256` found earlier for the same path, size and time, or None."""
+    key, stamp = _stamp(path)
+    known = read_json(memory).get(key)
+    return str(known[2]) if isinstance(known, list) and known[:2] == stamp else None
+
+
+def _stamp(path: Path) -> tuple[str, list[int]]:
+    stat = path.stat()
+    return str(path.resolve()), [stat.st_size, stat.st_mtime_ns]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A small JSON file of ours; empty where it is absent or unreadable."""
+    try:
+        loaded = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def remember(path: Path, key: str, value: Any) -> None:
+    """Add one entry to a JSON file, by replacing the file.
+
+    Of two processes at the same time one entry may be lost, and is then found anew.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(read_json(path) | {key: value}, indent=0, sort_keys=True))
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,228 @@
+"""Download of a raw file: progress, resume, checksum, atomic rename.
+
+A connection that breaks is taken up again with a Range request; what was fetched until then waits
+under a dot name beside the target, also for the next start, and counts only while the server says
+by its date (If-Range) that the file has not changed. Where the source publishes no sha256, that of
+the first download is remembered in `datasets/_fetched.json` and later ones must equal it.
+"""
+
+import email.utils
+import errno
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urlsplit
+from urllib.request import Request, urlopen
+
+from kbench.data.content import CHUNK, read_json, remember
+from kbench.data.folders import FileStatus, Folders
+from kbench.errors import DataError, DataNotFoundError
+
+ATTEMPTS = 3
+TIMEOUT_S = 30.0
+
+
+class _Broken(Exception):
+    """The connection ended before the file did."""
+
+
+def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -> Path:
+    """Download one raw file into `folders.own`.
+
+    Parameters
+    ----------
+    file : FileStatus
+        With a `url`.
+    progress : bool, optional
+        Whether to show a progress bar; by default on a terminal.
+
+    Returns
+    -------
+    Path
+        The file, named as the URL names it.
+
+    Raises
+    ------
+    DataNotFoundError
+        It cannot be fetched; says which file, from where, why, and where to put it.
+    DataError
+        What came is not the file (checksum, an HTML page), the folder cannot be written, or the
+        disk is full. Nothing of it stays.
+    """
+    assert file.url is not None
+    target = folders.own / unquote(Path(urlsplit(file.url).path).name)
+    part = target.with_name(f".{target.name}.part")
+    with writable(folders.own), exclusive(folders.own):
+        if target.is_file():  # another process fetched it while this one waited
+            return target
+        try:
+            _fetch_with_resume(file.url, part, progress)
+        except (_Broken, HTTPException, OSError) as error:
+            if isinstance(error, OSError) and error.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+                errno.EFBIG,
+            ):
+                part.unlink(missing_ok=True)
+                raise
+            raise DataNotFoundError(missing_message(file, folders, why=_reason(error))) from None
+        try:
+            _verify(part, file, folders)
+        except DataError:
+            part.unlink(missing_ok=True)
+            raise
+        os.replace(part, target)
+    return target
+
+
+def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str:
+    """Which file is wanted, from where, why it could not be fetched, and where to put it."""
+    source = f", fetching {file.url} failed: {why}" if why else f", it comes from {file.url}"
+    if file.url is None:
+        source = ", nowhere to fetch it from"
+    places = " or ".join(str(f) for f in (folders.own, *folders.read_only))
+    return f"{file.name} is not there{source}; put it (plain, xz, bz2, gz or zip) into {places}" + (
+        "" if folders.read_only else " or a folder named in $KBENCH_DATA"
+    )
+
+
+def _fetch_with_resume(url: str, part: Path, progress: bool | None) -> None:
+    for attempt in range(ATTEMPTS):
+        try:
+            _fetch_once(url, part, progress)
+            return
+        except (_Broken, HTTPException, TimeoutError, ConnectionError):
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.5 * attempt)
+
+
+def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
+    """One request; what came before a break stays in `part`, dated as the server's file."""
+    request = Request(url, headers={"User-Agent": "kbench", "Accept-Encoding": "identity"})
+    have = part.stat().st_size if part.exists() else 0
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        date = email.utils.formatdate(part.stat().st_mtime, usegmt=True)
+        request.add_header("If-Range", date)
+    try:
+        response = urlopen(request, timeout=TIMEOUT_S)
+    except HTTPError as error:
+        if error.code != 416:
+            raise
+        part.unlink()  # longer than the file is by now
+        raise _Broken("the file has changed") from None
+    with response:
+        if response.status != 206:
+            have = 0
+        modified = email.utils.parsedate_tz(response.headers.get("Last-Modified", ""))
+        try:
+            with open(part, "ab" if have else "wb") as out:
+                _copy(response, out, have, part.name[1:-5], progress)
+        finally:
+            # The date is what a later request recognises the file by. Without one the part keeps
+            # its own, which the server takes for another file's and sends the whole.
+            if modified is not None and part.exists():
+                stamp = email.utils.mktime_tz(modified)
+                os.utime(part, (stamp, stamp))
+
+
+def _copy(response: HTTPResponse, out: Any, have: int, name: str, progress: bool | None) -> None:
+    from tqdm import tqdm
+
+    length = response.headers.get("Content-Length")
+    total = have + int(length) if length is not None else None
+    bar = tqdm(
+        total=total,
+        initial=have,
+        desc=name,
+        unit="B",
+        unit_scale=True,
+        disable=None if progress is None else not progress,
+    )
+    with bar:
+        while piece := response.read(CHUNK):
+            out.write(piece)
+            have += len(piece)
+            bar.update(len(piece))
+    if total is not None and have < total:
+        raise _Broken(f"the connection ended after {have} of {total} bytes")
+
+
+def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
+    digest = hashlib.sha256()
+    with open(part, "rb") as content:
+        head = content.read(512)
+        content.seek(0)
+        while piece := content.read(CHUNK):
+            digest.update(piece)
+    if head.lstrip()[:1] == b"<":
+        raise DataError(f"{file.url}: sent an HTML or XML page, should be the file {file.name}")
+    if not head:
+        raise DataError(f"{file.url}: sent an empty file, should be {file.name}")
+    found = digest.hexdigest()
+    memory = folders.own / "_fetched.json"
+    if file.sha256 is not None:
+        if found != file.sha256:
+            raise DataError(f"{file.url}: sha256 is {found}, should be {file.sha256}")
+        return
+    first = read_json(memory).get(str(file.url))
+    if first is None:
+        remember(memory, str(file.url), found)
+    elif first != found:
+        raise DataError(
+            f"{file.url}: sha256 is {found}, the first download had {first}; if the new file is "
+            f"right, remove its line from {memory}"
+        )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, HTTPError):
+        return f"HTTP {error.code} {error.reason}"
+    if isinstance(error, URLError):
+        return str(getattr(error.reason, "strerror", None) or error.reason)
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Make `folder`; what the block cannot write there becomes a DataError that says why."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise DataError(
+                f"{folder}: no space left to write ({error.strerror}); free some, or name another "
+                "folder by datasets_dir=FOLDER"
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise DataError(
+                f"{folder}: cannot be written ({error.strerror}); kbench keeps downloads and "
+                "prepared arrays there: name another folder by datasets_dir=FOLDER"
+            ) from None
+        raise
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[bool]:
+    """Hold `folder` against other processes that do the same; it leaves no lock file.
+
+    Yields False where the file system has no locks (some that are shared by a network).
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        held = False
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            held = True
+        yield held
+    finally:
+        os.close(descriptor)

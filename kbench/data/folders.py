@@ -1,0 +1,154 @@
+"""Where raw files are looked for: `datasets/` of the working directory, then $KBENCH_DATA.
+
+Nothing is read here but folders, so that lists and plans stay quick.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
+
+BUNDLED_FILES = {
+    "digits": ("digits.csv.gz",),
+    "iris": ("iris.csv",),
+    "wine": ("wine_data.csv",),
+    "breast_cancer": ("breast_cancer.csv",),
+    "diabetes": ("diabetes_data_raw.csv.gz", "diabetes_target.csv.gz"),
+}
+"""Files of scikit-learn's bundled sets, in `sklearn/datasets/data`."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where raw and prepared files live.
+
+    Attributes
+    ----------
+    own : Path
+        Downloads go here, prepared arrays under `own/_prepared`.
+    read_only : tuple of Path
+        Further folders with raw files.
+    """
+
+    own: Path
+    read_only: tuple[Path, ...] = ()
+
+    @classmethod
+    def from_environment(cls, own: str | Path = "datasets") -> "Folders":
+        """`own` and the folders of $KBENCH_DATA, separated as in $PATH."""
+        listed = os.environ.get("KBENCH_DATA", "").split(os.pathsep)
+        return cls(Path(own), tuple(Path(f).expanduser() for f in listed if f))
+
+    @property
+    def prepared(self) -> Path:
+        """Where the prepared arrays are."""
+        return self.own / "_prepared"
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """A raw file that a data set wants.
+
+    Attributes
+    ----------
+    role : str
+        train, test, all or bundled (a file of scikit-learn).
+    name : str
+        Its name as the source has it, without a suffix of compression.
+    path : Path or None
+        Where it was found.
+    url : str or None
+        Where it can be fetched from.
+    sha256 : str or None
+        Of the file as fetched, where it is published.
+    candidates : tuple of str
+        Where it was looked for.
+    sample : tuple of int or None
+        (rows, seed) where only a drawn part of the file is the data set.
+    """
+
+    role: str
+    name: str
+    path: Path | None
+    url: str | None
+    sha256: str | None
+    candidates: tuple[str, ...]
+    sample: tuple[int, int] | None = None
+
+
+def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
+    """Every raw file of a data set, found or not; a generator has none.
+
+    Downloads, reads and hashes nothing.
+    """
+    source = config["source"]
+    if source["kind"] == "sklearn":
+        return [_bundled(name) for name in BUNDLED_FILES[source["bundled"]]]
+    if source["kind"] == "file":
+        split = config.get("test_path") is not None
+        roles = {"train" if split else "all": config.get("path"), "test": config.get("test_path")}
+        return [_at_path(role, path) for role, path in roles.items() if path is not None]
+    if source["kind"] == "libsvm":
+        return [_search(config["name"], role, f, folders) for role, f in source["files"].items()]
+    return []
+
+
+def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) -> FileStatus:
+    alternatives = [file, file["otherwise"]] if file.get("otherwise") else [file]
+    for last, wanted in enumerate(alternatives, start=1 - len(alternatives)):
+        path = next(
+            (p for p in _candidates(dataset, wanted["names"], folders) if p.is_file()), None
+        )
+        if path is not None or last == 0:
+            sample = wanted.get("sample")
+            return FileStatus(
+                role,
+                wanted["names"][0],
+                path,
+                wanted.get("url"),
+                wanted.get("sha256"),
+                tuple(
+                    str(place / name) + f"[{'|'.join(SUFFIXES[1:])}]"
+                    for alternative in alternatives
+                    for root in (folders.own, *folders.read_only)
+                    for place in (root, root / "*")
+                    for name in alternative["names"]
+                ),
+                (sample["n"], sample["seed"]) if sample else None,
+            )
+    raise AssertionError("the last alternative always returns")
+
+
+def _candidates(dataset: str, names: list[str], folders: Folders) -> Iterator[Path]:
+    """Paths in the order of preference: the data set's own folder, the root, other folders."""
+    for root in (folders.own, *folders.read_only):
+        try:
+            below = sorted(e.name for e in os.scandir(root) if e.is_dir() and e.name[0] not in "._")
+        except OSError:
+            continue
+        places = [root / dataset] if dataset in below else []
+        places += [root, *(root / name for name in below if name != dataset)]
+        for place in places:
+            for name in names:
+                for suffix in SUFFIXES:
+                    yield place / f"{name}{suffix}"
+
+
+def _bundled(name: str) -> FileStatus:
+    """A file of the installed scikit-learn, found without importing it."""
+    spec = find_spec("sklearn")
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    paths = [Path(place) / "datasets" / "data" / name for place in places]
+    found = next((p for p in paths if p.is_file()), None)
+    return FileStatus("bundled", name, found, None, None, tuple(str(p) for p in paths))
+
+
+def _at_path(role: str, path: str) -> FileStatus:
+    place = Path(path).expanduser()
+    return FileStatus(
+        role, place.name, place if place.is_file() else None, None, None, (str(place),)
+    )
