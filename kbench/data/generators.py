@@ -1,0 +1,163 @@
+"""Synthetic data sets of any size, produced in blocks.
+
+Randomness is the raw output of Philox, whose stream NumPy keeps for good, keyed by (seed, purpose,
+block of 4,096 rows); uniforms and normals are made from it here. So row i of a data set depends on
+seed, d and noise only: not on how many rows are asked for, nor on the size of the chunks.
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from kbench.errors import ConfigError
+
+BLOCK = 4096
+_PURPOSES = {"function": 0, "train": 1, "test": 2}
+
+
+class _Uniform:
+    """Uniform numbers in (0, 1) from one stream of Philox."""
+
+    def __init__(self, seed: int, purpose: str, block: int = 0) -> None:
+        sequence = np.random.SeedSequence([seed, _PURPOSES[purpose], block])
+        self._bits = np.random.Philox(sequence)
+
+    def uniform(self, *shape: int) -> np.ndarray:
+        raw = self._bits.random_raw(int(np.prod(shape))) >> np.uint64(11)
+        return ((raw.astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
+
+    def normal(self, *shape: int) -> np.ndarray:
+        """By Box and Muller."""
+        u, v = self.uniform(2, *shape)
+        return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+
+
+@dataclass(frozen=True)
+class Generator(ABC):
+    """A distribution of rows (x, y).
+
+    Attributes
+    ----------
+    d : int
+        Features.
+    seed : int
+    noise : float
+    """
+
+    d: int
+    seed: int
+    noise: float
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Raised whenever the same parameters give other rows."""
+
+    def fingerprint(self, n: int, n_test: int) -> str:
+        """sha256 that stands for the content, as that of a raw file does."""
+        described = asdict(self) | {"generator": self.name, "version": self.version}
+        described |= {"n": n, "n_test": n_test}
+        described["noise"] = float(self.noise)
+        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+    def chunks(
+        self, part: str, n: int, chunk: int = BLOCK
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The first n rows of `part` ("train" or "test"), in pieces of at most `chunk`.
+
+        Yields
+        ------
+        X : ndarray of float32, shape (rows, d)
+        y : ndarray of float64, shape (rows,)
+        """
+        for block in range(-(-n // BLOCK)):
+            X, y = self._block(_Uniform(self.seed, part, block))
+            stop = min(n - block * BLOCK, BLOCK)
+            for start in range(0, stop, chunk):
+                rows = slice(start, min(start + chunk, stop))
+                yield X[rows], y[rows]
+
+    @abstractmethod
+    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+        """BLOCK rows from one stream."""
+
+
+class CovtypeLike(Generator):
+    """Rows like those of Covertype (54 columns), with labels -1 and +1 of equal shares.
+
+    Of d columns 10/54 are quantitative in [0, 1], smooth functions of three hidden coordinates of a
+    place, as elevation, slope and hillshade are; the others are two one-hot groups in the ratio
+    4 : 40 ("area" and "soil"), which depend on the place as well. The label is the sign of a sum of
+    random cosines of the place, with an offset by soil, and is flipped with probability `noise`: an
+    RBF kernel finds it, a linear model hardly.
+    """
+
+    name = "covtype_like"
+
+    def __post_init__(self) -> None:
+        if self.d < 6:
+            raise ConfigError(f"dataset.d is {self.d}, covtype_like needs at least 6 columns")
+        if self.noise > 0.5:
+            raise ConfigError(
+                f"dataset.noise is {self.noise}, should be at most 0.5: flipped labels"
+            )
+
+    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+        n_quantitative = max(2, round(self.d * 10 / 54))
+        n_area = max(2, round(self.d * 4 / 54))
+        n_soil = self.d - n_quantitative - n_area
+        function = _Uniform(self.seed, "function")
+        slopes = function.normal(3, n_quantitative) * 1.5
+        shifts = function.uniform(n_quantitative) * 2.0 * np.pi
+        area_slopes, soil_slopes = function.normal(3, n_area), function.normal(3, n_soil)
+        frequencies = function.normal(3, 64) * 6.0
+        phases = function.uniform(64) * 2.0 * np.pi
+        soil_offsets = function.normal(n_soil) * 2.0
+
+        place = random.uniform(BLOCK, 3)
+        jitter = random.normal(BLOCK, n_quantitative) * 0.01
+        quantitative = 0.5 + 0.45 * np.sin(place @ slopes + shifts) + jitter
+        area = _choice(3.0 * place @ area_slopes, random.uniform(BLOCK, n_area))
+        soil = _choice(3.0 * place @ soil_slopes, random.uniform(BLOCK, n_soil))
+        height = np.cos(place @ frequencies + phases).sum(axis=1) + soil_offsets[soil]
+        flipped = random.uniform(BLOCK) < self.noise
+
+        X = np.zeros((BLOCK, self.d), dtype=np.float32)
+        X[:, :n_quantitative] = np.clip(quantitative, 0.0, 1.0)
+        rows = np.arange(BLOCK)
+        X[rows, n_quantitative + area] = 1.0
+        X[rows, n_quantitative + n_area + soil] = 1.0
+        return X, np.where((height > 0.0) ^ flipped, 1.0, -1.0)
+
+
+class NoisyFunction(Generator):
+    """y = cos(pi/2 |x|) exp(-pi/10 |x|) + noise * e, x uniform in [-5, 5]^d, e standard normal.
+
+    The synthetic regression problem of Dai et al., Scalable kernel methods via doubly stochastic
+    gradients, NIPS 2014, there with d = 2 and noise = 0.1.
+    """
+
+    name = "noisy_function"
+
+    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+        X = (10.0 * random.uniform(BLOCK, self.d) - 5.0).astype(np.float32)
+        length = np.linalg.norm(X.astype(np.float64), axis=1)
+        clean = np.cos(0.5 * np.pi * length) * np.exp(-0.1 * np.pi * length)
+        return X, clean + self.noise * random.normal(BLOCK)
+
+
+def _choice(scores: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """One column a row, drawn with probability softmax(scores) (the Gumbel trick)."""
+    return np.argmax(scores - np.log(-np.log(uniform)), axis=1)
+
+
+_BY_NAME: dict[str, type[Generator]] = {kind.name: kind for kind in (CovtypeLike, NoisyFunction)}
+
+
+def build(name: str, *, d: int, seed: int, noise: float) -> Generator:
+    """The generator called `name`, with its parameters checked."""
+    return _BY_NAME[name](d, seed, noise)

@@ -1,0 +1,99 @@
+"""Scaling of columns: x -> factor * (x - shift) + base, found on some rows, applied to all.
+
+Computed in float64 from float32 values, and rounded once. A constant column becomes 0.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.data.rows import Rows, SparseRows
+from kbench.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class ColumnScaling:
+    """factor * (x - shift) + base, each of shape (d,)."""
+
+    shift: np.ndarray
+    factor: np.ndarray
+    base: np.ndarray
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Scaled float32 copy of X : (rows, d)."""
+        return ((X - self.shift) * self.factor + self.base).astype(np.float32)
+
+    @property
+    def keeps_zeros(self) -> bool:
+        """Whether 0 -> 0 in every column, so that a sparse matrix stays sparse."""
+        return bool(np.all(self.base == self.shift * self.factor))
+
+
+def fit_scaling(kind: str, parts: Iterable[Rows]) -> ColumnScaling | None:
+    """The scaling that brings the columns of all `parts` together into the form `kind`.
+
+    Parameters
+    ----------
+    kind : {"none", "unit", "symmetric", "standard", "unit_global"}
+        unit: to [0, 1]; symmetric: to [-1, 1]; standard: mean 0 and variance 1 (divided by n);
+        unit_global: as unit, by the least and largest value of all columns.
+        Zeros that a sparse file leaves out count as values.
+
+    Returns
+    -------
+    ColumnScaling, or None for "none"
+    """
+    if kind == "none":
+        return None
+    fit = _standard if kind == "standard" else _range
+    low, spread = fit(list(parts))
+    if kind == "unit_global":
+        high = np.max(low + spread)
+        low = np.full_like(low, low.min())
+        spread = high - low
+    constant = ~(spread > 0.0)
+    factor = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
+    if kind != "symmetric":
+        return ColumnScaling(low, factor, np.zeros_like(low))
+    return ColumnScaling(low, 2.0 * factor, np.where(constant, 0.0, -1.0))
+
+
+def _range(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
+    """Least value and range of each column."""
+    low = np.full(parts[0].d, np.inf)
+    high = np.full(parts[0].d, -np.inf)
+    for rows in parts:
+        if isinstance(rows, SparseRows):
+            ends = (rows.csr.min(axis=0).toarray(), rows.csr.max(axis=0).toarray())
+            np.minimum(low, ends[0].ravel(), out=low)
+            np.maximum(high, ends[1].ravel(), out=high)
+            continue
+        for X in rows.blocks():
+            np.minimum(low, X.min(axis=0), out=low)
+            np.maximum(high, X.max(axis=0), out=high)
+    return low, high - low
+
+
+def _standard(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column, in two passes (one would cancel digits)."""
+    n = sum(rows.n for rows in parts)
+    mean = np.zeros(parts[0].d)
+    for X in (X for rows in parts for X in rows.blocks()):
+        mean += X.sum(axis=0, dtype=np.float64)
+    mean /= n
+    variance = np.zeros(parts[0].d)
+    for X in (X for rows in parts for X in rows.blocks()):
+        variance += ((X - mean) ** 2).sum(axis=0)
+    deviation = np.sqrt(variance / n)
+    # Round-off leaves a constant column a deviation of about 1e-16 of its value.
+    return mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
+
+
+def require_sparse_scaling(scaling: ColumnScaling, kind: str) -> None:
+    """Refuse a scaling that would fill a CSR matrix."""
+    if not scaling.keeps_zeros:
+        raise ConfigError(
+            f"dataset.scale is {kind}, which moves zeros, but dataset.storage is csr: "
+            "storage=dense, or scale=none"
+        )

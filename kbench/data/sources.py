@@ -1,0 +1,120 @@
+"""Raw files, bundled tables and generators become rows; facts are checked and the split is made."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kbench.data import bundled, generators, libsvm
+from kbench.data.content import read
+from kbench.data.folders import FileStatus
+from kbench.data.rows import DenseRows, GeneratedRows, Rows, SparseRows, join
+from kbench.data.split import split_rows
+from kbench.data.target import wanted_rows
+from kbench.errors import DataError
+
+
+def generator(config: Mapping[str, Any]) -> generators.Generator:
+    """The generator that a config describes."""
+    noise = config.get("noise") or 0.0
+    name = config["source"]["generator"]
+    return generators.build(name, d=config["d"], seed=config["seed"], noise=noise)
+
+
+def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows]:
+    """Training and test rows of a data set, unscaled, with raw targets.
+
+    Parameters
+    ----------
+    config : mapping
+        Checked.
+    files : list of FileStatus
+        All present.
+
+    Returns
+    -------
+    train, test : Rows
+
+    Raises
+    ------
+    DataError
+        A file is malformed, or not the one that the facts describe.
+    ConfigError
+        The split does not fit the number of rows.
+    """
+    if config["source"]["kind"] == "generator":
+        made = generator(config)
+        n, n_test = config["n"], config["n_test"]
+        return GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test)
+    parts = _bundled(config, files) if files[0].role == "bundled" else _libsvm(config, files)
+    kept = []
+    for part in parts:
+        wanted = wanted_rows(part.y, config.get("target") or {})
+        kept.append(part if wanted is None else part.take(wanted))
+    split = config.get("split") or {}
+    own_test = config["source"]["kind"] == "file" and len(kept) == 2
+    if len(kept) == 2 and (own_test or split.get("kind", "given") == "given"):
+        return kept[0], kept[1]
+    whole = join(kept)
+    train, test = split_rows(whole.y, split)
+    return whole.take(train), whole.take(test)
+
+
+def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
+    X, y = bundled.load(config["source"]["bundled"], [f.path for f in files if f.path])
+    _check_facts(config, {"all": y}, X.shape[1], files)
+    return [DenseRows(X, y)]
+
+
+def _libsvm(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
+    """Rows of each LIBSVM file, all of one width."""
+    width = config.get("n_features")
+    read_rows = []
+    for file in files:
+        assert file.path is not None
+        content = read(file.path)
+        read_rows.append(libsvm.parse(content, name=str(file.path), n_features=width))
+        del content
+    largest = max(r.largest_index for r in read_rows)
+    if width is None:
+        width = max(largest, 1)
+    parts = {}
+    for file, found in zip(files, read_rows, strict=True):
+        csr = replace(found, n_features=width).to_csr()
+        csr.eliminate_zeros()
+        part = SparseRows(csr, found.labels)
+        if file.sample is not None:
+            part = _draw(part, *file.sample, file)
+        parts[file.role] = part
+    _check_facts(config, {role: p.y for role, p in parts.items()}, largest, files)
+    return list(parts.values())
+
+
+def _draw(part: Any, n: int, seed: int, file: FileStatus) -> Any:
+    if n > part.n:
+        raise DataError(f"{file.path}: has {part.n} rows, should have {n} at least")
+    return part.take(np.sort(np.random.RandomState(seed).permutation(part.n)[:n]))
+
+
+def _check_facts(
+    config: Mapping[str, Any],
+    labels: dict[str, np.ndarray],
+    largest: int,
+    files: list[FileStatus],
+) -> None:
+    """Compare what the files hold with the config's facts; DataError names the first difference."""
+    facts = config.get("facts") or {}
+    fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
+    found: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
+    found["n_features"] = largest
+    classes = np.unique(np.concatenate(list(labels.values())))
+    found["n_classes"] = int(classes.size)
+    found["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
+    names = {fact_of.get(f.role, "n"): str(f.path) for f in files}
+    for fact, expected in facts.items():
+        if expected is not None and fact in found and found[fact] != expected:
+            where = names.get(fact) or " and ".join(str(f.path) for f in files)
+            raise DataError(
+                f"{config['name']}: {fact} is {found[fact]} in {where}, should be {expected}"
+            )
