@@ -1,0 +1,26 @@
+"""Data sets: raw files found or fetched, read strictly, prepared once, opened as memory maps.
+
+>>> from kbench.data import Folders, open_prepared, prepare
+>>> data = open_prepared(prepare(config, Folders.from_environment()))  # doctest: +SKIP
+
+Importing this package is light; numba, SciPy and tqdm come with the first file that is read.
+"""
+
+from kbench.data.config import check_config, with_variant
+from kbench.data.folders import FileStatus, Folders, locate
+from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status
+from kbench.data.prepared import Dataset, open_prepared
+
+__all__ = [
+    "Dataset",
+    "DatasetStatus",
+    "FileStatus",
+    "Folders",
+    "check_config",
+    "fingerprint",
+    "locate",
+    "open_prepared",
+    "prepare",
+    "status",
+    "with_variant",
+]

@@ -1,0 +1,281 @@
+"""From a data set's config to its prepared arrays: obtain, read, check facts, split, scale, write.
+
+Prepared folders are keyed by the content of the raw files and by every key of the config that has
+an influence on the arrays. Two processes that prepare the same at once wait for each other, and
+where the file system has no locks the first rename wins.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data import prepared
+from kbench.data.config import check_config, with_variant
+from kbench.data.content import content_sha256, remembered_sha256
+from kbench.data.fetch import exclusive, fetch, missing_message, writable
+from kbench.data.folders import FileStatus, Folders, locate
+from kbench.errors import ConfigError, DataNotFoundError
+
+DENSE_COLUMNS = 1024
+DENSE_BYTES = 2 << 30
+_WITHOUT_INFLUENCE = frozenset(
+    ("about", "homepage", "licence", "defaults", "variants", "source", "path", "test_path")
+)
+
+
+def prepare(
+    config: Mapping[str, Any],
+    folders: Folders,
+    *,
+    download: bool = True,
+    progress: bool | None = None,
+) -> Path:
+    """Make sure that the prepared arrays of a data set exist.
+
+    Parameters
+    ----------
+    config : mapping
+        The resolved config of the data set.
+    folders : Folders
+    download : bool
+        Whether a raw file that is nowhere is fetched.
+    progress : bool, optional
+        Whether downloads show a progress bar; by default on a terminal.
+
+    Returns
+    -------
+    Path
+        The prepared folder, for `open_prepared`.
+
+    Raises
+    ------
+    ConfigError
+        A key or value that does not exist, or does not fit the data.
+    DataNotFoundError
+        A raw file is absent and cannot be fetched.
+    DataError
+        A raw file is malformed or not the one that the facts describe; the folder cannot be
+        written. Nothing half-written stays.
+
+    Notes
+    -----
+    O(bytes) time, once. Memory: the text, the values in CSR form, and blocks; after a random split
+    a second copy of the values. Generators need 8 bytes a row.
+    """
+    config = check_config(config)
+    files = _obtain(config, folders, download=download, progress=progress)
+    sha256 = _sha256(config, files, folders)
+    home = folders.prepared / config["name"]
+    target = home / _key(config, sha256, files)
+    if (target / prepared.META).is_file():
+        return target
+    temporary = home / f".{target.name}.{os.getpid()}"
+    with writable(home), exclusive(home) as held:
+        if held:  # then nobody is at work on what a killed process has left
+            for left in home.glob(".*"):
+                shutil.rmtree(left, ignore_errors=True)
+        if not (target / prepared.META).is_file():
+            temporary.mkdir()
+            try:
+                _build(temporary, config, files, sha256)
+                _rename(temporary, target)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:
+    """data_sha256 of a data set, without its arrays: what identifies the raw content.
+
+    The sha256 of the decompressed raw file, or of the hexadecimal ones of several in a row; of a
+    generator that of its name, version and parameters. What was hashed once is remembered.
+
+    Raises
+    ------
+    DataNotFoundError
+        A raw file is absent.
+    """
+    config = with_variant(config)
+    return _sha256(config, _present(config, folders), folders)
+
+
+@dataclass(frozen=True)
+class DatasetStatus:
+    """What is at hand of a data set.
+
+    Attributes
+    ----------
+    name, task : str
+    present : bool
+        Whether every raw file is there, so that no download is needed.
+    files : tuple of FileStatus
+    prepared : Path or None
+        The prepared folder of this config, where it is known to exist.
+    """
+
+    name: str
+    task: str
+    present: bool
+    files: tuple[FileStatus, ...]
+    prepared: Path | None
+
+
+def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
+    """What is at hand of a data set; reads and hashes no data."""
+    config = with_variant(config)
+    files = locate(config, folders)
+    present = all(f.path is not None for f in files)
+    found = None
+    if present:
+        sums = [remembered_sha256(f.path, _memory(folders)) for f in files if f.path is not None]
+        if None not in sums:
+            sha256 = _sha256(config, files, folders)
+            target = folders.prepared / config["name"] / _key(config, sha256, files)
+            found = target if (target / prepared.META).is_file() else None
+    return DatasetStatus(config["name"], config["task"], present, tuple(files), found)
+
+
+def _obtain(
+    config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None
+) -> list[FileStatus]:
+    if not download:
+        return _present(config, folders)
+    return [
+        f if f.path or f.url is None else replace(f, path=fetch(f, folders, progress=progress))
+        for f in _present(config, folders, but_fetchable=True)
+    ]
+
+
+def _present(
+    config: Mapping[str, Any], folders: Folders, *, but_fetchable: bool = False
+) -> list[FileStatus]:
+    """The raw files; DataNotFoundError for the first that is absent (and has no URL)."""
+    files = locate(config, folders)
+    for file in files:
+        if file.path is not None or (but_fetchable and file.url is not None):
+            continue
+        kind = config["source"]["kind"]
+        if kind == "file":
+            key = "test_path" if file.role == "test" else "path"
+            raise DataNotFoundError(f"dataset.{key}: there is no file {file.candidates[0]}")
+        if kind == "sklearn":
+            raise DataNotFoundError(
+                f"{config['name']}: the installed scikit-learn has no file {file.name}; "
+                f"looked for {' and '.join(file.candidates) or 'scikit-learn itself'}"
+            )
+        raise DataNotFoundError(f"{config['name']}: {missing_message(file, folders)}")
+    return files
+
+
+def _memory(folders: Folders) -> Path:
+    return folders.prepared / "checksums.json"
+
+
+def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders) -> str:
+    if config["source"]["kind"] == "generator":
+        from kbench.data.sources import generator
+
+        return generator(config).fingerprint(config["n"], config["n_test"])
+    sums = [content_sha256(f.path, _memory(folders)) for f in files if f.path is not None]
+    return sums[0] if len(sums) == 1 else hashlib.sha256("".join(sums).encode()).hexdigest()
+
+
+def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str:
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {k: plain(v) for k, v in value.items() if v is not None}
+        return value
+
+    described = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
+    described["sha256"] = sha256
+    described["files"] = [[f.role, f.sample] for f in files]
+    described["format"] = prepared.FORMAT
+    text = json.dumps(plain(described), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    try:
+        os.rename(temporary, target)
+    except OSError:
+        if not (target / prepared.META).is_file():
+            shutil.rmtree(target)  # a folder without its last file is of no use to anybody
+            os.rename(temporary, target)
+
+
+def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha256: str) -> None:
+    """Write every file of a prepared folder."""
+    from kbench.data import scaling, sources, target
+
+    train, test = sources.load(config, files)
+    dense = _is_dense(config, train, test)
+    kind = config.get("scale") or "none"
+    over = [train, test] if config.get("scale_over") == "all" else [train]
+    columns = scaling.fit_scaling(kind, over)
+    if columns is not None and not dense:
+        scaling.require_sparse_scaling(columns, kind)
+    n_train = min(config.get("first_train") or train.n, train.n)
+    n_test = min(config.get("first_test") or test.n, test.n)
+    write = _write_dense if dense else _write_csr
+    write(folder, "X_train", train, n_train, columns)
+    write(folder, "X_test", test, n_test, columns)
+    # Only now: a generator knows its targets after a pass over the rows.
+    rule = config.get("target") or {}
+    y_train, y_test, n_classes = target.encode(config["task"], train.y, test.y, rule)
+    prepared.save(folder / "y_train.npy", y_train[:n_train])
+    prepared.save(folder / "y_test.npy", y_test[:n_test])
+    meta = {
+        "format": prepared.FORMAT,
+        "name": config["name"],
+        "variant": config.get("variant"),
+        "task": config["task"],
+        "n_classes": n_classes,
+        "sha256": sha256,
+        "storage": "dense" if dense else "csr",
+        "n_train": n_train,
+        "n_test": n_test,
+        "n_features": train.d,
+    }
+    (folder / prepared.META).write_text(json.dumps(meta, indent=1))
+
+
+def _is_dense(config: Mapping[str, Any], train: Any, test: Any) -> bool:
+    from kbench.data.rows import SparseRows
+
+    storage = config.get("storage") or "auto"
+    if not isinstance(train, SparseRows):
+        if storage == "csr":
+            raise ConfigError(
+                f"dataset.storage is csr, but {config['name']} is dense: auto or dense"
+            )
+        return True
+    if storage != "auto":
+        return bool(storage == "dense")
+    narrow = train.d <= DENSE_COLUMNS and 4 * train.d * (train.n + test.n) <= DENSE_BYTES
+    return narrow or train.density > 0.25
+
+
+def _write_dense(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:
+    with prepared.ArrayWriter(folder / f"{name}.npy", (n, rows.d), np.float32) as out:
+        left = n
+        for X in rows.blocks():
+            block = X[:left]
+            out.write(block if columns is None else columns.apply(block))
+            left -= block.shape[0]
+            if left == 0:
+                break
+
+
+def _write_csr(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:
+    csr = rows.csr[:n]
+    data = csr.data if columns is None else csr.data * columns.factor[csr.indices]
+    prepared.save(folder / f"{name}.data.npy", data.astype(np.float32, copy=False))
+    prepared.save(folder / f"{name}.indices.npy", csr.indices)
+    prepared.save(folder / f"{name}.indptr.npy", csr.indptr)

@@ -1,0 +1,142 @@
+"""Prepared arrays on disk: written in blocks, opened as read-only memory maps.
+
+A prepared folder holds `X_train`, `y_train`, `X_test`, `y_test` as .npy files (a CSR matrix as
+three) and `meta.json`. It appears by one rename, so that what can be opened is complete.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from kbench.errors import DataError
+
+FORMAT = 1
+META = "meta.json"
+_CSR = ("data", "indices", "indptr")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set ready for a method.
+
+    Attributes
+    ----------
+    name, variant, task : str
+        variant is None for the data set's own form.
+    X_train, X_test : ndarray of float32 or csr_matrix of float32, shape (n, d)
+        C-ordered, read-only, backed by memory maps.
+    y_train, y_test : ndarray, shape (n,)
+        binary: int32 in {-1, +1}; multiclass: int32; regression: float64.
+    n_classes : int or None
+        None for regression.
+    sha256 : str
+        Of the raw content.
+    """
+
+    name: str
+    variant: str | None
+    task: str
+    X_train: Any
+    y_train: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+    n_classes: int | None
+    sha256: str
+
+    @property
+    def n_train(self) -> int:
+        """Training rows."""
+        return int(self.X_train.shape[0])
+
+    @property
+    def n_test(self) -> int:
+        """Test rows."""
+        return int(self.X_test.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+        return int(self.X_train.shape[1])
+
+
+def open_prepared(path: str | Path) -> Dataset:
+    """Open what `prepare` wrote; reads headers only.
+
+    Raises
+    ------
+    DataError
+        The folder is absent, or of another version of kbench.
+    """
+    folder = Path(path)
+    try:
+        meta = json.loads((folder / META).read_bytes())
+        if meta["format"] != FORMAT:
+            raise ValueError(f"format {meta['format']}, this kbench reads {FORMAT}")
+        arrays = {part: _open(folder, part, meta) for part in ("X_train", "X_test")}
+        arrays |= {part: _map(folder / f"{part}.npy") for part in ("y_train", "y_test")}
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            f"{folder}: no prepared data set ({error}); delete the folder, it is made anew"
+        ) from None
+    fields = ("name", "variant", "task", "n_classes", "sha256")
+    return Dataset(**{name: meta[name] for name in fields}, **arrays)
+
+
+def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:
+    if meta["storage"] == "dense":
+        return _map(folder / f"{part}.npy")
+    from scipy.sparse import csr_matrix
+
+    shape = (meta["n_train" if part == "X_train" else "n_test"], meta["n_features"])
+    csr = csr_matrix(shape, dtype=np.float32)
+    # The constructor would look at every index, and copy what is not of its favourite type.
+    csr.data, csr.indices, csr.indptr = (_map(folder / f"{part}.{name}.npy") for name in _CSR)
+    csr.has_canonical_format = True
+    return csr
+
+
+def _map(path: Path) -> np.ndarray:
+    # A plain ndarray over the map: the subclass costs time in every operation.
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+class ArrayWriter:
+    """An .npy file of known shape, written block by block.
+
+    Plain writes, not a writable map: a full disk is then an OSError and not a SIGBUS.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: Any) -> None:
+        self._dtype, self._left = np.dtype(dtype), int(np.prod(shape))
+        self._file = open(path, "wb")  # noqa: SIM115
+        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(self._file, header | {"shape": shape})
+
+    def write(self, block: np.ndarray) -> None:
+        """Append entries in C order."""
+        block = np.ascontiguousarray(block, dtype=self._dtype)
+        self._left -= block.size
+        self._file.write(block.data)
+
+    def __enter__(self) -> "ArrayWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        if kind is None and self._left:
+            raise ValueError(f"{self._file.name}: {self._left} entries were not written")
+
+
+def save(path: Path, array: np.ndarray) -> None:
+    """A whole array as .npy file."""
+    with ArrayWriter(path, array.shape, array.dtype) as out:
+        out.write(array)
