@@ -1,0 +1,245 @@
+"""From rows to comparisons: which runs stand side by side, and which never may.
+
+A comparison is about one problem (data set, variant, sizes, content) on one machine (environment,
+threads, runs at a time). Each of its lines is one method with one setting of its parameters, over
+seeds. Nothing is averaged but seeds, and no setting is chosen for the reader.
+"""
+
+import json
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kbench.run.metrics import METRICS, MetricSpec
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learnt; sizes are None when no run got so far as to load the data."""
+
+    dataset: str
+    variant: str | None
+    task: str | None
+    data_sha256: str | None
+    n_train: int | None = None
+    n_test: int | None = None
+    n_features: int | None = None
+    n_classes: int | None = None
+
+    @property
+    def metric(self) -> MetricSpec:
+        """The score that comparisons lead with."""
+        return METRICS[self.task if self.task in METRICS else "binary"][0]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What seconds belong to: times of two machines are never put side by side."""
+
+    environment: str
+    threads: int
+    jobs: int | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method with one setting.
+
+    Attributes
+    ----------
+    method : str
+    params : dict
+        All its parameters.
+    setting : str
+        Those in which the settings of this method differ here, as `C=1 gamma=2`.
+    rows : list of mapping
+        One row for each seed: the newest that is ok, else the newest.
+    set_aside : int
+        Further rows of the same seeds, under other limits or options that rows do not name.
+    """
+
+    method: str
+    params: dict[str, Any]
+    rows: list[Row]
+    setting: str = ""
+    set_aside: int = 0
+
+    @property
+    def label(self) -> str:
+        """Method and setting; a dagger where reference rows take part."""
+        mark = "†" if any(row["origin"] == "reference" for row in self.rows) else ""
+        return f"{self.method}{mark} {self.setting}".rstrip()
+
+    @property
+    def ok(self) -> list[Row]:
+        return [row for row in self.rows if row["status"] == "ok"]
+
+    @property
+    def failures(self) -> Counter[str]:
+        """Status -> count of the runs that are not ok."""
+        return Counter(row["status"] for row in self.rows if row["status"] != "ok")
+
+    @property
+    def not_converged(self) -> int:
+        return sum(row["converged"] is False for row in self.ok)
+
+    def mean_sd(self, column: str) -> tuple[float, float | None] | None:
+        """Mean and standard deviation over the ok seeds.
+
+        The deviation is the sample's (n - 1), None for one seed; None where nothing was measured.
+        """
+        values = [float(row[column]) for row in self.ok if row[column] is not None]
+        if not values:
+            return None
+        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Lines that may stand in one table, the best by `problem.metric` first, failures last."""
+
+    problem: Problem
+    machine: Machine
+    lines: list[Line] = field(default_factory=list)
+
+    def shortened(self, settings: int) -> "tuple[Comparison, dict[str, int]]":
+        """At most `settings` lines a method, the first ones, and the count of settings it had."""
+        seen: Counter[str] = Counter()
+        kept = []
+        for line in self.lines:
+            seen[line.method] += 1
+            if seen[line.method] <= settings:
+                kept.append(line)
+        cut = {method: count for method, count in sorted(seen.items()) if count > settings}
+        return replace(self, lines=kept), cut
+
+
+def comparisons(rows: Iterable[Row]) -> list[Comparison]:
+    """Group rows into comparisons, ordered by data set, variant, size, and machine.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        With every column of the results' schema that is read here, None where null, and `origin`.
+    """
+    rows = list(rows)
+    problems = _problems(rows)
+    groups: defaultdict[tuple[Problem, Machine], list[Row]] = defaultdict(list)
+    for row, problem in zip(rows, problems, strict=True):
+        groups[problem, Machine(row["environment"], row["threads"], row["jobs"])].append(row)
+    found = [
+        Comparison(problem, machine, _lines(members, problem.metric))
+        for (problem, machine), members in groups.items()
+    ]
+    return sorted(found, key=_order)
+
+
+def _order(comparison: Comparison) -> tuple[Any, ...]:
+    problem, machine = comparison.problem, comparison.machine
+    sizes = (problem.n_train or 0, problem.n_test or 0, problem.n_features or 0)
+    names = (problem.dataset, problem.variant or "", problem.task or "")
+    return (
+        *names,
+        *sizes,
+        problem.data_sha256 or "",
+        machine.environment,
+        machine.threads,
+        machine.jobs or 0,
+    )
+
+
+def _problems(rows: list[Row]) -> list[Problem]:
+    """The problem of each row.
+
+    A run that failed before the data were loaded knows no sizes. It is counted to the one problem
+    of the same data that other runs did load, when there is exactly one.
+    """
+    names = [Problem(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
+    sized = [
+        name
+        if row["n_train"] is None
+        else replace(
+            name,
+            n_train=row["n_train"],
+            n_test=row["n_test"],
+            n_features=row["n_features"],
+            n_classes=row["n_classes"],
+        )
+        for name, row in zip(names, rows, strict=True)
+    ]
+    loaded: defaultdict[Problem, set[Problem]] = defaultdict(set)
+    for name, problem in zip(names, sized, strict=True):
+        if problem.n_train is not None:
+            loaded[name].add(problem)
+    return [
+        next(iter(loaded[name])) if problem.n_train is None and len(loaded[name]) == 1 else problem
+        for name, problem in zip(names, sized, strict=True)
+    ]
+
+
+def _lines(rows: list[Row], metric: MetricSpec) -> list[Line]:
+    by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_setting[row["method"], json.dumps(_parameters(row), sort_keys=True)].append(row)
+    by_method: defaultdict[str, list[Line]] = defaultdict(list)
+    for (method, _), members in by_setting.items():
+        kept = _one_a_seed(members)
+        by_method[method].append(
+            Line(method, _parameters(kept[0]), kept, set_aside=len(members) - len(kept))
+        )
+    lines = [line for own in by_method.values() for line in _with_settings(own)]
+
+    def order(line: Line) -> tuple[Any, ...]:
+        measured = line.mean_sd(metric.name)
+        sign = -1.0 if metric.direction == "max" else 1.0
+        rank = (1, 0.0) if measured is None else (0, sign * measured[0])
+        return (*rank, line.method, line.setting)
+
+    return sorted(lines, key=order)
+
+
+def _parameters(row: Row) -> dict[str, Any]:
+    """The row's parameters without a `random_state` that is only the seed again."""
+    params = json.loads(row["params"] or "{}")
+    if params.get("random_state") == row["seed"]:
+        params.pop("random_state", None)
+    return params
+
+
+def _one_a_seed(rows: list[Row]) -> list[Row]:
+    best: dict[Any, Row] = {}
+    for row in sorted(rows, key=_age):
+        held = best.get(row["seed"])
+        if held is None or row["status"] == "ok" or held["status"] != "ok":
+            best[row["seed"]] = row
+    return list(best.values())
+
+
+def _age(row: Row) -> float:
+    return row["started_at"].timestamp() if row["started_at"] is not None else 0.0
+
+
+def _with_settings(lines: list[Line]) -> list[Line]:
+    """The lines of one method, each named by the parameters in which they differ."""
+    names = dict.fromkeys(name for line in lines for name in line.params)
+    varying = [
+        name
+        for name in names
+        if len({json.dumps(line.params.get(name, "absent"), sort_keys=True) for line in lines}) > 1
+    ]
+    return [replace(line, setting=_setting(line.params, varying)) for line in lines]
+
+
+def _setting(params: Mapping[str, Any], names: Iterable[str]) -> str:
+    return " ".join(f"{name}={_short(params[name])}" for name in names if name in params)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value).removesuffix(".0")
+    return value if isinstance(value, str) else json.dumps(value)

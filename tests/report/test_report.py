@@ -1,0 +1,317 @@
+"""Comparisons are fair or not made, and the text says what it shows."""
+
+import csv
+import datetime
+import hashlib
+import io
+import json
+import re
+import statistics
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbench.errors import ConfigError
+from kbench.report import make_report, write_report
+from kbench.report.cells import decimals_for, grid
+from kbench.report.tables import comparisons
+from kbench.run.results import ResultsFolder, schema
+
+START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+def make_row(method, accuracy, seed=0, **changes):
+    row = {
+        "status": "ok",
+        "method": method,
+        "dataset": "digits",
+        "task": "multiclass",
+        "seed": seed,
+        "params": "{}",
+        "data_sha256": "d1",
+        "n_train": 1000,
+        "n_test": 500,
+        "n_features": 64,
+        "n_classes": 10,
+        "accuracy": accuracy,
+        "fit_wall_s": 1.0,
+        "threads": 1,
+        "jobs": 1,
+        "environment": "0a1b2c3d",
+        "started_at": START,
+        **changes,
+    }
+    text = json.dumps(row, sort_keys=True, default=str)
+    return {"key": hashlib.sha256(text.encode()).hexdigest(), **row}
+
+
+def compare(*rows):
+    """Comparisons of rows as they come out of a folder, every column present."""
+    empty = {**dict.fromkeys(schema().names), "origin": "own"}
+    return comparisons([{**empty, **row} for row in rows])
+
+
+def failed(method, status, seed=0, **changes):
+    empty = dict.fromkeys(["n_train", "n_test", "n_features", "n_classes", "fit_wall_s"])
+    return make_row(method, None, seed, status=status, **{**empty, **changes})
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Write rows, return the report."""
+
+    def write(*rows, **options):
+        folder = ResultsFolder(tmp_path / "results")
+        for row in rows:
+            folder.write(row)
+        return make_report(folder, **{"width": 120, **options})
+
+    return write
+
+
+def line(text, method):
+    (found,) = [
+        one for one in text.splitlines() if re.match(rf"{method}\W", one) and "debug" not in one
+    ]
+    return found
+
+
+def lines_of_csv(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_mean_and_spread_are_over_seeds(report):
+    values = [0.9, 0.95, 0.99]
+    rows = [
+        make_row("svc", value, seed, fit_wall_s=seed + 1.0) for seed, value in enumerate(values)
+    ]
+    text = report(*rows)
+    sd = statistics.stdev(values)
+    assert f"{100 * statistics.mean(values):.2f} ± {100 * sd:.2f}" in line(text, "svc")
+    assert "2.00 ± 1.00" in line(text, "svc")
+    (cell,) = lines_of_csv(report(format="csv"))
+    assert float(cell["accuracy_sd"]) == pytest.approx(sd)
+    assert (cell["runs"], cell["ok"], cell["predict_wall_s"]) == ("3", "3", "")
+
+
+def test_one_seed_has_no_spread(report):
+    assert "±" not in line(report(make_row("svc", 0.9)), "svc")
+
+
+def test_settings_are_never_averaged(report):
+    rows = [
+        make_row("svc", accuracy, seed, params=json.dumps({"C": c, "tol": 0.1}))
+        for c, accuracy in ((1.0, 0.5), (32.0, 0.75))
+        for seed in (0, 1)
+    ]
+    text = report(*rows)
+    assert "50.00 ± 0.00" in line(text, "svc C=1 ")
+    assert "75.00 ± 0.00" in line(text, "svc C=32 ")
+    assert "tol" not in text
+
+
+def test_a_random_state_that_is_the_seed_is_no_setting(report):
+    rows = [make_row("m", 0.5, s, params=json.dumps({"random_state": s})) for s in range(3)]
+    assert line(report(*rows), "m").endswith(" 3")
+
+
+def test_many_settings_are_counted_and_the_choice_is_said(report):
+    rows = [make_row("svc", c / 100, params=json.dumps({"C": c})) for c in range(1, 41)]
+    text = report(*rows, make_row("dummy", 0.1), settings=3)
+    assert [c for c in range(1, 41) if f"svc C={c} " in text] == [38, 39, 40]
+    flat = " ".join(text.split())
+    assert "Only the 3 settings of best test accuracy are shown of svc (40)" in flat
+    assert "picked on the test set" in flat
+    assert len(lines_of_csv(report(format="csv"))) == 41
+
+
+@pytest.mark.parametrize(
+    "other", [{"environment": "ffffffff"}, {"threads": 2}, {"jobs": 4}], ids=lambda o: next(iter(o))
+)
+def test_times_of_two_machines_never_share_a_table(report, other):
+    rows = [make_row("svc", 0.9), make_row("knn", 0.8, **other)]
+    found = compare(*rows)
+    assert [[one.method for one in comparison.lines] for comparison in found] in (
+        [["svc"], ["knn"]],
+        [["knn"], ["svc"]],
+    )
+    text = report(*rows)
+    assert text.count("method ") == 2
+    assert text.count("digits: multiclass") == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"n_train": 999},
+        {"variant": "raw"},
+        {"data_sha256": "d2"},
+        {"dataset": "usps"},
+        {"n_features": 9},
+    ],
+    ids=lambda o: next(iter(o)),
+)
+def test_different_problems_are_not_compared(report, other):
+    text = report(make_row("svc", 0.9), make_row("knn", 0.8, **other))
+    assert text.count("method ") == 2
+    assert "*" not in text.split("mean ±")[0]
+
+
+def test_failed_cells_show_their_status(report):
+    text = report(
+        make_row("svc", 0.9),
+        failed("svc", "timeout", seed=1, message="more than 2 s"),
+        failed("mlp", "memory"),
+        failed("mlp", "memory", seed=1),
+    )
+    assert text.count("method ") == 1  # no sizes known, but only one problem they can belong to
+    assert line(text, "svc").endswith("1 of 2 ok")
+    assert re.search(r"mlp +memory +0 of 2 ok", text)
+    assert re.search(r"svc timeout: more than 2 s \(kbench debug [0-9a-f]{10}\)", text)
+    assert "nan" not in text.lower()
+    assert "None" not in text
+
+
+def test_failures_of_unknown_size_stand_alone(report):
+    rows = [make_row("svc", 0.9), make_row("svc", 0.8, n_train=50), failed("mlp", "error")]
+    text = report(*rows)
+    assert text.count("method ") == 3
+    assert "sizes unknown" in text
+
+
+def test_a_seed_counts_once(report):
+    old = failed("svc", "timeout", command="limits.wall_s=2")
+    new = make_row("svc", 0.9, started_at=START - datetime.timedelta(days=1))
+    text = report(old, new)
+    assert line(text, "svc").endswith(" 1")
+    assert "1 further runs of these seeds" in text
+
+
+def test_best_is_marked_by_its_direction_and_ties_read_alike(report):
+    text = report(
+        make_row("svc", 0.90001, fit_wall_s=2.0),
+        make_row("knn", 0.90002, fit_wall_s=1.0),
+        make_row("mlp", 0.8, fit_wall_s=3.0),
+    )
+    assert text.count("*90.00") == 2
+    assert "*1.00" in line(text, "knn")
+    assert "*" not in line(text, "mlp")
+    assert "**90.00**" in report(format="markdown")
+
+
+def test_regression_is_ranked_by_smallest_error(report):
+    rows = [
+        make_row(name, None, task="regression", rmse=value, n_classes=None)
+        for name, value in (("svr", 3.25), ("ridge", 2.5))
+    ]
+    text = report(*rows)
+    assert "RMSE ↓" in text
+    assert text.index("ridge") < text.index("svr")
+    assert "*2.500" in line(text, "ridge")
+
+
+def test_not_converged_is_said(report):
+    text = report(make_row("svc", 0.9, converged=True), make_row("mlp", 0.8, converged=False))
+    assert "Stopped before convergence: mlp (1 of 1)." in text
+
+
+def test_reference_rows_are_marked(tmp_path, report):
+    ResultsFolder(tmp_path / "results" / "_reference").write(make_row("dcsvm", 0.9))
+    text = report(make_row("svc", 0.8))
+    assert line(text, "dcsvm†")
+    assert "†" not in line(text, "svc")
+    assert "reference rows" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_lines_fit_the_terminal_and_the_loss_is_said(report, width):
+    costs = ["predict_wall_s", "prediction_cost", "fit_cpu_s"]
+    rows = [
+        make_row(
+            f"method_{i}",
+            0.9,
+            seed,
+            **dict.fromkeys(costs, 1.5 * seed),
+            peak_bytes=10**8,
+            model_bytes=1,
+        )
+        for i in range(4)
+        for seed in (1, 2)
+    ]
+    text = report(*rows, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert ("model MB" in text.splitlines()[2]) != ("for want of width" in " ".join(text.split()))
+
+
+def test_filters(report):
+    rows = [make_row("svc", 0.9), make_row("knn", 0.8), make_row("svc", 0.7, dataset="usps")]
+    text = report(*rows, methods=["svc"], datasets=["digits"])
+    assert "knn" not in text
+    assert "usps" not in text
+    with pytest.raises(ConfigError, match="no row has method 'scv'; rows have: knn, svc"):
+        report(methods=["scv"])
+
+
+def test_an_empty_folder_says_what_to_run(tmp_path):
+    folder = ResultsFolder(tmp_path / "results")
+    for format in ("terminal", "markdown"):
+        assert "kbench -m method=" in make_report(folder, format=format)
+    assert lines_of_csv(make_report(folder, format="csv")) == []
+    assert not folder.path.exists()
+
+
+def test_damaged_files_are_named(tmp_path, report, caplog):
+    report(make_row("svc", 0.9))
+    (tmp_path / "results" / "bad.parquet").write_text("x")
+    assert "bad.parquet: skipped" in report()
+    assert "bad.parquet" not in report(format="csv")
+    assert "bad.parquet: skipped" in caplog.text
+
+
+def test_pages_are_the_same_from_the_same_rows(tmp_path, report):
+    report(make_row("svc", 0.9), make_row("a_b", 0.8))
+    folder = ResultsFolder(tmp_path / "results")
+    page, table = write_report(folder)
+    before = page.read_bytes(), table.read_bytes()
+    folder.merge()
+    assert write_report(folder) == [page, table]
+    assert (page.read_bytes(), table.read_bytes()) == before
+    assert "| a\\_b | 80.00 |" in page.read_text()
+    rows = [one for one in page.read_text().splitlines() if one.startswith("|")]
+    assert len({one.count("|") for one in rows}) == 1
+
+
+def test_environment_is_described(tmp_path, report):
+    folder = ResultsFolder(tmp_path / "results")
+    name = folder.store_environment({"cpu": "Abacus 3", "cores": 2, "ram_gib": 8, "os": "Debian"})
+    text = report(make_row("svc", 0.9, environment=name))
+    assert f"Abacus 3, 2 cores, 8 GiB, Debian; 1 thread; environment {name}" in text
+
+
+@given(value=st.floats(1e-6, 1e12), digits=st.integers(1, 5))
+def test_rounding_keeps_significant_digits(value, digits):
+    text = f"{value:.{decimals_for(value, digits)}f}"
+    assert float(text) == pytest.approx(value, rel=0.501 * 10.0 ** (1 - digits), abs=5.1e-7)
+    if "." in text:  # at most one more than asked, where rounding carries (0.0999 to 0.100)
+        assert len(text.replace(".", "").lstrip("0")) <= digits + 1
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=6))
+def test_grid_is_rectangular_and_best_is_never_beaten(values):
+    rows = [make_row(f"m{i}", value) for i, value in enumerate(values)]
+    (comparison,) = compare(*rows)
+    table = grid(comparison)
+    assert {len(row) for row in table.cells} == {len(table.quantities)}
+    marked = [float(row[0].mean) for row in table.cells if row[0].best]
+    measured = [100 * value for value in values if value is not None]
+    assert bool(marked) == (len(measured) > 1)
+    assert all(mean == pytest.approx(max(measured), abs=0.00501) for mean in marked)
+
+
+def test_importing_the_report_is_light():
+    code = "import kbench.report, kbench.run.results, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pandas", "pyarrow", "sklearn", "scipy"} & set(done.stdout.split())
