@@ -11,6 +11,7 @@ import pytest
 import yaml
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from kbench.errors import UnavailableError
 from kbench.methods.intelex import IntelexSVC
@@ -36,9 +37,16 @@ REGRESSORS = (
     "dummy_regressor",
     "sklearn_krr",
 )
+pytestmark = pytest.mark.usefixtures("one_thread")
 SET_BY_THE_RUNNER = {"random_state", "verbose", "n_jobs"}
 # Where we do not follow scikit-learn's default.
 OTHER_DEFAULTS = {("sklearn_krr", "kernel"): "rbf"}
+
+
+@pytest.fixture
+def one_thread():
+    with threadpool_limits(1):
+        yield
 
 
 def read(name):
