@@ -3,10 +3,12 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+from kbench.errors import ConfigError, KbenchError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,19 +22,27 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Open a binary file that gets the name `path`, whole and on disk, when the block ends well.
 
     The folder is made when it is not there. After a failure nothing is left.
+
+    Raises
+    ------
+    KbenchError
+        The disk is full, or the folder cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except BaseException as exc:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(exc, OSError):
+            raise KbenchError(f"cannot write {path}: {exc.strerror or exc}") from exc
         raise
-    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -101,6 +111,8 @@ def _names(folder: Path) -> set[str]:
         names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return set()
+    except OSError as exc:
+        raise ConfigError(f"cannot read the folder {folder}: {exc.strerror}") from exc
     return {
         name
         for name in names

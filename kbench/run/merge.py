@@ -25,6 +25,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kbench.errors import KbenchError
 from kbench.run import rows
 from kbench.run.files import CLAIMED, ParquetFile, atomic_file, read_parquet_files
 
@@ -130,7 +131,11 @@ def _delete_if_unchanged(source: ParquetFile) -> None:
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    with (folder / ".merge.lock").open("a") as file:
+    try:
+        file = (folder / ".merge.lock").open("a")
+    except OSError as exc:
+        raise KbenchError(f"cannot write in {folder}: {exc.strerror}") from exc
+    with file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

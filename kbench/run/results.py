@@ -94,9 +94,9 @@ class ResultsFolder:
         curve_file = self.path / "_curves" / name
         if curves:
             _write_parquet(_curve_table(row, curves), curve_file)
-        else:
-            curve_file.unlink(missing_ok=True)
         _write_parquet(table, self.path / name)
+        if not curves:
+            curve_file.unlink(missing_ok=True)
         return self.path / name
 
     def write_log(self, key: str, text: str) -> Path:

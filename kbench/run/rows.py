@@ -160,7 +160,7 @@ _ACCEPTS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "int64": lambda value: isinstance(value, numbers.Integral) and not isinstance(value, bool),
     "double": lambda value: isinstance(value, numbers.Real) and not isinstance(value, bool),
-    "bool": lambda value: isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"),
+    "bool": lambda value: isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool",
     "map<string, double>": lambda value: isinstance(value, Mapping),
     "timestamp[us, tz=UTC]": lambda value: (
         isinstance(value, datetime.datetime) and value.tzinfo is not None

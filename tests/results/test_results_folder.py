@@ -1,6 +1,7 @@
 """What is written is what is read, whatever else lies in the folder."""
 
 import datetime
+import errno
 import json
 import shutil
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from result_rows import make_row
 
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, KbenchError
 from kbench.run.results import SCHEMA_VERSION, STATUSES, Curve, ResultsFolder, schema
 from kbench.run.rows import newest, to_table
 
@@ -272,13 +273,22 @@ def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
     folder.write(make_row(0, accuracy=0.25))
 
     def full(*_, **__):
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pq, "write_table", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(KbenchError, match=r"cannot write .*parquet: No space left on device"):
         folder.write(make_row(0, accuracy=0.75))
     assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
     assert folder.row("")["accuracy"] == 0.25
+
+
+def test_a_place_that_cannot_hold_results_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    folder = ResultsFolder(tmp_path / "file")
+    with pytest.raises(ConfigError, match=r"cannot read the folder .*file: Not a directory"):
+        folder.read()
+    with pytest.raises(KbenchError, match=r"cannot write .*file/"):
+        folder.write(make_row())
 
 
 def test_environment_and_log_files(tmp_path):
