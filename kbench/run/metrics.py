@@ -76,10 +76,9 @@ def r2(y_true: Array, y_pred: Array) -> float:
     """Explained share of the variance; of a constant target 1 when met exactly, otherwise 0."""
     target = np.asarray(y_true, dtype=np.float64)
     unexplained = float(np.sum(_residual(y_true, y_pred) ** 2))
-    variation = float(np.sum((target - target.mean()) ** 2))
-    if variation == 0.0:
+    if target.min() == target.max():
         return 1.0 if unexplained == 0.0 else 0.0
-    return 1.0 - unexplained / variation
+    return 1.0 - unexplained / float(np.sum((target - target.mean()) ** 2))
 
 
 _CLASSIFICATION = (

@@ -47,7 +47,7 @@ def test_multiclass(pairs):
 
 
 @settings(deadline=None)
-@given(pairs=st.lists(st.tuples(FINITE, FINITE), min_size=2, max_size=30))
+@given(pairs=st.lists(st.tuples(st.integers(-1000, 1000), FINITE), min_size=2, max_size=30))
 def test_regression(pairs):
     true, predicted = np.array(pairs).T
     assert score("regression", true, predicted) == pytest.approx(
@@ -79,6 +79,12 @@ def test_a_prediction_that_is_no_number_has_no_score(bad):
 def test_predictions_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"\(2, 1\)"):
         score("binary", np.ones(2), np.ones((2, 1)))
+
+
+def test_constant_target():
+    true = np.full(10, 0.1)
+    assert score("regression", true, true)["r2"] == 1.0
+    assert score("regression", true, true + 1.0)["r2"] == 0.0
 
 
 def test_directions():
