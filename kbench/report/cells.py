@@ -53,11 +53,15 @@ COSTS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """A value and its spread, rounded; `best` where none in the column is better as printed."""
+    """A value and its spread, rounded, or the status of runs of which none was ok.
 
-    mean: str
+    `best` where none in the column is better as printed.
+    """
+
+    mean: str = ""
     sd: str = ""
     best: bool = False
+    status: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ def grid(comparison: Comparison) -> Grid:
     cells = [list(row) for row in zip(*columns, strict=True)]
     for row, line in zip(cells, comparison.lines, strict=True):
         if not line.ok:
-            row[0] = Cell(", ".join(sorted(line.failures)))
+            row[0] = Cell(status=", ".join(sorted(line.failures)))
     return Grid(
         quantities=quantities,
         names=[line.label for line in comparison.lines],
@@ -158,7 +162,7 @@ def _column(quantity: Quantity, lines: list[Line]) -> list[Cell]:
 def _cell(quantity: Quantity, line: Line) -> Cell:
     measured = line.mean_sd(quantity.column)
     if measured is None:
-        return Cell("")
+        return Cell()
     mean = measured[0] * quantity.factor
     decimals = quantity.decimals
     if decimals is None:

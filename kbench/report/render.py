@@ -163,7 +163,10 @@ def _aligned(table: Grid) -> list[str]:
         widest = max(map(len, means))
         spreads = [f" ± {cell.sd}" if cell.sd else "" for cell in cells]
         deepest = max(map(len, spreads))
-        body = [f"{mean:>{widest}}{sd:<{deepest}}" for mean, sd in zip(means, spreads, strict=True)]
+        body = [
+            cell.status or f"{mean:>{widest}}{sd:<{deepest}}"
+            for cell, mean, sd in zip(cells, means, spreads, strict=True)
+        ]
         columns.append([quantity.header, *body])
     columns.append(["runs", *table.runs])
     widths = [max(map(len, column)) for column in columns]
@@ -181,7 +184,7 @@ def _markdown_table(table: Grid) -> str:
     for name, cells, runs in zip(table.names, table.cells, table.runs, strict=True):
         values = []
         for cell in cells:
-            mean = f"**{cell.mean}**" if cell.best else cell.mean
+            mean = cell.status or (f"**{cell.mean}**" if cell.best else cell.mean)
             values.append(f"{mean} ± {cell.sd}" if cell.sd else mean)
         rows.append([_escaped(name), *values, runs])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.errors import ConfigError
@@ -291,6 +291,7 @@ def test_environment_is_described(tmp_path, report):
     assert f"Abacus 3, 2 cores, 8 GiB, Debian; 1 thread; environment {name}" in text
 
 
+@settings(deadline=None)
 @given(value=st.floats(1e-6, 1e12), digits=st.integers(1, 5))
 def test_rounding_keeps_significant_digits(value, digits):
     text = f"{value:.{decimals_for(value, digits)}f}"
@@ -299,6 +300,7 @@ def test_rounding_keeps_significant_digits(value, digits):
         assert len(text.replace(".", "").lstrip("0")) <= digits + 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=6))
 def test_grid_is_rectangular_and_best_is_never_beaten(values):
     rows = [make_row(f"m{i}", value) for i, value in enumerate(values)]
