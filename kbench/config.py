@@ -140,15 +140,15 @@ def _one_line(error: object) -> str:
 
 
 def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
-    """`${use:svm.C,1.0}`: the data set's own default for that use, else what follows the comma."""
+    """`${use:svm.C,1.0}`: the data set's own value for that use, else what follows the comma."""
     from omegaconf import OmegaConf
 
     variant = OmegaConf.select(_root_, "dataset.variant")
     if variant is not None:
-        found = OmegaConf.select(_root_, f"dataset.variants.{variant}.defaults.{path}")
+        found = OmegaConf.select(_root_, f"dataset.variants.{variant}.use.{path}")
         if found is not None:
             return found
-    found = OmegaConf.select(_root_, f"dataset.defaults.{path}")
+    found = OmegaConf.select(_root_, f"dataset.use.{path}")
     return default if found is None else found
 
 

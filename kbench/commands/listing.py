@@ -64,12 +64,13 @@ def _dataset(config: dict[str, Any], datasets_dir: str) -> tuple[str, str, str]:
     from kbench.data import Folders, locate
 
     files = locate(config, Folders.from_environment(datasets_dir))
-    missing = [file for file in files if file.path is None]
-    state = "absent" if missing else "present"
+    state = "present" if all(file.path is not None for file in files) else "absent"
+    if (config.get("source") or {}).get("kind") == "file":
+        state = "yours"
     facts = config.get("facts") or {}
-    size = " x ".join(str(facts[k]) for k in ("n_train", "n_features") if facts.get(k) is not None)
-    about = str(config.get("about", ""))
-    return str(config.get("task", "")), state, f"{size}: {about}" if size else about
+    rows, columns = facts.get("n_train") or facts.get("n"), facts.get("n_features")
+    size = f"{rows} x {columns}: " if rows and columns else ""
+    return str(config.get("task") or "any"), state, f"{size}{config.get('about', '')}"
 
 
 def _first_comment(path: Path) -> str:

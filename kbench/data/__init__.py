@@ -6,7 +6,7 @@
 Importing this package is light; numba, SciPy and tqdm come with the first file that is read.
 """
 
-from kbench.data.config import check_config, with_variant
+from kbench.data.config import check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status
 from kbench.data.prepared import Dataset, open_prepared
@@ -18,6 +18,7 @@ __all__ = [
     "Folders",
     "check_config",
     "fingerprint",
+    "influence",
     "locate",
     "open_prepared",
     "prepare",

@@ -1,7 +1,7 @@
 """What the config of a data set may hold, in one table, and its check before anything is loaded.
 
-`configs/dataset/<name>.yaml` holds these keys under `dataset:`; the command line sets each of them
-(`dataset.scale=none`). A variant is the form in which one paper uses the data: a named set of the
+`configs/dataset/<name>.yaml` holds these keys; `configs/config.yaml` has what each of them is where
+a file does not say, so that the command line can set it (`dataset.scale=none`). A variant is the form in which one paper uses the data: a named set of the
 same keys that replace the data set's own. Where a variant is chosen its keys win; one of them is
 changed by `dataset.variants.<variant>.<key>=...`.
 """
@@ -167,10 +167,13 @@ KEYS: dict[str, Key] = {
     ),
     "variant": Key(_name, "which of `variants` to use"),
 }
-"""Every key of a data set's config but the free ones: `defaults.<use>.<parameter>` (kernel and
+"""Every key of a data set's config but the free ones: `use.<use>.<parameter>` (kernel and
 method parameters by use, with `from`: the table they come from) and `variants.<name>.<key>`."""
 
 _KNOWN = frozenset(KEYS)
+_WITHOUT_INFLUENCE = frozenset(
+    ("about", "homepage", "licence", "use", "variants", "source", "path", "test_path")
+)
 
 
 def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,6 +209,17 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return base
 
 
+def influence(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a config that, beside the raw content, the prepared arrays depend on."""
+
+    def said(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {k: said(v) for k, v in value.items() if v is not None}
+        return value
+
+    return said({k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE})
+
+
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """`with_variant(config)`, after a look at every key and value; loads nothing.
 
@@ -226,13 +240,13 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
     for path, value in _leaves(config):
-        if path in ("variants", "defaults", "about") or path.startswith("variants."):
+        if path in ("variants", "use", "about") or path.startswith("variants."):
             continue
-        if path.startswith("defaults."):
+        if path.startswith("use."):
             use = path.split(".")[1]
             if use not in USES:
                 raise ConfigError(
-                    f"{prefix}defaults.{use}: no such use, should be one of {', '.join(USES)}"
+                    f"{prefix}use.{use}: no such use, should be one of {', '.join(USES)}"
                 )
             continue
         pattern = re.sub(r"^(source\.files)\.[^.]+", r"\1.*", path)

@@ -57,6 +57,9 @@ class Generator(ABC):
     version: ClassVar[int] = 1
     """Raised whenever the same parameters give other rows."""
 
+    def __post_init__(self) -> None:
+        """Check the parameters; ConfigError where one is out of range."""
+
     def fingerprint(self, n: int, n_test: int) -> str:
         """sha256 that stands for the content, as that of a raw file does."""
         described = asdict(self) | {"generator": self.name, "version": self.version}

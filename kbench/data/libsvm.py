@@ -114,15 +114,15 @@ def parse(
     values = np.empty(colons, dtype=np.float32)
     start = 3 if bytes(text[:3]) == b"\xef\xbb\xbf" else 0
     n, nnz, largest, wrong_at = _fill(text, start, limit, labels, label_at, indptr, indices, values)
+    for row in np.flatnonzero(label_at[:n] >= 0):
+        labels[row] = _float_at(text, label_at[row])
+        if np.isinf(labels[row]):
+            wrong_at = label_at[row]  # on a line before the position that it replaces, or the same
+            break
     if wrong_at >= 0:
         raise DataError(diagnose(text, wrong_at, name=name, n_features=n_features, limit=limit))
     if n == 0:
         raise DataError(f"{name}: no rows, only empty lines or comments; should hold LIBSVM text")
-    for row in np.flatnonzero(label_at[:n] >= 0):
-        labels[row] = _float_at(text, label_at[row])
-        if not np.isfinite(labels[row]):
-            at = int(label_at[row])
-            raise DataError(diagnose(text, at, name=name, n_features=n_features, limit=limit))
     return LibsvmRows(
         labels[:n],
         indptr[: n + 1],

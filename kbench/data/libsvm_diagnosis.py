@@ -53,7 +53,7 @@ def diagnose(text: np.ndarray, at: int, *, name: str, n_features: int | None, li
 def _describe(line: bytes, *, n_features: int | None, limit: int, last: bool) -> str:
     if line.startswith(b"\xef\xbb\xbf"):
         line = line[3:]
-    body = line.partition(b"#")[0].removesuffix(b"\r")
+    body = line.removesuffix(b"\r").partition(b"#")[0]
     if b"\r" in body:
         return "a carriage return inside the line; lines should end in LF or CRLF"
     label, *pairs = re.split(rb"[ \t]+", body.strip(b" \t"))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data import prepared
-from kbench.data.config import check_config, with_variant
+from kbench.data.config import check_config, influence, with_variant
 from kbench.data.content import content_sha256, remembered_sha256
 from kbench.data.fetch import exclusive, fetch, missing_message, writable
 from kbench.data.folders import FileStatus, Folders, locate
@@ -25,9 +25,6 @@ from kbench.errors import ConfigError, DataNotFoundError
 
 DENSE_COLUMNS = 1024
 DENSE_BYTES = 2 << 30
-_WITHOUT_INFLUENCE = frozenset(
-    ("about", "homepage", "licence", "defaults", "variants", "source", "path", "test_path")
-)
 
 
 def prepare(
@@ -188,16 +185,11 @@ def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders
 
 
 def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str:
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {k: plain(v) for k, v in value.items() if v is not None}
-        return value
-
-    described = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
+    described = influence(config)
     described["sha256"] = sha256
     described["files"] = [[f.role, f.sample] for f in files]
     described["format"] = prepared.FORMAT
-    text = json.dumps(plain(described), sort_keys=True)
+    text = json.dumps(described, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

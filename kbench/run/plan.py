@@ -20,7 +20,6 @@ from kbench.config import Composer, Settings, flatten, nearest, require_option, 
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 KEY_VERSION = 1
-_NOT_OF_THE_KEY = {"about", "licence", "homepage", "facts", "defaults", "variants", "source"}
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def _expand(
     obtain: bool,
 ) -> Iterator[Run]:
     """The runs of one (method, data set): grid x sweeps x seeds."""
-    from kbench.data import with_variant
+    from kbench.data import influence, with_variant
     from kbench.run import registry
 
     method = dict(config["method"])
@@ -246,7 +245,7 @@ def _expand(
         "version": KEY_VERSION,
         "method": name,
         "estimator": path,
-        "dataset": {k: v for k, v in dataset.items() if k not in _NOT_OF_THE_KEY},
+        "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
         "data": data_sha256,
         "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},
     }
