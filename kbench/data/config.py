@@ -1,9 +1,10 @@
 """What the config of a data set may hold, in one table, and its check before anything is loaded.
 
-`configs/dataset/<name>.yaml` holds these keys; `configs/config.yaml` has what each of them is where
-a file does not say, so that the command line can set it (`dataset.scale=none`). A variant is the form in which one paper uses the data: a named set of the
-same keys that replace the data set's own. Where a variant is chosen its keys win; one of them is
-changed by `dataset.variants.<variant>.<key>=...`.
+`configs/dataset/<name>.yaml` holds these keys, and `configs/config.yaml` what each of them is where
+that file does not say; the command line sets any of them (`dataset.scale=none`). A variant is the
+form in which one paper uses the data: a named set of the same keys that replace the data set's own.
+Where a variant is chosen its keys win; one of them is changed by
+`dataset.variants.<variant>.<key>=...`.
 """
 
 import copy

@@ -10,6 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from kbench.errors import ConfigError
 
 BLOCK = 4096
-_PURPOSES = {"function": 0, "train": 1, "test": 2}
+_PURPOSES = {"function": 0, "train": 1, "test": 2, "middle": 3}
 
 
 class _Uniform:
@@ -57,9 +58,6 @@ class Generator(ABC):
     version: ClassVar[int] = 1
     """Raised whenever the same parameters give other rows."""
 
-    def __post_init__(self) -> None:
-        """Check the parameters; ConfigError where one is out of range."""
-
     def fingerprint(self, n: int, n_test: int) -> str:
         """sha256 that stands for the content, as that of a raw file does."""
         described = asdict(self) | {"generator": self.name, "version": self.version}
@@ -89,8 +87,9 @@ class Generator(ABC):
         """BLOCK rows from one stream."""
 
 
+@dataclass(frozen=True)
 class CovtypeLike(Generator):
-    """Rows like those of Covertype (54 columns), with labels -1 and +1 of equal shares.
+    """Rows like those of Covertype (54 columns), with labels -1 and +1 in about equal shares.
 
     Of d columns 10/54 are quantitative in [0, 1], smooth functions of three hidden coordinates of a
     place, as elevation, slope and hillshade are; the others are two one-hot groups in the ratio
@@ -106,37 +105,60 @@ class CovtypeLike(Generator):
             raise ConfigError(f"dataset.d is {self.d}, covtype_like needs at least 6 columns")
         if self.noise > 0.5:
             raise ConfigError(
-                f"dataset.noise is {self.noise}, should be at most 0.5: flipped labels"
+                f"dataset.noise is {self.noise}, should be at most 0.5: a share of flipped labels"
             )
 
-    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
-        n_quantitative = max(2, round(self.d * 10 / 54))
-        n_area = max(2, round(self.d * 4 / 54))
-        n_soil = self.d - n_quantitative - n_area
+    @property
+    def _widths(self) -> tuple[int, int, int]:
+        """Columns of the quantities, the areas and the soils."""
+        n_quantities = max(2, round(self.d * 10 / 54))
+        n_areas = max(2, round(self.d * 4 / 54))
+        return n_quantities, n_areas, self.d - n_quantities - n_areas
+
+    @cached_property
+    def _landscape(self) -> dict[str, np.ndarray]:
+        """The coefficients that all rows of a seed share."""
         function = _Uniform(self.seed, "function")
-        slopes = function.normal(3, n_quantitative) * 1.5
-        shifts = function.uniform(n_quantitative) * 2.0 * np.pi
-        area_slopes, soil_slopes = function.normal(3, n_area), function.normal(3, n_soil)
-        frequencies = function.normal(3, 64) * 6.0
-        phases = function.uniform(64) * 2.0 * np.pi
-        soil_offsets = function.normal(n_soil) * 2.0
+        n_quantities, n_areas, n_soils = self._widths
+        return {
+            "slopes": function.normal(3, n_quantities) * 1.5,
+            "shifts": function.uniform(n_quantities) * 2.0 * np.pi,
+            "areas": function.normal(3, n_areas) * 3.0,
+            "soils": function.normal(3, n_soils) * 3.0,
+            "frequencies": function.normal(3, 64) * 6.0,
+            "phases": function.uniform(64) * 2.0 * np.pi,
+            "offsets": function.normal(n_soils) * 2.0,
+        }
 
+    @cached_property
+    def _middle(self) -> float:
+        """Median height, which parts the classes."""
+        return float(np.median(self._terrain(_Uniform(self.seed, "middle"))[1]))
+
+    def _terrain(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+        """Features and height of BLOCK places."""
+        of = self._landscape
+        n_quantities, n_areas, n_soils = self._widths
         place = random.uniform(BLOCK, 3)
-        jitter = random.normal(BLOCK, n_quantitative) * 0.01
-        quantitative = 0.5 + 0.45 * np.sin(place @ slopes + shifts) + jitter
-        area = _choice(3.0 * place @ area_slopes, random.uniform(BLOCK, n_area))
-        soil = _choice(3.0 * place @ soil_slopes, random.uniform(BLOCK, n_soil))
-        height = np.cos(place @ frequencies + phases).sum(axis=1) + soil_offsets[soil]
-        flipped = random.uniform(BLOCK) < self.noise
-
-        X = np.zeros((BLOCK, self.d), dtype=np.float32)
-        X[:, :n_quantitative] = np.clip(quantitative, 0.0, 1.0)
+        jitter = random.normal(BLOCK, n_quantities) * 0.01
+        quantities = 0.5 + 0.45 * np.sin(place @ of["slopes"] + of["shifts"]) + jitter
+        area = _choice(place @ of["areas"], random.uniform(BLOCK, n_areas))
+        soil = _choice(place @ of["soils"], random.uniform(BLOCK, n_soils))
         rows = np.arange(BLOCK)
-        X[rows, n_quantitative + area] = 1.0
-        X[rows, n_quantitative + n_area + soil] = 1.0
-        return X, np.where((height > 0.0) ^ flipped, 1.0, -1.0)
+        X = np.zeros((BLOCK, self.d), dtype=np.float32)
+        X[:, :n_quantities] = np.clip(quantities, 0.0, 1.0)
+        X[rows, n_quantities + area] = 1.0
+        X[rows, n_quantities + n_areas + soil] = 1.0
+        waves = np.cos(place @ of["frequencies"] + of["phases"]).sum(axis=1)
+        return X, waves + of["offsets"][soil]
+
+    def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
+        X, height = self._terrain(random)
+        flipped = random.uniform(BLOCK) < self.noise
+        return X, np.where((height > self._middle) ^ flipped, 1.0, -1.0)
 
 
+@dataclass(frozen=True)
 class NoisyFunction(Generator):
     """y = cos(pi/2 |x|) exp(-pi/10 |x|) + noise * e, x uniform in [-5, 5]^d, e standard normal.
 
