@@ -12,7 +12,7 @@ coordinate descent, with LIBSVM's shrinking (Chang and Lin 2011) and iterative r
         W = newest half of the last W + the worst violators in A, q together
         descend on W;  G_A += y_A * K[A, changed] (y * change)
         now and then drop from A what sits at a bound and pushes outwards
-      until the violation on A <= 0.8 tol
+      until the violation on A <= 0.8 tol, or rounding may have reached it
       G += Q[:, moved] (a - a at the last exact G)           float64, all points
     until the violation on all points <= tol
 
@@ -228,13 +228,18 @@ class _Solver:
         objective = self.objective
         kept = np.empty(0, np.intp)
         rounds = 0
+        # Each product of a row and a change is rounded: g is off by about eps |changes|_2.
+        rounding, squared_changes = (
+            4.0 * np.finfo(kernel.dtype).eps * diagonal.max(initial=0.0),
+            0.0,
+        )
         while True:
             violation = violations(alpha, g, C)
             worst = float(violation.max(initial=0.0))
             if self.trace.active and rounds:
                 self.alpha[active] = alpha
                 self.report(objective, worst, len(active))
-            if worst <= target or self.limit():
+            if worst <= max(target, rounding * math.sqrt(squared_changes)) or self.limit():
                 break
             rounds += 1
             if shrinking and rounds % _SHRINK_EVERY == 0:
@@ -271,10 +276,11 @@ class _Solver:
                 g[W] = g_W
                 continue
             moved = alpha_W != before
-            rows = self.rows(kernel, active)
-            change = np.zeros(len(active))
-            rows.add_products(active[W[moved]], ((alpha_W - before) * y[W])[moved], change)
-            g += y * change
+            change = (alpha_W - before)[moved]
+            products = np.zeros(len(active))
+            self.rows(kernel, active).add_products(active[W[moved]], change * y[W[moved]], products)
+            g += y * products
+            squared_changes += float(change @ change)
         self.alpha[active] = alpha
         return self.limit() if worst > target else ""
 
