@@ -89,6 +89,8 @@ class BayesianCommittee:
 
     def _combine(self, X: Any) -> np.ndarray:
         weighted = np.zeros((X.shape[0], self.n_outputs))
+        if not self.members:
+            return weighted
         precision = np.zeros(X.shape[0])
         for member in self.members:
             points = member.kernel.prepare(X, np.dtype(np.float64))

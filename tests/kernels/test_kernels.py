@@ -1,0 +1,126 @@
+"""Blocks of kernel matrices are what scikit-learn computes in float64, whatever the route."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import pairwise
+
+from kbench.kernels import KernelMatrix, expand, make_kernel
+
+REFERENCES = {
+    "rbf": lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.3),
+    "laplacian": lambda A, B: pairwise.laplacian_kernel(A, B, gamma=0.3),
+    "poly": lambda A, B: pairwise.polynomial_kernel(A, B, degree=5, gamma=0.3, coef0=0.7),
+    "linear": pairwise.linear_kernel,
+}
+
+
+def make(name, X, dtype=np.float64):
+    return KernelMatrix(make_kernel(name, X, gamma=0.3, degree=5, coef0=0.7), X, dtype)
+
+
+def points(n, d, seed=0, offset=0.0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    X[np.abs(X) < 0.5] = 0.0
+    return X + offset
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", REFERENCES)
+def test_block_is_the_reference(name, sparse):
+    X = points(300, 7)
+    K = make(name, sp.csr_array(X) if sparse else X)
+    rows, columns = np.array([5, 0, 299, 5]), np.arange(3, 250)
+    block = K.block(rows, K.points(columns))
+    np.testing.assert_allclose(block, REFERENCES[name](X[rows], X[columns]), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(K.diagonal(), REFERENCES[name](X, X).diagonal(), rtol=1e-12)
+    assert K.n_entries == block.size
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_dense_and_sparse_points_mix(name):
+    X, Z = points(40, 5), points(30, 5, seed=1)
+    expected = REFERENCES[name](Z, X)
+    for train in (X, sp.csr_array(X)):
+        K = make(name, train)
+        centres = K.centres(np.arange(40))
+        for new in (Z, sp.csr_array(Z)):
+            values = expand(K.kernel, K.kernel.prepare(new, K.dtype), centres, np.eye(40), K.dtype)
+            np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_tiles_do_not_show():
+    X = points(5000, 3)
+    K = make("rbf", X)
+    coef = np.random.default_rng(1).normal(size=5000)
+    expected = REFERENCES["rbf"](X[:300], X) @ coef
+    np.testing.assert_allclose(K.product(np.arange(5000), coef)[:300], expected, atol=1e-9)
+    np.testing.assert_array_equal(K.block(np.arange(300)).shape, (300, 5000))
+
+
+@given(
+    d=st.integers(1, 60),
+    scale=st.floats(0.01, 3.0),
+    offset=st.floats(-1e3, 1e3),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=40, deadline=None)
+def test_float32_rbf_error_is_bounded_by_the_spread_not_the_offset(d, scale, offset, seed):
+    X = points(50, d, seed) * scale + offset
+    K = KernelMatrix(make_kernel("rbf", X, gamma=1.0), X, np.float32)
+    spread = ((X - X.mean(axis=0)) ** 2).sum(axis=1).max()
+    error = np.abs(K.block(np.arange(50)) - pairwise.rbf_kernel(X, gamma=1.0)).max()
+    # What the GEMM form loses; the reference loses 1e-16 of the offset squared itself.
+    assert error <= 6e-8 * (8.0 + 8.0 * spread) + 1e-14 * d * offset**2
+
+
+def test_values_stay_between_zero_and_one_for_coinciding_points():
+    X = np.repeat(points(5, 54) * 100.0, 3, axis=0).astype(np.float32)
+    block = KernelMatrix(make_kernel("rbf", X, gamma=50.0), X).block(np.arange(15))
+    assert block.max() <= 1.0
+    assert block.min() >= 0.0
+
+
+def test_gamma_words_are_those_of_svc():
+    X = points(60, 4)
+    for matrix in (X, sp.csr_array(X)):
+        assert make_kernel("rbf", matrix).gamma == pytest.approx(1 / (4 * X.var()))
+        assert make_kernel("rbf", matrix, gamma="auto").gamma == 0.25
+    assert make_kernel("rbf", np.ones((3, 2))).gamma == 1.0
+
+
+def test_precomputed_and_callable_give_the_values_they_were_given():
+    X = points(40, 3)
+    gram = pairwise.rbf_kernel(X)
+    rows, columns = np.array([3, 1]), np.array([0, 39, 7])
+    for name, data in (("precomputed", gram), (pairwise.rbf_kernel, X)):
+        K = KernelMatrix(make_kernel(name, data), data, np.float64)
+        block = K.block(rows, K.points(columns))
+        np.testing.assert_allclose(block, gram[np.ix_(rows, columns)], rtol=1e-12)
+        np.testing.assert_allclose(K.diagonal(), np.ones(40))
+        part = K.take(np.array([5, 6, 7]))
+        np.testing.assert_allclose(part.block(np.arange(3)), gram[5:8, 5:8], rtol=1e-12)
+
+
+def test_precomputed_centres_do_not_hold_the_matrix():
+    gram = pairwise.rbf_kernel(points(40, 3))
+    K = KernelMatrix(make_kernel("precomputed", gram), gram)
+    assert K.centres(np.arange(10)).nbytes == 80
+
+
+def test_callable_of_a_wrong_shape_is_named():
+    X = points(4, 2)
+    K = KernelMatrix(make_kernel(lambda A, B: np.ones(3), X), X)
+    with pytest.raises(
+        ValueError, match=r"kernel returned shape \(3,\) for blocks of 2 and 4 rows"
+    ):
+        K.block(np.arange(2))
+
+
+def test_both_precisions_count_together():
+    K = make("rbf", points(20, 2), np.float32)
+    K.block(np.arange(3))
+    K.astype(np.float64).product(np.arange(2), np.ones(2))
+    assert K.n_entries == 3 * 20 + 2 * 20

@@ -1,0 +1,90 @@
+"""Evaluated machines against their formulas."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.prediction import (
+    BayesianCommittee,
+    CommitteeMember,
+    KernelExpansion,
+    LocalMachines,
+    group_rows,
+    prediction_dtype,
+)
+
+
+def gaussian(A, B, gamma=0.5):
+    return np.exp(-gamma * ((A[:, None] - B) ** 2).sum(axis=2))
+
+
+def data(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 3))
+
+
+def matrix(X, dtype=np.float64):
+    return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("dtype", "error"), [(np.float32, 1e-5), (np.float64, 1e-12)])
+def test_expansion_is_its_sum(dtype, error, sparse):
+    X, new = data(3000), data(700, seed=1)
+    indices = np.arange(0, 3000, 2)
+    coef = np.random.default_rng(2).normal(size=(1500, 2))
+    machine = KernelExpansion(matrix(sp.csr_array(X) if sparse else X), indices, coef, dtype)
+    expected = gaussian(new, X[indices]) @ coef
+    values = machine(sp.csr_array(new) if sparse else new)
+    np.testing.assert_allclose(values, expected, atol=error * np.abs(coef).sum())
+
+
+def test_expansion_of_no_centres_is_zero():
+    empty = KernelExpansion(matrix(data(5)), np.empty(0, int), np.empty((0, 2)), np.float64)
+    np.testing.assert_array_equal(empty(data(4)), np.zeros((4, 2)))
+
+
+def test_large_coefficients_and_few_centres_are_evaluated_in_float64():
+    kernel = matrix(data(2000), np.float32)
+    assert prediction_dtype(kernel, np.ones((2000, 1))) == np.float32
+    assert prediction_dtype(kernel, np.full((2000, 1), 1e4)) == np.float64
+    assert prediction_dtype(kernel, np.ones((100, 1))) == np.float64
+
+
+def test_groups_partition_the_rows_in_order():
+    labels = np.array([3, 1, 3, 0, 1, 3])
+    groups = dict(group_rows(labels))
+    assert {c: rows.tolist() for c, rows in groups.items()} == {0: [3], 1: [1, 4], 3: [0, 2, 5]}
+
+
+def test_local_machines_judge_their_own_rows_only():
+    X = data(40)
+    machines = [lambda X, c=c: np.full((len(X), 1), float(c)) for c in range(4)]
+    labels = np.arange(40) % 4
+    values = LocalMachines(lambda X: labels, machines, 1)(X)
+    np.testing.assert_array_equal(values[:, 0], labels)
+
+
+def test_committee_is_its_formula():
+    X, new = data(60), data(20, seed=1)
+    labels = np.arange(60) % 3
+    coef = np.random.default_rng(2).normal(size=(60, 2))
+    members, mean, precision = [], 0.0, -2.0
+    for c in range(3):
+        rows = np.flatnonzero(labels == c)
+        noise = np.linspace(0.1, 1.0, len(rows))
+        members.append(CommitteeMember(matrix(X).take(rows), np.arange(20), coef[rows], noise))
+        k = gaussian(new, X[rows])
+        inverse = np.linalg.inv(gaussian(X[rows], X[rows]) + np.diag(noise))
+        variance = 1 - np.einsum("ij,jk,ik->i", k, inverse, k)
+        mean = mean + (k @ coef[rows]) / variance[:, None]
+        precision = precision + 1 / variance
+    values = BayesianCommittee(members, 2)(new)
+    np.testing.assert_allclose(values, mean / precision[:, None], rtol=1e-9, atol=1e-12)
+
+
+def test_committee_of_one_is_its_member():
+    X, new = data(30), data(10, seed=1)
+    coef = np.ones((30, 1))
+    member = CommitteeMember(matrix(X), np.arange(30), coef, np.full(30, 0.1))
+    np.testing.assert_allclose(BayesianCommittee([member], 1)(new), gaussian(new, X) @ coef)
