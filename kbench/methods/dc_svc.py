@@ -222,7 +222,8 @@ class DCSVC(BoxSVC):
             with trace.phase("train"):
                 alpha, results = self._train(problem, alpha, deadline + trace.paused_wall_s)
             n_iter += sum(result.n_iter for result in results)
-            candidates = np.flatnonzero(alpha.any(axis=1))
+            if alpha.any():
+                candidates = np.flatnonzero(alpha.any(axis=1))
             trace(alpha=alpha, n_clusters=n_clusters)
         with trace.phase("prepare"):
             self._finish(problem, alpha, results)
@@ -235,10 +236,10 @@ class DCSVC(BoxSVC):
 
     def _check_division(self, n: int) -> None:
         if self.n_clusters > n:
-            raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n} points")
+            raise ValueError(f"n_clusters={self.n_clusters} is more than the {n} training points")
         if self.n_clusters > self.n_samples:
             raise ValueError(
-                f"n_clusters={self.n_clusters} is more than the n_samples={self.n_samples} points "
+                f"n_clusters={self.n_clusters} is more than n_samples={self.n_samples}, the points "
                 "that are clustered"
             )
         if self.partition == "random" and self.combine == "early":
@@ -284,7 +285,7 @@ class DCSVC(BoxSVC):
                 problem.Y[rows],
                 problem.C[rows],
                 alpha[rows],
-                max_time=max(0.0, deadline - time.perf_counter()) if self.max_time else None,
+                max_time=max(0.0, deadline - time.perf_counter()),
                 **self._solver_options(),
             )
             for rows in clusters

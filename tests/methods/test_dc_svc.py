@@ -1,0 +1,196 @@
+"""DCSVC: the lemma and the bounds of the paper, and how local machines are combined."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.methods import DCSVC, KernelSVC
+
+EXACT = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}
+
+
+def blobs(n=500, seed=0, spread=4.0):
+    rng = np.random.default_rng(seed)
+    centre = rng.integers(0, 5, n)
+    X = rng.normal(size=(n, 2)) + spread * np.column_stack([centre, centre % 2])
+    y = np.where(np.sin(X[:, 0]) + 0.5 * rng.normal(size=n) > 0, 1, -1)
+    return X, y
+
+
+def dense_alpha(model, n):
+    alpha = np.zeros(n)
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    return alpha
+
+
+@given(
+    seed=st.integers(0, 1000),
+    partition=st.sampled_from(["kmeans", "kernel_kmeans", "random"]),
+    C=st.sampled_from([0.1, 1.0, 10.0]),
+    levels=st.integers(1, 2),
+)
+@settings(max_examples=15, deadline=None)
+def test_masked_kernel_lemma_and_theorem_1(seed, partition, C, levels):
+    X, y = blobs(200, seed)
+    model = DCSVC(
+        6, partition=partition, combine="naive", C=C, n_levels=levels, random_state=seed, **EXACT
+    ).fit(X, y)
+    K = rbf_kernel(X, gamma=0.5)
+    same = np.equal.outer(model.labels_, model.labels_)
+    alpha = dense_alpha(model, 200)
+
+    # Lemma: alpha minimises the dual of the kernel that is zero between clusters.
+    Q = K * np.outer(y, y)
+    masked = KernelSVC(C=C, kernel="precomputed", tol=1e-9).fit(K * same, y)
+    assert model.objective_ == pytest.approx(masked.objective_, rel=1e-8)
+    G = (Q * same) @ alpha - 1
+    assert np.all(G[alpha == 0] >= -1e-8)
+    assert np.all(G[alpha == C] <= 1e-8)
+
+    # Theorem 1: 0 <= f(alpha) - f(alpha*) <= C^2 D / 2, and the distance of the two.
+    exact = KernelSVC(C=C, **EXACT).fit(X, y)
+    D = K[~same].sum()
+    loss = 0.5 * alpha @ Q @ alpha - alpha.sum() - exact.objective_
+    assert -1e-6 <= loss <= 0.5 * C**2 * D + 1e-6
+    smallest = np.linalg.eigvalsh(K)[0]
+    if smallest > 1e-6:
+        distance = ((alpha - dense_alpha(exact, 200)) ** 2).sum()
+        assert distance <= C**2 * D / smallest + 1e-6
+
+
+@pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
+@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])
+def test_one_cluster_is_the_exact_machine(partition, combine):
+    X, y = blobs()
+    exact = KernelSVC(C=2.0, **EXACT).fit(X, y)
+    model = DCSVC(1, partition=partition, combine=combine, n_levels=1, C=2.0, **EXACT).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-7)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])
+def test_early_prediction_is_the_sum_with_the_masked_kernel(partition, sparse):
+    X, y = blobs(900)
+    data = sp.csr_array(X) if sparse else X
+    train, new = data[:700], data[700:]
+    model = DCSVC(7, partition=partition, random_state=0, **EXACT).fit(train, y[:700])
+    labels = model._machine.assign(new)
+    same = np.equal.outer(labels, model.labels_[model.support_])
+    K = rbf_kernel(X[700:], X[model.support_], gamma=0.5)
+    expected = (K * same) @ model.dual_coef_[0]
+    np.testing.assert_allclose(model.decision_function(new), expected, atol=1e-9)
+    np.testing.assert_array_equal(model._machine.assign(train), model.labels_)
+
+
+def test_early_is_naive_when_clusters_do_not_see_one_another():
+    X, y = blobs(spread=40.0)
+    options = {"n_clusters": 3, "random_state": 0, **EXACT}
+    early = DCSVC(combine="early", **options).fit(X, y)
+    naive = DCSVC(combine="naive", **options).fit(X, y)
+    separated = ~np.equal.outer(early.labels_, early.labels_)
+    if rbf_kernel(X, gamma=0.5)[separated].max() > 1e-12:
+        pytest.fail("the clusters of this seed cut a blob")
+    np.testing.assert_allclose(early.decision_function(X), naive.decision_function(X), atol=1e-8)
+
+
+def test_levels_lead_to_the_solution_of_the_last():
+    X, y = blobs(1000)
+    model = DCSVC(4, n_levels=3, branching=3, random_state=0, combine="naive", **EXACT).fit(X, y)
+    K = rbf_kernel(X, gamma=0.5) * np.equal.outer(model.labels_, model.labels_)
+    masked = KernelSVC(kernel="precomputed", tol=1e-9).fit(K, y)
+    assert model.objective_ == pytest.approx(masked.objective_, rel=1e-8)
+    assert model.n_clusters_ == 4
+
+
+def test_clusters_of_one_class_and_classes_that_a_cluster_lacks():
+    X, y = load_iris(return_X_y=True)
+    model = DCSVC(10, gamma=0.5, C=10.0, random_state=0).fit(X, y)
+    per_cluster = [len(np.unique(y[model.labels_ == c])) for c in range(model.n_clusters_)]
+    assert 1 in per_cluster
+    assert model.score(X, y) > 0.97
+    assert model.decision_function(X).shape == (150, 3)
+
+
+@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])
+def test_duplicates_leave_fewer_clusters_than_asked(partition):
+    X = np.repeat(np.eye(3), 20, axis=0)
+    y = np.tile([0, 1], 30)
+    model = DCSVC(8, partition=partition, n_levels=1, random_state=0).fit(X, y)
+    assert model.n_clusters_ <= 3
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_seed_decides_everything_and_jobs_nothing():
+    X, y = blobs()
+    first, second = (DCSVC(6, random_state=3).fit(X, y) for _ in range(2))
+    parallel = DCSVC(6, random_state=3, n_jobs=2).fit(X, y)
+    for other in (second, parallel):
+        np.testing.assert_array_equal(first.dual_coef_, other.dual_coef_)
+        np.testing.assert_array_equal(first.decision_function(X), other.decision_function(X))
+        assert first.kernel_entries_ == other.kernel_entries_
+
+
+def test_precomputed_equals_the_kernel_itself():
+    X, y = blobs()
+    options = {"n_clusters": 5, "partition": "kernel_kmeans", "random_state": 0}
+    direct = DCSVC(**options, **EXACT).fit(X, y)
+    gram = rbf_kernel(X, gamma=0.5)
+    given_ = DCSVC(kernel="precomputed", **options, **EXACT).fit(gram, y)
+    np.testing.assert_array_equal(direct.labels_, given_.labels_)
+    np.testing.assert_allclose(
+        direct.decision_function(X), given_.decision_function(gram), atol=1e-6
+    )
+
+
+def test_read_only_and_float32_rows():
+    X, y = blobs()
+    X = X.astype(np.float32)
+    X.flags.writeable = False
+    assert DCSVC(4, C=10.0, random_state=0).fit(X, y).score(X, y) > 0.75
+
+
+@pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
+def test_a_time_limit_warns_and_leaves_a_usable_model(combine):
+    X, y = blobs()
+    with pytest.warns(ConvergenceWarning, match="stopped by max_time"):
+        model = DCSVC(4, combine=combine, max_time=0.0, random_state=0).fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_report_of_the_fit():
+    X, y = blobs()
+    model = DCSVC(4, random_state=0).fit(X, y)
+    assert set(model.timings_) == {"prepare", "cluster", "train"}
+    assert model.kernel_entries_ < 500**2
+    assert model.violation_ <= 1e-3
+    assert model.model_bytes_ > 0
+    assert model.labels_.shape == (500,)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_clusters": 501}, "n_clusters=501 is more than the 500 training points"),
+        ({"n_clusters": 20, "n_samples": 10}, "n_clusters=20 is more than n_samples=10"),
+        ({"partition": "random"}, "partition='random'"),
+        ({"combine": "mean"}, "'combine' parameter of DCSVC must be .* Got 'mean'"),
+        ({"n_levels": 0}, "'n_levels' parameter of DCSVC must be .* Got 0"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DCSVC(**{"n_clusters": 4} | parameters).fit(*blobs())
+
+
+@pytest.mark.parametrize("parameters", [{"partition": "kmeans"}, {"combine": "bcm"}])
+def test_what_a_precomputed_kernel_cannot_do(parameters):
+    X, y = blobs()
+    options = {"n_clusters": 4, "partition": "kernel_kmeans", "kernel": "precomputed"}
+    with pytest.raises(ValueError, match="kernel='precomputed'"):
+        DCSVC(**options | parameters).fit(rbf_kernel(X), y)

@@ -1,0 +1,185 @@
+"""KernelSVC: what scikit-learn's parameters promise, on top of the solver's own tests."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from kbench.methods import KernelSVC
+from kbench.trace import Trace
+
+
+def binary(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def test_decision_is_the_expansion():
+    X, y = binary()
+    model = KernelSVC(C=5.0, gamma=0.5).fit(X, y)
+    K = rbf_kernel(X, X[model.support_], gamma=0.5)
+    np.testing.assert_allclose(model.decision_function(X), K @ model.dual_coef_[0], atol=1e-12)
+    np.testing.assert_array_equal(model.classes_, ["no", "yes"])
+    assert model.n_support_.sum() == len(model.support_)
+    assert (np.sign(model.dual_coef_[0]) == np.where(y[model.support_] == "yes", 1, -1)).all()
+    assert model.objective_ < 0
+    assert model.violation_ <= 1e-3
+    assert model.converged_
+    assert set(model.timings_) == {"prepare", "solve"}
+    assert model.model_bytes_ >= X[model.support_].nbytes
+
+
+def test_several_classes_are_one_vs_rest():
+    X, y = load_iris(return_X_y=True)
+    model = KernelSVC(gamma=0.5, tol=1e-8, dtype="float64").fit(X, y)
+    each = OneVsRestClassifier(KernelSVC(gamma=0.5, tol=1e-8, dtype="float64")).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), each.decision_function(X), atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), each.predict(X))
+    assert model.dual_coef_.shape == (3, len(model.support_))
+
+
+def test_classes_share_the_kernel_matrix_where_it_fits():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:800], y[:800]
+    shared = KernelSVC(gamma=1e-3).fit(X, y)
+    apart = KernelSVC(gamma=1e-3, cache_mb=1).fit(X, y)
+    assert shared.kernel_entries_ == 800**2
+    assert apart.kernel_entries_ > 800**2
+    assert shared.objective_ == pytest.approx(apart.objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear"])
+def test_dense_sparse_precision_and_callables_agree(kernel):
+    X, y = binary()
+    parameters = {"kernel": kernel, "gamma": 0.5, "coef0": 1.0, "tol": 1e-6}
+    expected = KernelSVC(dtype="float64", **parameters).fit(X, y)
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    own = {"rbf": {"gamma": 0.5}, "laplacian": {"gamma": 0.5}, "linear": {}}
+    own["poly"] = {"gamma": 0.5, "coef0": 1.0, "degree": 3}
+
+    def function(A, B):
+        return pairwise_kernels(A, B, metric=kernel, **own[kernel])
+
+    X32 = X.astype(np.float32)
+    for model, train in (
+        (KernelSVC(**parameters), X),
+        (KernelSVC(**parameters), X32),
+        (KernelSVC(**parameters), sp.csr_array(X)),
+        (KernelSVC(**parameters | {"kernel": function}), X),
+        (KernelSVC(**parameters | {"kernel": "precomputed"}), function(X, X)),
+    ):
+        model.fit(train, y)
+        assert model.objective_ == pytest.approx(expected.objective_, rel=2e-6)
+        np.testing.assert_allclose(
+            model.decision_function(train), expected.decision_function(X), atol=1e-4
+        )
+
+
+def test_a_weight_of_two_is_the_row_twice_and_zero_its_absence():
+    X, y = binary()
+    weight = np.arange(300) % 3
+    options = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}
+    weighted = KernelSVC(**options).fit(X, y, sample_weight=weight)
+    repeated = KernelSVC(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
+    np.testing.assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), atol=1e-6
+    )
+    assert np.all(weight[weighted.support_] > 0)
+
+
+def test_class_weight_is_a_sample_weight():
+    X, y = binary()
+    by_class = KernelSVC(gamma=0.5, class_weight={"yes": 3.0}).fit(X, y)
+    by_row = KernelSVC(gamma=0.5).fit(X, y, sample_weight=np.where(y == "yes", 3.0, 1.0))
+    np.testing.assert_array_equal(by_class.dual_coef_, by_row.dual_coef_)
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 5}, {"max_time": 0.0}])
+def test_a_limit_warns_and_leaves_a_usable_model(limit):
+    X, y = binary(900)
+    with pytest.warns(ConvergenceWarning, match=f"stopped by {next(iter(limit))} at a violation"):
+        model = KernelSVC(C=100.0, **limit).fit(X, y)
+    assert not model.converged_
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_phases_and_iterates_reach_the_trace_and_the_result_is_the_same():
+    X, y = binary(900)
+    seen = []
+    trace = Trace(lambda seconds, state: seen.append(state["violation"]))
+    traced = KernelSVC(gamma=0.5).fit(X, y, trace=trace)
+    plain = KernelSVC(gamma=0.5).fit(X, y)
+    assert seen[-1] <= 1e-3
+    assert traced.timings_.keys() == trace.timings.keys()
+    np.testing.assert_array_equal(traced.dual_coef_, plain.dual_coef_)
+
+
+def test_batches_do_not_show():
+    X, y = binary(9000)
+    model = KernelSVC(gamma=0.5).fit(X[:1500], y[:1500])
+    whole = model.decision_function(X)
+    parts = np.concatenate([model.decision_function(X[i : i + 70]) for i in range(0, 9000, 70)])
+    np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-5)
+
+
+def test_constant_columns_and_pickling_change_nothing():
+    X, y = binary()
+    model = KernelSVC(gamma=0.5, dtype="float64").fit(X, y)
+    wide = np.hstack([X, np.full((300, 2), 7.0)])
+    constant = KernelSVC(gamma=0.5, dtype="float64").fit(wide, y)
+    assert constant.objective_ == pytest.approx(model.objective_, rel=1e-6)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def test_a_model_of_a_precomputed_kernel_does_not_carry_the_matrix():
+    X, y = binary()
+    model = KernelSVC(kernel="precomputed").fit(rbf_kernel(X), y)
+    assert len(pickle.dumps(model)) < 300 * 300
+
+
+def test_replaces_svc_in_a_pipeline_with_a_grid_search():
+    X, y = load_iris(return_X_y=True)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), KernelSVC()), {"kernelsvc__C": [0.1, 10.0]}, cv=3
+    )
+    assert search.fit(X, y).best_score_ > 0.93
+    gram = GridSearchCV(KernelSVC(kernel="precomputed"), {"C": [0.1, 10.0]}, cv=3)
+    assert gram.fit(rbf_kernel(X, gamma=0.5), y).best_score_ > 0.93
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0.0}, r"'C' parameter of KernelSVC must be .* Got 0.0"),
+        ({"gamma": -1.0}, r"'gamma' parameter of KernelSVC must be .* Got -1.0"),
+        ({"cache_mb": -1.0}, r"'cache_mb' parameter of KernelSVC must be .* Got -1.0"),
+        ({"kernel": "gauss"}, r"'kernel' parameter of KernelSVC must be .* Got 'gauss'"),
+        ({"kernel": "precomputed"}, r"kernel='precomputed' needs a square matrix"),
+    ],
+)
+def test_parameters_out_of_range_are_named_with_their_value(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        KernelSVC(**parameters).fit(*binary())
+
+
+def test_bad_data_is_refused():
+    X, y = binary()
+    with pytest.raises(ValueError, match="1 class"):
+        KernelSVC().fit(X, np.ones(300))
+    with pytest.raises(ValueError, match="1 class with positive weight"):
+        KernelSVC().fit(X, y, sample_weight=(y == "yes").astype(float))
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        KernelSVC().fit(X, y)

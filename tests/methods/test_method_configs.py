@@ -1,0 +1,28 @@
+"""configs/method/*.yaml of the machines of this package: keys are the constructor's parameters."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kbench.methods import DCSVC, KernelSVC
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "method"
+
+
+@pytest.mark.parametrize(("name", "cls"), [("kernel_svc", KernelSVC), ("dcsvm_early", DCSVC)])
+def test_keys_and_defaults_are_the_constructors(name, cls):
+    config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
+    assert config.pop("name") == name
+    assert config.pop("estimator") == name
+    assert set(config.pop("meta")["tasks"]) == {"binary", "multiclass"}
+    parameters = {
+        key: parameter.default
+        for key, parameter in inspect.signature(cls).parameters.items()
+        if key != "random_state"
+    }
+    assert config.keys() == parameters.keys()
+    for key, value in config.items():
+        if not str(value).startswith("${"):
+            assert value == parameters[key], key

@@ -1,0 +1,64 @@
+"""ijcnn1, the first data set of the DC-SVM paper: objective and accuracy at its C and gamma."""
+
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_svmlight_file
+
+from kbench.methods import DCSVC, KernelSVC
+
+
+def raw_file(name):
+    """A LIBSVM file, plain or xz, somewhere below a folder of KBENCH_DATA."""
+    for folder in filter(None, os.environ.get("KBENCH_DATA", "").split(os.pathsep)):
+        for path in sorted(Path(folder).rglob(f"{name}*")):
+            if path.is_file() and path.name in (name, f"{name}.xz"):
+                return path
+    pytest.skip(f"{name} is in no folder of KBENCH_DATA")
+
+
+def load(name):
+    path = raw_file(name)
+    with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as stream:
+        X, y = load_svmlight_file(stream, n_features=22, dtype=np.float32)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def ijcnn1():
+    X, y = load("ijcnn1")
+    X_test, y_test = load("ijcnn1.t")
+    return X.toarray(), y, X_test.toarray(), y_test
+
+
+def test_exact_machine(ijcnn1):
+    X, y, X_test, y_test = ijcnn1
+    model = KernelSVC(C=32, gamma=2).fit(X, y)
+    assert model.objective_ == pytest.approx(-33155.2, rel=1e-4)
+    assert model.violation_ <= 1e-3
+    assert 2450 <= len(model.support_) <= 2530
+    assert model.score(X_test, y_test) == pytest.approx(0.984, abs=0.001)
+
+
+@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])
+def test_early_prediction_comes_close(ijcnn1, partition):
+    X, y, X_test, y_test = ijcnn1
+    model = DCSVC(C=32, gamma=2, partition=partition, random_state=0).fit(X, y)
+    assert model.score(X_test, y_test) >= 0.975
+    # A tenth of the matrix that the clusters leave, and the assignments.
+    assert model.kernel_entries_ < 0.1 * len(y) ** 2
+
+
+def test_sparse_rows_give_the_same_machine():
+    X, y = load("ijcnn1")
+    dense = KernelSVC(C=32, gamma=2).fit(X[:5000].toarray(), y[:5000])
+    sparse = KernelSVC(C=32, gamma=2).fit(X[:5000], y[:5000])
+    assert sparse.objective_ == pytest.approx(dense.objective_, rel=1e-5)
+    np.testing.assert_allclose(
+        sparse.decision_function(X[5000:6000]),
+        dense.decision_function(X[5000:6000].toarray()),
+        atol=0.01,
+    )
