@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from result_rows import make_row
 
+from kbench.run import files
 from kbench.run import merge as merge_module
 from kbench.run.merge import merge
 from kbench.run.results import ResultsFolder
@@ -20,6 +21,13 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def seeds(folder):
     return sorted(pd.read_parquet(folder)["seed"])
+
+
+def accuracies(folder):
+    """Seed -> accuracy, as every reader of kbench sees the folder."""
+    frame = ResultsFolder(folder).read().set_index("seed")
+    assert frame.index.is_unique
+    return frame["accuracy"].to_dict()
 
 
 def write_rows(folder, numbers):
@@ -105,28 +113,34 @@ STEPS = ["link", "unlink", "rename", "delete", "fsync"]
 def test_merge_ended_before_any_step_loses_nothing(tmp_path, monkeypatch, step, count):
     """Each call that changes the folder fails at some point; rows are written in between."""
     write_rows(tmp_path, range(3))
+    expected = dict.fromkeys(range(3), 0.5)
+    delete = merge_module._delete_if_unchanged
     calls = 0
+    writing = False
+
+    def write_first(source):
+        nonlocal writing
+        writing = True
+        number = 100 + len(expected)
+        write_rows(tmp_path, [number])
+        newer = make_row(1, accuracy=0.75, started_at=make_row(99)["started_at"])
+        ResultsFolder(tmp_path).write(newer)
+        expected.update({number: 0.5, 1: 0.75})
+        writing = False
+        delete(source)
 
     def dies(function):
         def wrapped(*args, **kwargs):
             nonlocal calls
-            calls += 1
-            if calls > count:
+            calls += not writing
+            if calls > count and not writing:
                 raise Killed
             return function(*args, **kwargs)
 
         return wrapped
 
-    delete = merge_module._delete_if_unchanged
-
-    def rewrite_first(source):
-        if not source.path.name.startswith((".claimed-", "merged-")):
-            write_rows(tmp_path, [100 + calls])
-            ResultsFolder(tmp_path).write(make_row(1, accuracy=0.75))
-        delete(source)
-
     with monkeypatch.context() as patch:
-        patch.setattr(merge_module, "_delete_if_unchanged", rewrite_first)
+        patch.setattr(merge_module, "_delete_if_unchanged", write_first)
         target = {
             "link": (merge_module.os, "link"),
             "unlink": (merge_module.Path, "unlink"),
@@ -137,12 +151,23 @@ def test_merge_ended_before_any_step_loses_nothing(tmp_path, monkeypatch, step, 
         patch.setattr(*target, dies(getattr(*target)))
         with contextlib.suppress(Killed):
             merge(tmp_path)
-    for _ in range(2):
-        frame = ResultsFolder(tmp_path).read().set_index("seed")
-        assert {0, 1, 2} <= set(frame.index)
-        assert frame.index.is_unique
+    assert accuracies(tmp_path) == expected
+    merge(tmp_path)
+    assert accuracies(tmp_path) == expected
+    assert seeds(tmp_path) == sorted(expected)
+
+
+def test_reader_overtaken_by_a_merge_misses_nothing(tmp_path, monkeypatch):
+    write_rows(tmp_path, range(5))
+    read = files._read
+
+    def merge_first(*args):
+        monkeypatch.undo()
         merge(tmp_path)
-    assert seeds(tmp_path) == sorted(frame.index)
+        read(*args)
+
+    monkeypatch.setattr(files, "_read", merge_first)
+    assert sorted(accuracies(tmp_path)) == list(range(5))
 
 
 def test_row_written_again_during_the_merge_survives(tmp_path, monkeypatch):
@@ -158,11 +183,7 @@ def test_row_written_again_during_the_merge_survives(tmp_path, monkeypatch):
     monkeypatch.setattr(merge_module, "_delete_if_unchanged", rewrite_first)
     merge(tmp_path)
     monkeypatch.undo()
-    assert ResultsFolder(tmp_path).read().set_index("seed")["accuracy"].to_dict() == {
-        0: 0.5,
-        1: 0.75,
-        2: 0.5,
-    }
+    assert accuracies(tmp_path) == {0: 0.5, 1: 0.75, 2: 0.5}
     assert merge(tmp_path).replaced == 1
     assert seeds(tmp_path) == [0, 1, 2]
 
