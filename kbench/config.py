@@ -172,7 +172,9 @@ class Composer:
         try:
             return self._parser.parse_overrides(overrides=list(overrides))
         except HydraException as error:
-            raise ConfigError(_one_line(str(error).split("\n")[0])) from None
+            text = getattr(error, "override", None) or overrides[0]
+            said = _one_line(str(error).split("\n")[0])
+            raise ConfigError(f"{text}: {said}; quote a value with special characters") from None
 
     def value(self, key: str, text: str) -> Any:
         """The typed value that Hydra's grammar reads in `text`."""

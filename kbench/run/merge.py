@@ -59,11 +59,14 @@ class MergeReport:
 
     def __str__(self) -> str:
         if self.path is None:
-            return "nothing to merge: no rows"
-        if self.files == 0:
-            return f"nothing to merge: {self.rows} rows in {self.path.name}"
-        text = f"{self.rows} rows of {self.files} files in {self.path.name}"
-        return f"{text}, {self.replaced} older rows dropped" if self.replaced else text
+            text = "nothing to merge: no rows"
+        elif self.files == 0:
+            text = f"nothing to merge: {self.rows} rows in {self.path.name}"
+        else:
+            text = f"{self.rows} rows of {self.files} files in {self.path.name}"
+        if self.replaced:
+            text += f", {self.replaced} older rows dropped"
+        return "\n".join([text, *self.skipped])
 
 
 def merge(folder: Path) -> MergeReport:

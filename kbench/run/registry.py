@@ -104,10 +104,9 @@ def build(path: str, params: Mapping[str, Any], seed: int | None) -> Any:
     for needed in ("fit", "predict"):
         if not callable(getattr(estimator, needed, None)):
             raise ConfigError(f"{cls.__name__} has no method {needed}(), so it is no estimator")
-    validate = getattr(estimator, "_validate_params", None)
-    if validate is not None:
+    if hasattr(estimator, "_parameter_constraints"):
         try:
-            validate()
+            estimator._validate_params()
         except ValueError as error:
             raise ConfigError(f"method: {' '.join(str(error).split())}") from None
     return estimator

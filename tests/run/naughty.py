@@ -90,7 +90,7 @@ class Naughty(ClassifierMixin, BaseEstimator):
 class Positive(Naughty):
     """Refuses a value below zero before it sees data, as scikit-learn's estimators do."""
 
-    _parameter_constraints = None
+    _parameter_constraints = {}  # noqa: RUF012
 
     def _validate_params(self):
         if self.value < 0:

@@ -54,7 +54,8 @@ def test_a_data_sets_default_reaches_the_method(here):
     ):
         method = compose("method=mine", "dataset=mine", *overrides)["method"]
         assert {k: method[k] for k in expected} == expected
-    assert compose("method=mine", "dataset=digits")["method"]["C"] == 1.0
+    write(here, "dataset/silent.yaml", "name: silent\ntask: binary\n")
+    assert compose("method=mine", "dataset=silent")["method"]["C"] == 1.0
 
 
 def test_a_tuned_file_is_picked_up_and_the_command_line_wins(here):
