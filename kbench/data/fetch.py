@@ -30,7 +30,11 @@ TIMEOUT_S = 30.0
 
 
 class _Broken(Exception):
-    """The connection ended before the file did."""
+    """The connection ended before the file did: to be taken up again."""
+
+
+class _Refused(Exception):
+    """The server answered, but not with the file."""
 
 
 def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -> Path:
@@ -64,7 +68,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
             return target
         try:
             _fetch_with_resume(file.url, part, progress)
-        except (_Broken, HTTPException, OSError) as error:
+        except (_Broken, _Refused, HTTPException, OSError) as error:
             if isinstance(error, OSError) and error.errno in (
                 errno.ENOSPC,
                 errno.EDQUOT,
@@ -115,8 +119,9 @@ def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
     try:
         response = urlopen(request, timeout=TIMEOUT_S)
     except HTTPError as error:
+        error.close()
         if error.code != 416:
-            raise
+            raise _Refused(f"HTTP {error.code} {error.reason}") from None
         part.unlink()  # longer than the file is by now
         raise _Broken("the file has changed") from None
     with response:
@@ -184,8 +189,6 @@ def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, HTTPError):
-        return f"HTTP {error.code} {error.reason}"
     if isinstance(error, URLError):
         return str(getattr(error.reason, "strerror", None) or error.reason)
     return " ".join(str(error).split()) or type(error).__name__
