@@ -1,0 +1,70 @@
+"""What the data tests share: small configs, files, and the shipped configs without the runner."""
+
+import copy
+import os
+from pathlib import Path
+
+import yaml
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+BASE = yaml.safe_load((CONFIGS / "config.yaml").read_text())["dataset"] | {"task": None}
+
+
+def shipped(name, **over):
+    """A shipped data set config, composed by hand as Hydra does."""
+    own = yaml.safe_load((CONFIGS / "dataset" / f"{name}.yaml").read_text())
+    return merge(merge(BASE, own), over)
+
+
+def merge(base, over):
+    out = copy.deepcopy(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(out.get(key), dict)
+        out[key] = merge(out[key], value) if both else value
+    return out
+
+
+def user_file(path, **over):
+    """`dataset=file dataset.path=...`."""
+    return shipped("file", path=str(path), **{"task": "binary", **over})
+
+
+def named(**over):
+    """A made-up named data set of two files, `toy` and `toy.t`."""
+    config = {
+        "name": "toy",
+        "task": "binary",
+        "source": {
+            "kind": "libsvm",
+            "files": {
+                "train": {"names": ["toy"], "url": "http://127.0.0.1:9/toy.xz"},
+                "test": {"names": ["toy.t"], "url": "http://127.0.0.1:9/toy.t.xz"},
+            },
+        },
+    }
+    return merge(merge(BASE, config), over)
+
+
+def one_file(**over):
+    """A made-up named data set of one file, `toy`."""
+    config = named(split={"kind": "random", "test_fraction": 0.25})
+    config["source"] = {"kind": "libsvm", "files": {"all": {"names": ["toy"], "url": None}}}
+    return merge(config, over)
+
+
+def libsvm_text(X, y):
+    """LIBSVM text of dense X : (n, d), zeros left out."""
+    return "".join(
+        " ".join([f"{label:g}", *(f"{j + 1}:{v!r}" for j, v in enumerate(row) if v)]) + "\n"
+        for row, label in zip(X.tolist(), y, strict=True)
+    )
+
+
+def left_over(folder):
+    """Names that begin with a dot, anywhere below: half-written things."""
+    return [
+        os.path.join(where, name)
+        for where, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+        if name.startswith(".")
+    ]

@@ -1,0 +1,122 @@
+"""The shipped data sets: configs that hold, bundled sets as scikit-learn has them, real files."""
+
+import numpy as np
+import pytest
+import sklearn.datasets
+from support import CONFIGS, shipped
+
+from kbench.config import composer
+from kbench.data import check_config, fingerprint, locate, open_prepared, prepare
+from kbench.data.config import KEYS
+
+NAMES = sorted(p.stem for p in (CONFIGS / "dataset").glob("*.yaml"))
+LIBSVM = [n for n in NAMES if shipped(n)["source"]["kind"] == "libsvm"]
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "file"])
+def test_every_config_and_every_variant_is_sound(name):
+    config = shipped(name)
+    assert config["name"] == name
+    assert config["about"]
+    assert config["licence"]
+    for variant in (None, *config["variants"]):
+        checked = check_config({**config, "variant": variant})
+        for use, values in checked["use"].items():
+            assert values.get("from"), f"{name}: use.{use} does not say where it is from"
+
+
+def test_hydra_composes_what_the_tests_compose_by_hand():
+    with composer() as compose:
+        for name in ("ijcnn1", "covtype_93k", "digits", "covtype_like"):
+            assert compose.compose([f"dataset={name}"])["dataset"] == shipped(name)
+
+
+def test_every_key_that_all_data_sets_share_is_documented():
+    for key, value in shipped("digits").items():
+        if key not in ("use", "variants", "facts"):
+            leaves = [f"{key}.{k}" for k in value] if isinstance(value, dict) else [key]
+            assert set(leaves) <= set(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("name", "loader"),
+    [
+        ("digits", sklearn.datasets.load_digits),
+        ("iris", sklearn.datasets.load_iris),
+        ("wine_cultivars", sklearn.datasets.load_wine),
+        ("breast_cancer", sklearn.datasets.load_breast_cancer),
+        ("diabetes", lambda **k: sklearn.datasets.load_diabetes(scaled=False, **k)),
+    ],
+)
+def test_bundled_sets_are_scikit_learns(folders, name, loader):
+    X, y = loader(return_X_y=True)
+    whole = {"kind": "first", "n_train": len(y) - 1, "stratified": False, "test_fraction": None}
+    config = shipped(name, scale="none", split=whole)
+    data = open_prepared(prepare(config, folders))
+    np.testing.assert_allclose(np.vstack([data.X_train, data.X_test]), X, rtol=1e-6)
+    labels = np.where(y > 0, 1, -1) if name == "breast_cancer" else y
+    np.testing.assert_array_equal(np.append(data.y_train, data.y_test), labels)
+    assert len(fingerprint(config, folders)) == 64
+
+
+def test_digits_as_they_come(folders):
+    data = open_prepared(prepare(shipped("digits"), folders))
+    assert (data.n_train, data.n_test, data.n_features, data.n_classes) == (1347, 450, 64, 10)
+    assert (data.X_train.min(), data.X_train.max()) == (0.0, 1.0)
+    counts = np.bincount(data.y_test)
+    assert counts.min() >= 43
+    assert counts.max() <= 47
+
+
+REAL = {
+    # name: (train shape, test shape, positives or classes)
+    "a8a": ((22696, 123), (9865, 123), (5506, 2335)),
+    "a9a": ((32561, 123), (16281, 123), (7841, 3846)),
+    "w7a": ((24692, 300), (25057, 300), (740, 739)),
+    "w8a": ((49749, 300), (14951, 300), (1479, 454)),
+    "ijcnn1": ((49990, 22), (91701, 22), (4853, 8712)),
+    "cod-rna": ((59535, 8), (271617, 8), (19845, 90539)),
+    "covtype_93k": ((74370, 54), (18592, 54), None),
+    "heart_scale": ((202, 13), (68, 13), (90, 30)),
+    "breast-cancer_scale": ((512, 10), (171, 10), None),
+    "mushrooms": ((6093, 112), (2031, 112), None),
+    "letter": ((15000, 16), (5000, 16), 26),
+    "pendigits": ((7494, 16), (3498, 16), 10),
+    "cadata": ((16512, 8), (4128, 8), None),
+    "cpusmall": ((6553, 12), (1639, 12), None),
+}
+
+
+@pytest.mark.parametrize("name", LIBSVM)
+def test_real_files_hold_the_facts(name, real_folders):
+    """`prepare` checks the config's facts; the shapes here are the papers'."""
+    config = shipped(name)
+    if any(file.path is None for file in locate(config, real_folders)):
+        pytest.skip(f"the files of {name} are in no folder of KBENCH_DATA")
+    data = open_prepared(prepare(config, real_folders, download=False))
+    assert name in REAL, "a file at hand whose shape this test does not know"
+    train, test, counts = REAL[name]
+    assert (data.X_train.shape, data.X_test.shape) == (train, test)
+    if isinstance(counts, tuple):
+        assert (np.sum(data.y_train == 1), np.sum(data.y_test == 1)) == counts
+    elif counts is not None:
+        assert data.n_classes == counts
+    if config["scale"] == "unit":
+        assert (data.X_train.min(), data.X_train.max()) == (0.0, 1.0)
+
+
+def test_covtype_93k_is_split_by_the_permutation_of_seed_0(real_folders):
+    config = shipped("covtype_93k")
+    file = locate(config, real_folders)[0]
+    if file.path is None or file.sample is not None:
+        pytest.skip("covtype_subset92962.libsvm is in no folder of KBENCH_DATA")
+    data = open_prepared(prepare(config, real_folders, download=False))
+    import lzma
+
+    with lzma.open(file.path) as lines:
+        X, y = sklearn.datasets.load_svmlight_file(lines, n_features=54)
+    X = X.toarray()
+    X = (X - X.min(axis=0)) / np.maximum(X.max(axis=0) - X.min(axis=0), 1e-30)
+    order = np.random.RandomState(0).permutation(92962)
+    np.testing.assert_allclose(data.X_train, X[order[:74370]], atol=1e-6)
+    np.testing.assert_array_equal(data.y_test, np.where(y[order[74370:]] == 2, 1, -1))
