@@ -8,7 +8,7 @@ import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
 from kbench.report import render
@@ -23,6 +23,8 @@ _LOG = logging.getLogger(__name__)
 
 __all__ = ["make_report", "write_report"]
 
+FORMATS = ("terminal", "markdown", "csv")
+
 # Lines that one method may take in a table; more settings of it are only counted.
 SETTINGS = 5
 
@@ -32,7 +34,7 @@ _FIRST = "kbench -m method=svc,knn,dummy dataset=digits"
 def make_report(
     folder: "ResultsFolder",
     *,
-    format: Literal["terminal", "markdown", "csv"] = "terminal",
+    format: str = "terminal",
     out: Path | None = None,
     methods: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
@@ -58,8 +60,10 @@ def make_report(
     Raises
     ------
     ConfigError
-        When no row has one of `methods` or `datasets`.
+        When no row has one of `methods` or `datasets`, or for another format.
     """
+    if format not in FORMATS:
+        raise ConfigError(f"format={format}: a report is one of {', '.join(FORMATS)}")
     frame = folder.read()
     skipped = list(folder.warnings)
     frame = _only(_only(frame, "method", methods), "dataset", datasets)

@@ -253,6 +253,8 @@ def test_filters(report):
     assert "usps" not in text
     with pytest.raises(ConfigError, match="no row has method 'scv'; rows have: knn, svc"):
         report(methods=["scv"])
+    with pytest.raises(ConfigError, match="format=html"):
+        report(format="html")
 
 
 def test_an_empty_folder_says_what_to_run(tmp_path):

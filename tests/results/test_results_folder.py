@@ -221,6 +221,7 @@ def test_what_is_no_row_is_named_and_skipped(tmp_path):
     report = folder.merge()
     assert (report.rows, report.files) == (1, 1)
     assert len(report.skipped) == len(damaged)
+    assert str(report).splitlines()[1:] == report.skipped
     for name in damaged:
         assert (tmp_path / f"{name}.parquet").exists()
 
