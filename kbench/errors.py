@@ -21,7 +21,7 @@ class DataError(KbenchError):
 
 
 class DataNotFoundError(DataError):
-    """A raw file that is nowhere and cannot be fetched; says which, from where and where to put it."""
+    """A raw file that is nowhere and cannot be fetched: which, from where, and where to put it."""
 
 
 class UnavailableError(KbenchError):

@@ -36,6 +36,13 @@ def names(value: str | None) -> list[str] | None:
     return None if value is None else [name for name in value.split(",") if name]
 
 
+def whole(what: str, value: str) -> int:
+    """A whole number from 1, or a ConfigError that says so."""
+    if not value.isdecimal() or int(value) < 1:
+        raise ConfigError(f"{what} is {value!r}, should be a whole number from 1")
+    return int(value)
+
+
 def one_of(what: str, value: str, known: Iterable[str]) -> str:
     """`value`, or a ConfigError that says what it could be."""
     known = list(known)

@@ -62,10 +62,10 @@ def _prepare(config: dict[str, Any], folders: Any, *, download: bool, all_: bool
     try:
         data = open_prepared(prepare(with_variant(config), folders, download=download))
     except DataNotFoundError as error:
-        print(f"{config['name']}: absent: {error}", file=sys.stderr if download else sys.stdout)
+        print(f"absent: {error}", file=sys.stderr if download else sys.stdout)
         return all_ and not download
     except DataError as error:
-        print(f"{config['name']}: wrong: {error}", file=sys.stderr)
+        print(f"{config['name']}: {error}", file=sys.stderr)
         return False
     kind = "dense" if hasattr(data.X_train, "flags") else "CSR"
     print(

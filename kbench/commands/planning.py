@@ -40,8 +40,8 @@ def main(argv: Sequence[str]) -> int:
             print(f"{f'{method} on {dataset}':{width}} {counts}")
     for reason in plan.dropped:
         print(f"dropped: {reason}")
-    for dataset, message in plan.absent.items():
-        print(f"data not at hand: {dataset}: {message}")
+    for message in plan.absent.values():
+        print(f"data not at hand: {message}")
     if show == "summary":
         by_status = Counter(status for _, status, _ in done)
         states = "".join(f", {n} {status}" for status, n in sorted(by_status.items()))

@@ -1,27 +1,27 @@
-"""kbench report [pages] [format=terminal|markdown|csv] [out=FILE] [method=a,b] [dataset=c,d]
+"""kbench report [pages] [format=terminal|markdown|csv] [out=FILE] [method=a,b] [settings=N] ...
 
 Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean
 and spread over seeds. Times of different environments or thread counts stand in different tables,
 and a failed cell shows its status. Goes to standard output or into FILE; `kbench report pages`
-writes results/_report/ instead, as `make tables` does. results_dir=DIR reads another folder.
+writes results/_report/ instead, as `make tables` does. A method with more than settings=5 parameter
+settings on a data set shows the best on the test set, and says so. dataset=a,b and method=a,b
+choose, results_dir=DIR reads another folder.
 """
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.commands.arguments import names, one_of, read
+from kbench.commands.arguments import names, one_of, read, whole
 from kbench.errors import ConfigError
-
-FORMATS = ("terminal", "markdown", "csv")
 
 
 def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
-    from kbench.report import make_report, write_report
+    from kbench.report import FORMATS, SETTINGS, make_report, write_report
     from kbench.run.results import ResultsFolder
 
-    bare, values = read(argv, ["format", "out", "method", "dataset", "results_dir"])
+    bare, values = read(argv, ["format", "out", "method", "dataset", "settings", "results_dir"])
     if bare == ["pages"]:
         for path in write_report(ResultsFolder(values.get("results_dir", "results"))):
             print(path)
@@ -34,6 +34,7 @@ def main(argv: Sequence[str]) -> int:
         out=Path(values["out"]) if "out" in values else None,
         methods=names(values.get("method")),
         datasets=names(values.get("dataset")),
+        settings=whole("settings", values.get("settings", str(SETTINGS))),
     )
     if "out" not in values:
         sys.stdout.write(text)

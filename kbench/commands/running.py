@@ -32,8 +32,8 @@ def main(argv: Sequence[str]) -> int:
 
     runner = Runner(plan)
     summary: Summary = runner.execute()
-    for dataset, message in summary.absent.items():
-        print(f"left out {dataset}: {message}", file=sys.stderr)
+    for message in summary.absent.values():
+        print(f"left out: {message}", file=sys.stderr)
     for run, status, message in summary.failed[:_SHOWN]:
         where = f"{run.method} on {run.dataset} seed {run.seed}"
         print(f"{status}: {where}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)

@@ -19,7 +19,7 @@ from kbench.errors import ConfigError
 TASKS = ("binary", "multiclass", "regression")
 SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
 GENERATORS = ("covtype_like", "noisy_function")
-USES = ("svm", "krr", "approx", "hss", "dcpred", "dsgd")
+USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dsgd")
 
 Check = Callable[[Any], str | None]
 """Says what would be right where a value is wrong, else None."""
@@ -197,7 +197,9 @@ def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"dataset.variant={variant}: {config.get('name')} has no such variant{hint}"
         )
-    return _merge(merged, copy.deepcopy(variants[variant] or {}))
+    merged = _merge(merged, copy.deepcopy(variants[variant] or {}))
+    merged["variants"] = {variant: {}}  # so that doing this again changes nothing
+    return merged
 
 
 def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

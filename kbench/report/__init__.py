@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-__all__ = ["make_report", "write_report"]
+__all__ = ["FORMATS", "SETTINGS", "make_report", "write_report"]
 
 FORMATS = ("terminal", "markdown", "csv")
 

@@ -108,7 +108,8 @@ def make_plan(
             bare = config
             if chosen:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}"])
-            for run in _expand(plan, config, bare, request, recipe, obtain=obtain):
+            runs = _expand(plan, config, bare, chosen, request, recipe, obtain=obtain)
+            for run in runs:
                 if run.key not in seen:
                     seen.add(run.key)
                     plan.runs.append(run)
@@ -203,20 +204,21 @@ def _expand(
     plan: Plan,
     config: dict[str, Any],
     bare: dict[str, Any],
+    chosen: list[str],
     request: _Request,
     recipe: Mapping[str, Any],
     *,
     obtain: bool,
 ) -> Iterator[Run]:
     """The runs of one (method, data set): grid x sweeps x seeds."""
-    from kbench.data import influence, with_variant
+    from kbench.data import influence
     from kbench.run import registry
 
     method = dict(config["method"])
     name, meta = method.get("name"), method.get("meta") or {}
     if "estimator" not in method or name is None:
         raise ConfigError(f"method {name or config['method']} names no estimator: and name:")
-    dataset = with_variant(config["dataset"])
+    dataset = _dataset(config["dataset"], chosen)
     tasks = meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
         plan.drop(
@@ -228,7 +230,6 @@ def _expand(
     if data_sha256 is None:
         return
     fixed = {key: v for key, v in method.items() if key not in registry.RESERVED}
-    fixed |= (recipe.get("params") or {}).get(name, {})
     axes: dict[str, list[Any]] = {}
     for source, wanted in (("grid", config.get("grid") or {}), ("sweep", request.params)):
         for key, values in wanted.items():
@@ -241,6 +242,7 @@ def _expand(
     threads = limits.pop("threads")
     path = registry.target(method["estimator"])
     command = _Command(name, config, bare)
+    form = _form(dataset, bare["dataset"])
     identity = {
         "version": KEY_VERSION,
         "method": name,
@@ -260,7 +262,7 @@ def _expand(
                 method=name,
                 estimator=path,
                 dataset=dataset["name"],
-                variant=dataset.get("variant"),
+                variant=form,
                 task=dataset["task"],
                 data_sha256=data_sha256,
                 seed=seed,
@@ -273,14 +275,43 @@ def _expand(
             )
 
 
+def _dataset(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
+    """The checked config of the data set: its variant's keys, and over them the command line's."""
+    from kbench.data import check_config, with_variant
+
+    merged = with_variant(config)
+    for text in chosen:
+        path = text.partition("=")[0].lstrip("+~").split(".")
+        if path[0] == "dataset" and len(path) > 1 and path[1] not in ("variant", "variants"):
+            *groups, last = path[1:]
+            source, target = config, merged
+            for group in groups:
+                source, target = source[group], target[group]
+            target[last] = source[last]
+    return check_config(merged)
+
+
+def _form(dataset: dict[str, Any], bare: dict[str, Any]) -> str | None:
+    """What tells this form of a data set from its default one: the variant, and changed keys."""
+    from kbench.data import influence, with_variant
+
+    plain = flatten(influence(with_variant(bare | {"variant": dataset.get("variant")})))
+    changed = [
+        f"{key}={hydra_value(value)}"
+        for key, value in flatten(influence(dataset)).items()
+        if plain.get(key) != value and key.partition(".")[0] not in ("name", "task", "facts")
+    ]
+    words = [dataset["variant"]] if dataset.get("variant") else []
+    return ",".join(words + changed) or None
+
+
 def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: bool) -> str | None:
     """The data set's checksum, once per plan; None, with a note in `absent`, where it has none."""
-    from kbench.data import Folders, check_config, fingerprint, prepare
+    from kbench.data import Folders, fingerprint, prepare
 
     known = canonical(dataset)
     if known in plan.fingerprints:
         return plan.fingerprints[known]
-    check_config(dataset)
     folders = Folders.from_environment(plan.settings.datasets_dir)
     plan.fingerprints[known] = None
     try:

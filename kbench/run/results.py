@@ -149,10 +149,6 @@ class ResultsFolder:
         )
         return {row.pop("key"): row for row in found.to_pylist()}
 
-    def exists(self, key: str, environment: str, threads: int) -> bool:
-        """Whether the run has a file of its own by now; rows inside merged files are not seen."""
-        return (self.path / _file_name(key, environment, threads)).exists()
-
     def latest(self, key: str, environment: str, threads: int) -> dict[str, str | None] | None:
         """As `finished`, for one run: reads its own file only, so it costs the same for any folder.
 

@@ -188,9 +188,7 @@ class Runner:
     def _done_meanwhile(self, run: Run) -> bool:
         if self.settings.rerun != "none":
             return False
-        if not self.folder.exists(run.key, self.environment_id, run.threads):
-            return False
-        row = self.folder.finished(self.environment_id, run.threads).get(run.key)
+        row = self.folder.latest(run.key, self.environment_id, run.threads)
         if row is None or _again("none", row, run):
             return False
         self._found(run, str(row["status"]), row.get("message") or "")

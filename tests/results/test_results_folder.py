@@ -171,14 +171,12 @@ def test_finished_is_of_one_environment_and_thread_count(tmp_path):
     outcome = {"status": "ok", "message": "m", "source_sha256": "aa"}
     assert folder.finished("0a1b2c3d", 1) == {here["key"]: outcome}
     assert folder.latest(here["key"], "0a1b2c3d", 1) == outcome
-    assert folder.exists(here["key"], "0a1b2c3d", 1)
     for other in (
         ("ab", "0a1b2c3d", 1),
         (here["key"], "ffffffff", 1),
         (here["key"], "0a1b2c3d", 2),
     ):
         assert folder.latest(*other) is None
-        assert not folder.exists(*other)
 
 
 def test_reference_rows_are_read_but_never_finished(tmp_path):

@@ -39,8 +39,7 @@ def test_a_data_sets_default_reaches_the_method(here):
     write(
         here,
         "dataset/mine.yaml",
-        "name: mine\ntask: binary\nuse: {svm: {C: 32}}\n"
-        "variants: {other: {use: {svm: {C: 4}}}}\n",
+        "name: mine\ntask: binary\nuse: {svm: {C: 32}}\nvariants: {other: {use: {svm: {C: 4}}}}\n",
     )
     write(
         here,

@@ -111,6 +111,30 @@ def test_the_command_of_a_run_is_a_plan_of_that_run_alone():
         assert again.key == run.key
 
 
+def test_the_command_line_wins_over_a_variant_and_the_row_names_both(here):
+    folder = here / "configs" / "dataset"
+    folder.mkdir(parents=True)
+    (folder / "two.yaml").write_text(
+        "name: two\ntask: multiclass\nsource: {kind: sklearn, bundled: iris}\nscale: unit\n"
+        "split: {kind: random, test_fraction: 0.2, seed: 0}\n"
+        "variants: {raw: {scale: none, split: {seed: 7}}}\n"
+    )
+
+    def form(*words):
+        (run,) = plan("method=dummy", "dataset=two", *words).runs
+        config = run.dataset_config
+        return run.variant, config["scale"], config["split"]["seed"]
+
+    assert form() == (None, "unit", 0)
+    assert form("dataset.variant=raw") == ("raw", "none", 7)
+    assert form("dataset.scale=standard") == ("scale=standard", "standard", 0)
+    assert form("dataset.variant=raw", "dataset.split.seed=3") == ("raw,split.seed=3", "none", 3)
+    words = ["method=dummy", "dataset=two", "dataset.variant=raw", "dataset.scale=symmetric"]
+    (run,) = plan(*words).runs
+    (again,) = plan(*shlex.split(run.command)[1:]).runs
+    assert again.key == run.key
+
+
 def test_a_sweep_needs_the_flag():
     with pytest.raises(ConfigError, match="add -m"):
         plan("method=svc,knn", multirun=False)
