@@ -48,14 +48,21 @@ class Plan:
 
     settings: Settings
     runs: list[Run] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)  # reason -> what
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
     prepared: dict[str, Path] = field(default_factory=dict)  # canonical config -> folder
     fingerprints: dict[str, str | None] = field(default_factory=dict)  # likewise
 
-    def drop(self, reason: str) -> None:
-        if reason not in self.dropped:
-            self.dropped.append(reason)
+    def drop(self, what: str, reason: str) -> None:
+        """Note that a method, or a key of the grid, is left out."""
+        subjects = self.left_out.setdefault(reason, [])
+        if what not in subjects:
+            subjects.append(what)
+
+    @property
+    def dropped(self) -> list[str]:
+        """What is left out, one line for each reason."""
+        return [f"{', '.join(what)}: {reason}" for reason, what in self.left_out.items()]
 
 
 @dataclass(frozen=True)
@@ -221,10 +228,7 @@ def _expand(
     dataset = _dataset(config["dataset"], chosen)
     tasks = meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
-        plan.drop(
-            f"{name} on {dataset['name']}: does {' and '.join(tasks)}, "
-            f"the data set is {dataset['task']}"
-        )
+        plan.drop(name, f"not for {dataset['task']}, which {dataset['name']} is")
         return
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
@@ -236,7 +240,7 @@ def _expand(
             if key in fixed:
                 axes[key] = list(values) if isinstance(values, (list, tuple)) else [values]
             else:
-                plan.drop(f"{name}: has no parameter {key!r}, so that {source} is dropped for it")
+                plan.drop(key, f"{source} dropped for {name}, which has no such parameter")
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     limits = asdict(settings(config).limits)
     threads = limits.pop("threads")
