@@ -71,7 +71,6 @@ def test_a_tuned_file_is_picked_up_and_the_command_line_wins(here):
         (["method=svc", "gamma=1"], ["gamma", "method.gamma"]),
         (["method=svc", "limit.wall_s=1"], ["limit.wall_s", "limits.wall_s"]),
         (["method=svc", "datasets=digits"], ["datasets", "dataset"]),
-        (["method=svc", "dataset=file"], ["dataset."]),
         (["method=svc", "method.C=["], ["method.C=["]),
     ],
 )

@@ -151,6 +151,10 @@ def test_a_sweep_needs_the_flag():
         (["method=svc", "seed=-1"], "seed is -1"),
         (["method=svc", "seed=a"], "seed is 'a'"),
         (["dataset=digits"], "name a method"),
+        (["method=svc", "dataset=file"], "dataset.task has no value"),
+        (["method=svc", "dataset=file", "dataset.task=binary"], "dataset.path has no value"),
+        (["method=svc", "dataset.split.test_fraction=2"], "dataset.split.test_fraction is 2"),
+        (["method=svc", "dataset.scale=unti"], "dataset.scale is 'unti'"),
         (["method=svc", "dataset.variant=nope"], "nope"),
     ],
 )
