@@ -35,8 +35,7 @@ def main(argv: Sequence[str]) -> int:
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
     for run, status, message in summary.failed[:_SHOWN]:
-        where = f"{run.method} on {run.dataset} seed {run.seed}"
-        print(f"{status}: {where}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
+        print(f"{status}: {run.label}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
     if len(summary.failed) > _SHOWN:
         print(f"and {len(summary.failed) - _SHOWN} more that failed", file=sys.stderr)
     written = ", ".join(f"{n} {status}" for status, n in sorted(summary.written.items()))

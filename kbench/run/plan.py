@@ -24,9 +24,14 @@ KEY_VERSION = 1
 
 @dataclass(frozen=True)
 class Run:
-    """One run, fully resolved; `key` identifies its outcome, `command` reproduces it."""
+    """One run, fully resolved.
+
+    `key` identifies its outcome, `command` reproduces it, `label` tells it from the others of its
+    plan.
+    """
 
     key: str
+    label: str
     method: str
     estimator: str  # module:Class
     dataset: str
@@ -247,6 +252,7 @@ def _expand(
     path = registry.target(method["estimator"])
     command = _Command(name, config, bare)
     form = _form(dataset, bare["dataset"])
+    data_name = f"{dataset['name']} ({form})" if form else dataset["name"]
     identity = {
         "version": KEY_VERSION,
         "method": name,
@@ -257,12 +263,15 @@ def _expand(
     }
     head = canonical(identity)
     for values in itertools.product(*axes.values()):
-        params = fixed | dict(zip(axes, values, strict=True))
+        varied = dict(zip(axes, values, strict=True))
+        params = fixed | varied
+        words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
         body = canonical(params)
         for seed in seeds:
             digest = hashlib.sha256(f"{head}{body}{_seed(seed)}".encode()).hexdigest()
             yield Run(
                 key=digest[:32],
+                label=" ".join([f"{name} on {data_name}", *words, f"seed {seed}"]),
                 method=name,
                 estimator=path,
                 dataset=dataset["name"],

@@ -213,7 +213,7 @@ class Runner:
         job = self.sandbox.start(work, task, dict(run.limits))
         self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
         if self._progress is not None:
-            self._progress.running([_name(r) for r, *_ in self._jobs.values()])
+            self._progress.running([r.label for r, *_ in self._jobs.values()])
 
     def _finish(self, connection: Any) -> int:
         run, job, started, slot = self._jobs.pop(connection)
@@ -227,7 +227,7 @@ class Runner:
         if outcome.status != "ok":
             self.summary.failed.append((run, outcome.status, outcome.message))
         if self._progress is not None:
-            self._progress.finished(_name(run), row)
+            self._progress.finished(run.label, row)
         return slot
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
@@ -260,11 +260,6 @@ class Runner:
             "command": run.command,
             "log": outcome.log[-2000:] or None,
         }
-
-
-def _name(run: Run) -> str:
-    variant = f" ({run.variant})" if run.variant else ""
-    return f"{run.method} on {run.dataset}{variant} seed {run.seed}"
 
 
 def _cpus(slot: int, threads: int) -> list[int] | None:
