@@ -37,7 +37,7 @@ $(VENV)/.lint: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 
 demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table at the end
 	$(BIN)/kbench experiment=demo
-	@$(BIN)/kbench report dataset=digits
+	@$(BIN)/kbench report dataset=digits reference=false
 
 test: $(VENV)/.test ## The whole test suite
 	$(BIN)/python -m pytest

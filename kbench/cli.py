@@ -42,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
+        if sys.platform == "win32":
+            raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
         return _dispatch(words)
     except KbenchError as error:
         print(f"kbench: {' '.join(str(error).split())}", file=sys.stderr)

@@ -6,6 +6,7 @@ what it says about a mistake is turned into one line with the nearest right name
 """
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -297,6 +298,11 @@ def settings(config: Mapping[str, Any]) -> Settings:
         value = getattr(typed.limits, name)
         if value is not None and not value > 0:
             raise ConfigError(f"limits.{name} is {value}, should be above 0")
+    n_cpus = os.cpu_count() or 1
+    if typed.limits.threads > n_cpus:
+        raise ConfigError(
+            f"limits.threads is {typed.limits.threads}, this machine has {n_cpus} CPUs"
+        )
     if typed.parallel.jobs < 1:
         raise ConfigError(f"parallel.jobs is {typed.parallel.jobs}, should be 1 or more")
     if typed.rerun not in RERUN:

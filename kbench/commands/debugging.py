@@ -15,7 +15,7 @@ from kbench.errors import ConfigError
 
 def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
-    from kbench.run.plan import canonical, make_plan
+    from kbench.run.plan import make_plan
     from kbench.run.results import ResultsFolder
     from kbench.run.worker import run as do_run
     from kbench.run.worker import set_threads
@@ -32,17 +32,9 @@ def main(argv: Sequence[str]) -> int:
     print(f"{row['command']}\n  was {row['status']}: {row['message'] or 'no message'}")
     if run.key != row["key"]:
         print("  the configs or the data have changed since: this is not quite the same run")
-    task = {
-        "estimator": run.estimator,
-        "params": dict(run.params),
-        "warmup": dict(run.warmup),
-        "seed": run.seed,
-        "task": run.task,
-        "prepared": str(plan.prepared[canonical(run.dataset_config)]),
-    }
     set_threads(run.threads, None)
     try:
-        measured, _ = do_run(task, lambda: None)
+        measured, _ = do_run(plan.task(run), lambda: None)
     except Exception:
         traceback.print_exc()
         if debugger:

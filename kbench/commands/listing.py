@@ -63,9 +63,11 @@ def _method(config: dict[str, Any]) -> tuple[str, str, str]:
 def _dataset(config: dict[str, Any], datasets_dir: str) -> tuple[str, str, str]:
     from kbench.data import Folders, locate
 
+    if "kind" not in (config.get("source") or {}):
+        return str(config.get("task") or "any"), "no source", str(config.get("about", ""))
     files = locate(config, Folders.from_environment(datasets_dir))
     state = "present" if all(file.path is not None for file in files) else "absent"
-    if (config.get("source") or {}).get("kind") == "file":
+    if config["source"]["kind"] == "file":
         state = "yours"
     facts = config.get("facts") or {}
     rows, columns = facts.get("n_train") or facts.get("n"), facts.get("n_features")

@@ -5,7 +5,8 @@ and spread over seeds. Times of different environments or thread counts stand in
 and a failed cell shows its status. Goes to standard output or into FILE; `kbench report pages`
 writes results/_report/ instead, as `make tables` does. A method with more than settings=5 parameter
 settings on a data set shows the best on the test set, and says so. dataset=a,b and method=a,b
-choose, results_dir=DIR reads another folder.
+choose, reference=false leaves out the rows that came with kbench, results_dir=DIR reads another
+folder.
 """
 
 import sys
@@ -21,7 +22,9 @@ def main(argv: Sequence[str]) -> int:
     from kbench.report import FORMATS, SETTINGS, make_report, write_report
     from kbench.run.results import ResultsFolder
 
-    bare, values = read(argv, ["format", "out", "method", "dataset", "settings", "results_dir"])
+    bare, values = read(
+        argv, ["format", "out", "method", "dataset", "settings", "reference", "results_dir"]
+    )
     if bare == ["pages"]:
         for path in write_report(ResultsFolder(values.get("results_dir", "results"))):
             print(path)
@@ -34,6 +37,7 @@ def main(argv: Sequence[str]) -> int:
         out=Path(values["out"]) if "out" in values else None,
         methods=names(values.get("method")),
         datasets=names(values.get("dataset")),
+        reference=one_of("reference", values.get("reference", "true"), ["true", "false"]) == "true",
         settings=whole("settings", values.get("settings", str(SETTINGS))),
     )
     if "out" not in values:

@@ -39,9 +39,10 @@ def make_report(
     methods: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
     settings: int = SETTINGS,
+    reference: bool = True,
     width: int | None = None,
 ) -> str:
-    """The comparison of all rows of a results folder, reference rows included.
+    """The comparison of all rows of a results folder.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ def make_report(
     settings : int
         Parameter settings of one method that a table shows, the best by the leading score; it says
         how many there are. CSV holds all.
+    reference : bool
+        Whether the reference rows take part.
     width : int, optional
         Characters on a line of the terminal; asked of it when not given.
 
@@ -64,7 +67,7 @@ def make_report(
     """
     if format not in FORMATS:
         raise ConfigError(f"format={format}: a report is one of {', '.join(FORMATS)}")
-    frame = folder.read()
+    frame = folder.read(reference=reference)
     skipped = list(folder.warnings)
     frame = _only(_only(frame, "method", methods), "dataset", datasets)
     found = comparisons(_records(frame))

@@ -20,8 +20,9 @@ from kbench.config import Settings
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
+from kbench.run.command import canonical
 from kbench.run.environment import describe, environment_id, source_state
-from kbench.run.plan import Plan, Run, canonical
+from kbench.run.plan import Plan, Run
 from kbench.run.progress import Progress
 from kbench.run.results import ResultsFolder
 from kbench.run.sandbox import Job, Outcome, Sandbox
@@ -200,16 +201,7 @@ class Runner:
             self.summary.failed.append((run, status, message))
 
     def _start(self, run: Run, slot: int) -> None:
-        task = {
-            "estimator": run.estimator,
-            "params": dict(run.params),
-            "warmup": dict(run.warmup),
-            "seed": run.seed,
-            "task": run.task,
-            "prepared": str(self.plan.prepared[canonical(run.dataset_config)]),
-            "threads": run.threads,
-            "cpus": _cpus(slot, run.threads),
-        }
+        task = self.plan.task(run) | {"cpus": _cpus(slot, run.threads)}
         job = self.sandbox.start(work, task, dict(run.limits))
         self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
         if self._progress is not None:

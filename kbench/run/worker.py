@@ -176,18 +176,17 @@ def _arrays(X: Any) -> tuple[np.ndarray, ...]:
 
 @contextlib.contextmanager
 def _warnings() -> Any:
-    """Warnings go to the log; those of a method that did not converge are handed back."""
+    """Warnings go to the log, a line each; that a method did not converge is handed back."""
     from sklearn.exceptions import ConvergenceWarning
 
     unconverged: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        show = warnings.showwarning
 
-        def note(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+        def note(message: Any, category: Any, *_: Any, **__: Any) -> None:
             if issubclass(category, ConvergenceWarning):
                 unconverged.append(str(message))
-            show(message, category, *rest, **more)
+            print(f"{category.__name__}: {message}", file=sys.stderr)
 
         warnings.showwarning = note
         yield unconverged

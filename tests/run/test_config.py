@@ -88,6 +88,7 @@ def test_mistakes_are_one_line_with_the_nearest_name(here, overrides, named):
         ("limits.wall_s=0", "limits.wall_s is 0"),
         ("limits.wall_s=abc", "wall_s"),
         ("limits.threads=0", "limits.threads is 0"),
+        ("limits.threads=5000", "limits.threads is 5000, this machine has"),
         ("parallel.jobs=0", "parallel.jobs is 0"),
         ("rerun=often", "none, failed, changed, all"),
         ("limits.memory_mb=-3", "limits.memory_mb is -3"),

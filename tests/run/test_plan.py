@@ -4,9 +4,10 @@ import shlex
 
 import pytest
 
-from kbench.config import Composer, composer
+from kbench.config import Composer, composer, options
 from kbench.errors import ConfigError
-from kbench.run.plan import canonical, hydra_value, make_plan
+from kbench.run.command import canonical, hydra_value
+from kbench.run.plan import make_plan
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +71,17 @@ def test_an_experiment_is_filtered_by_what_the_command_names():
     assert {run.key for run in part.runs} < {run.key for run in whole.runs}
     with pytest.raises(ConfigError, match="experiment demo has no method ridge"):
         plan("experiment=demo", "method=ridge")
+
+
+@pytest.mark.parametrize("name", options("experiment"))
+def test_every_experiment_that_is_shipped_is_a_plan(name):
+    found = plan(f"experiment={name}")
+    assert found.runs
+    assert found.left_out.keys() <= {
+        f"not for {task}, which {data} is"
+        for task in ("binary", "multiclass", "regression")
+        for data in options("dataset")
+    }
 
 
 def test_values_that_are_equal_have_equal_keys():

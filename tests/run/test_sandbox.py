@@ -193,9 +193,12 @@ def test_a_killed_runner_takes_everything_along():
     assert gone(marker)
 
 
-def test_threads_and_affinity(sandbox):
-    cpu = sorted(os.sched_getaffinity(0))[0] if hasattr(os, "sched_getaffinity") else None
-    done = outcome(sandbox, misbehaviour.threads, threads=1, cpus=[cpu])
-    assert set(done.result["row"]["pools"]) == {1}
-    if cpu is not None:
-        assert done.result["row"]["cpus"] == [cpu]
+@linux_only
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_and_affinity(sandbox, threads):
+    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    if len(cpus) < threads:
+        pytest.skip("this machine has one CPU")
+    done = outcome(sandbox, misbehaviour.threads, threads=threads, cpus=cpus)
+    assert set(done.result["row"]["pools"]) == {threads}
+    assert done.result["row"]["cpus"] == cpus
