@@ -74,11 +74,15 @@ class Sandbox:
         """
         if not self._ready:
             self._start_server()
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_guard, args=(theirs, work, task, limits))
+        # Two pipes, not one socket: what a guard has not read when it ends must not spoil what it
+        # has written.
+        report, reported = self._context.Pipe(duplex=False)
+        heard, control = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_guard, args=(heard, reported, work, task, limits))
         process.start()
-        theirs.close()
-        return Job(process, ours)
+        heard.close()
+        reported.close()
+        return Job(process, report, control)
 
     def _start_server(self) -> None:
         """One thread for every library in the server: a pool of threads would not survive forks."""
@@ -101,14 +105,15 @@ class Sandbox:
 class Job:
     """A run in progress; wait on `connection`, then take `outcome()`."""
 
-    def __init__(self, process: Any, connection: Connection) -> None:
+    def __init__(self, process: Any, connection: Connection, control: Connection) -> None:
         self._process = process
+        self._control = control
         self.connection = connection
 
     def interrupt(self) -> None:
         """Ask the guard to end the run; its outcome will be `interrupted`."""
         with contextlib.suppress(OSError):
-            self.connection.send("interrupt")
+            self._control.send("interrupt")
 
     def outcome(self) -> Outcome:
         """Block until the guard reports; a guard that died without a word is `crashed`."""
@@ -117,6 +122,7 @@ class Job:
         except (EOFError, OSError):
             outcome = Outcome("crashed", "the guard of the run was killed")
         self.connection.close()
+        self._control.close()
         self._process.join()
         self._process.close()
         return outcome
@@ -186,7 +192,13 @@ def _limit_memory(memory_mb: float | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
-def _guard(runner: Connection, work: Work, task: dict[str, Any], limits: dict[str, Any]) -> None:
+def _guard(
+    runner: Connection,
+    report: Connection,
+    work: Work,
+    task: dict[str, Any],
+    limits: dict[str, Any],
+) -> None:
     """The guard's life: fork the worker, watch it, report, leave nothing behind."""
     os.setsid()
     processes.adopt_orphans()
@@ -196,6 +208,7 @@ def _guard(runner: Connection, work: Work, task: dict[str, Any], limits: dict[st
     worker = os.fork()
     if worker == 0:
         runner.close()
+        report.close()
         os.close(say_r)
         os.close(out_r)
         _worker(work, task, limits, say_w, out_w)
@@ -204,7 +217,7 @@ def _guard(runner: Connection, work: Work, task: dict[str, Any], limits: dict[st
     watch = _Watch(runner, worker, limits, say_r, out_r)
     outcome = watch.until_end()
     with contextlib.suppress(OSError):
-        runner.send(outcome)
+        report.send(outcome)
     os._exit(0)
 
 

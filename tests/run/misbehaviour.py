@@ -14,6 +14,12 @@ def well(task, send):
     send({"event": "result", "status": "ok", "row": {"answer": task["answer"]}})
 
 
+def takes_a_moment(task, send):
+    send({"event": "start"})
+    time.sleep(task["seconds"])
+    send({"event": "result", "status": "ok"})
+
+
 def large_result(task, send):
     send({"event": "result", "status": "ok", "row": {"values": list(range(200_000))}})
 

@@ -156,6 +156,17 @@ def test_interrupting_ends_the_tree(sandbox):
     assert gone(marker, within=0.5)
 
 
+def test_an_interruption_at_the_last_moment_loses_no_outcome(sandbox):
+    found = set()
+    for delay in range(30):
+        job = sandbox.start(misbehaviour.takes_a_moment, {"seconds": 0.03}, NONE)
+        time.sleep(0.005 * delay)
+        for _ in range(5):
+            job.interrupt()
+        found.add(job.outcome().status)
+    assert found == {"ok", "interrupted"}
+
+
 @linux_only
 def test_a_killed_guard_is_crashed_and_takes_its_worker_along(sandbox):
     job = sandbox.start(misbehaviour.hangs, {}, NONE)
