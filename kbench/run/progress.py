@@ -1,8 +1,10 @@
-"""What a user sees while runs go by: a live line on a terminal, elsewhere a plain line per run."""
+"""What a user sees while runs go by: a line per run, and on a terminal a live one below them."""
 
 import sys
 from collections import Counter
 from typing import Any, TextIO
+
+FEW = 50  # runs of which each gets its line above the live one
 
 
 class Progress:
@@ -29,14 +31,14 @@ class Progress:
             self._bar.set_postfix_str(f"{failed} failed, running {now}")
 
     def finished(self, name: str, row: dict[str, Any]) -> None:
-        """Count a run; a failed one is told on a line of its own also on a terminal."""
+        """Count a run and tell it; of many, on a terminal, only those that failed."""
         self._done[row["status"]] += 1
         line = f"{name}: {describe(row)}"
         if self._bar is None:
             count = sum(self._done.values())
             print(f"[{count}/{self._total}] {line}", file=self._stream, flush=True)
             return
-        if row["status"] != "ok":
+        if row["status"] != "ok" or self._total <= FEW:
             self._bar.write(line, file=self._stream)
         self._bar.update()
 

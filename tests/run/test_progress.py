@@ -1,0 +1,47 @@
+"""What the progress shows on a terminal and elsewhere."""
+
+import io
+
+from kbench.run.progress import FEW, Progress, describe
+
+OK = {"status": "ok", "accuracy": 0.98765, "fit_wall_s": 1.2345, "predict_wall_s": 0.01}
+BAD = {"status": "timeout", "message": "not done within limits.wall_s=2"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def told(stream, total, *rows):
+    progress = Progress(total, stream)
+    for row in rows:
+        progress.running(["svc on digits seed 0", "knn on digits seed 0"])
+        progress.finished("svc on digits seed 0", row)
+    progress.close()
+    return stream.getvalue()
+
+
+def test_plain_lines_without_a_terminal():
+    assert told(io.StringIO(), 2, OK, BAD).splitlines() == [
+        "[1/2] svc on digits seed 0: ok, accuracy 0.9877, fit 1.23 s, predict 0.01 s",
+        "[2/2] svc on digits seed 0: timeout: not done within limits.wall_s=2",
+    ]
+
+
+def test_a_live_line_with_what_runs_and_what_failed():
+    said = told(Terminal(), 3, OK, BAD)
+    assert "1/3" in said
+    assert "0 failed, running svc on digits seed 0 and 1 more" in said
+    assert "accuracy 0.9877" in said
+
+
+def test_of_many_runs_a_terminal_shows_only_the_failed_ones():
+    said = told(Terminal(), FEW + 1, OK, BAD)
+    assert "accuracy" not in said
+    assert "timeout: not done" in said
+
+
+def test_regression_is_described_by_its_error():
+    row = {"status": "ok", "rmse": 2.70412, "fit_wall_s": 0.1, "predict_wall_s": 0.2}
+    assert describe(row) == "ok, RMSE 2.704, fit 0.1 s, predict 0.2 s"
