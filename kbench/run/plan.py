@@ -266,7 +266,7 @@ def _expand(
     identity = {
         "version": KEY_VERSION,
         "method": name,
-        "estimator": path,
+        "estimator": method["estimator"],
         "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
         "data": data_sha256,
         "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},
