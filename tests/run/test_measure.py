@@ -1,0 +1,163 @@
+"""Clocks, sizes and peaks of a run are what they say."""
+
+import multiprocessing
+import os
+import pickle
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.svm import SVC
+
+from kbench.run import measure, processes
+from kbench.run.worker import WARMUP_ROWS, _some_rows, _take
+from kbench.trace import Trace
+
+
+def spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def test_a_stopwatch_counts_wall_and_cpu_apart():
+    with measure.Stopwatch() as watch:
+        time.sleep(0.2)
+        spin(0.1)
+    assert watch.wall_s >= 0.3
+    assert 0.1 <= watch.cpu_s < watch.wall_s - 0.15  # sleeping is no CPU time
+
+
+def test_a_stopwatch_counts_the_children_that_run_and_that_ran():
+    context = multiprocessing.get_context("spawn")
+    with measure.Stopwatch() as watch:
+        ended = context.Process(target=spin, args=(0.3,))
+        ended.start()
+        ended.join()
+    assert watch.cpu_s >= 0.3
+    running = context.Process(target=spin, args=(60.0,))
+    with measure.Stopwatch() as watch:
+        running.start()
+        while processes.cpu_seconds([running.pid]) < 0.3:
+            time.sleep(0.01)
+    running.kill()
+    running.join()
+    assert watch.cpu_s >= 0.25
+
+
+def test_fast_calls_are_repeated_and_slow_ones_are_not():
+    calls = []
+    result, wall_s, cpu_s = measure.timed_call(lambda: calls.append(1) or "result")
+    assert (result, len(calls)) == ("result", measure.REPEATS)
+    assert wall_s >= 0
+    assert cpu_s >= 0
+    calls.clear()
+    _, wall_s, _ = measure.timed_call(lambda: calls.append(time.sleep(0.06)))
+    assert len(calls) == 1
+    assert wall_s >= 0.06
+
+
+@pytest.mark.parametrize("outputs", [1, 10])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
+def test_the_linear_unit_is_positive_and_leaves_the_data_alone(make, outputs):
+    X = make(np.eye(50, 7, dtype=np.float32))
+    assert measure.linear_prediction_s(X, outputs) > 0
+    assert X.sum() == 7
+
+
+def test_pickled_bytes_are_those_of_a_pickle():
+    model = SVC().fit(np.random.default_rng(0).normal(size=(300, 40)), np.arange(300) % 2)
+    exact = len(pickle.dumps(model, protocol=5))
+    assert abs(measure.pickled_bytes(model) - exact) < 0.05 * exact
+    assert measure.pickled_bytes(lambda: None) is None
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the kernel's high mark")
+def test_peak_memory_is_that_of_the_block():
+    np.ones(1 << 23)  # 64 MiB before, given back
+    with processes.PeakMemory() as peak:
+        held = np.ones(1 << 22)  # 32 MiB
+        del held
+    assert 30 << 20 < peak.bytes < 40 << 20
+    with processes.PeakMemory() as peak:
+        pass
+    assert peak.bytes < 4 << 20
+
+
+def test_a_process_has_the_descendants_that_it_started():
+    child = multiprocessing.get_context("spawn").Process(target=spin, args=(60.0,))
+    child.start()
+    assert child.pid in processes.descendants(os.getpid())
+    child.kill()
+    child.join()
+    assert child.pid not in processes.descendants(os.getpid())
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only goes when it is told to."""
+
+    class Clock:
+        now = 0.0
+
+        def sleep(self, seconds):
+            self.now += seconds
+
+    clock = Clock()
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now)
+    return clock
+
+
+def test_phases_add_up_and_an_inner_one_takes_from_the_outer(clock):
+    trace = Trace()
+    clock.sleep(1)
+    with trace.phase("outer"):
+        clock.sleep(2)
+        with trace.phase("inner"):
+            clock.sleep(4)
+        clock.sleep(8)
+    with trace.phase("inner"):
+        clock.sleep(16)
+    assert trace.timings == {"outer": 10, "inner": 20}
+
+
+def test_the_clock_stands_still_while_somebody_looks(clock):
+    seen = []
+
+    def look(seconds, state):
+        seen.append((seconds, state["objective"]))
+        clock.sleep(100)
+
+    trace = Trace(look)
+    with trace.phase("solve"):
+        clock.sleep(1)
+        trace(objective=3.0)
+        clock.sleep(2)
+        trace(objective=2.0)
+    assert seen == [(1, 3.0), (3, 2.0)]
+    assert trace.timings == {"solve": 3}
+    assert trace.paused_wall_s == 200
+    trace.restart()
+    assert (trace.timings, trace.paused_wall_s) == ({}, 0)
+
+
+@pytest.mark.parametrize("n", [1, 5, 100, 100_000])
+def test_the_rows_of_the_warm_up_hold_every_class(n):
+    rng = np.random.default_rng(n)
+    y = rng.integers(0, 7, n)
+    y[n // 2] = 99  # one row of a rare class
+    rows = _some_rows(y, classes=True)
+    assert set(y[rows]) == set(y)
+    assert len(rows) <= WARMUP_ROWS + 8
+    assert len(set(rows)) == len(rows)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
+def test_the_warm_up_meets_read_only_arrays_as_the_fit_does(make):
+    X = make(np.eye(20, 3, dtype=np.float32))
+    part = _take(X, np.array([0, 2, 5]))
+    arrays = (part,) if isinstance(part, np.ndarray) else (part.data, part.indices, part.indptr)
+    assert not any(array.flags.writeable for array in arrays)
+    assert part.dtype == np.float32

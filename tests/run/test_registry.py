@@ -1,0 +1,69 @@
+"""Names become classes, and wrong parameters are named before anything runs."""
+
+import pytest
+from sklearn.svm import SVC
+
+from kbench.errors import ConfigError, UnavailableError
+from kbench.methods import KernelSVC
+from kbench.run import registry
+
+
+def test_entry_points_and_dotted_paths_name_classes():
+    assert registry.load(registry.target("kernel_svc")) is KernelSVC
+    assert registry.load(registry.target("sklearn.svm.SVC")) is SVC
+
+
+@pytest.mark.parametrize(
+    ("estimator", "named"),
+    [
+        ("kernel_scv", "nearest: kernel_svc"),
+        ("sklearn.svm.SCV", "nearest: .*SVC"),
+    ],
+)
+def test_unknown_names(estimator, named):
+    with pytest.raises(ConfigError, match=named):
+        registry.load(registry.target(estimator))
+
+
+def test_a_package_that_is_absent_is_unavailable_and_named():
+    with pytest.raises(UnavailableError, match="no_such_package"):
+        registry.load("no_such_package.inside:Thing")
+
+
+def test_the_seed_becomes_random_state_where_there_is_one():
+    assert registry.build("sklearn.svm:SVC", {"C": 2.0}, 7).random_state == 7
+    assert registry.build("sklearn.svm:SVC", {"random_state": 3}, 7).random_state == 3
+    assert "random_state" not in registry.build("sklearn.svm:SVR", {}, 7).get_params()
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "named"),
+    [
+        ("sklearn.svm:SVC", {"gama": 1}, r"SVC has no parameter 'gama' \(nearest: gamma\)"),
+        ("sklearn.svm:SVC", {"C": -1}, "The 'C' parameter of SVC must be"),
+        ("kbench.methods.dc_svc:DCSVC", {"combine": "late"}, "'combine' parameter of DCSVC"),
+        ("sklearn.svm:l1_min_c", {"X": [[0.0], [1.0]], "y": [0, 1]}, "no method fit"),
+        ("math:pi", {}, "not a class"),
+    ],
+)
+def test_what_cannot_be_built_is_one_line(path, params, named):
+    with pytest.raises(ConfigError, match=named) as caught:
+        registry.build(path, params, 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_check_lists_each_mistake_once_and_passes_over_absent_extras():
+    runs = [("sklearn.svm:SVC", {"C": -1}), ("sklearn.svm:SVC", {"C": -1}), ("gone.gone:X", {})]
+    assert len(registry.check(runs)) == 1
+
+
+def test_the_hash_of_the_source_changes_with_the_source(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "somebodys.py").write_text("class A: pass\n")
+    before = registry.source_sha256("somebodys:A")
+    registry._module_sha256.cache_clear()
+    assert registry.source_sha256("somebodys:A") == before
+    (tmp_path / "somebodys.py").write_text("class A: x = 1\n")
+    registry._module_sha256.cache_clear()
+    assert registry.source_sha256("somebodys:A") != before
+    assert registry.source_sha256("no_such_package:A") is None
