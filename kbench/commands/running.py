@@ -22,20 +22,23 @@ def main(argv: Sequence[str]) -> int:
         from kbench.run.plan import make_plan
 
         plan = make_plan(hydra, overrides, multirun=multirun, obtain=True)
-    for reason in plan.dropped:
-        print(f"dropped: {reason}", file=sys.stderr)
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
         raise ConfigError("nothing to run: " + "; ".join(plan.dropped))
+    for reason in plan.dropped:
+        print(f"dropped: {reason}", file=sys.stderr)
+    from kbench.run.progress import describe
     from kbench.run.runner import Runner, Summary
 
     runner = Runner(plan)
     summary: Summary = runner.execute()
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
-    for run, status, message in summary.failed[:_SHOWN]:
-        print(f"{status}: {run.label}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
+    told = len(plan.runs) == 1 and summary.written  # by the progress, just above
+    for run, status, message in [] if told else summary.failed[:_SHOWN]:
+        row = {"status": status, "message": message, "key": run.key}
+        print(f"{run.label}: {describe(row)}", file=sys.stderr)
     if len(summary.failed) > _SHOWN:
         print(f"and {len(summary.failed) - _SHOWN} more that failed", file=sys.stderr)
     written = ", ".join(f"{n} {status}" for status, n in sorted(summary.written.items()))

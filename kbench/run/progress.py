@@ -48,9 +48,10 @@ class Progress:
 
 
 def describe(row: dict[str, Any]) -> str:
-    """'ok, accuracy 0.9872, fit 1.2 s, predict 0.03 s', or the status and its message."""
+    """'ok, accuracy 0.9872, fit 1.2 s, predict 0.03 s', or what went wrong and how to see it."""
     if row["status"] != "ok":
-        return f"{row['status']}: {row.get('message') or 'no message'}"
+        why = row.get("message") or "no message"
+        return f"{row['status']}: {why} [kbench debug {row['key'][:8]}]"
     parts = ["ok"]
     if row.get("accuracy") is not None:
         parts.append(f"accuracy {row['accuracy']:.4f}")

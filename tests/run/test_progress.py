@@ -5,7 +5,7 @@ import io
 from kbench.run.progress import FEW, Progress, describe
 
 OK = {"status": "ok", "accuracy": 0.98765, "fit_wall_s": 1.2345, "predict_wall_s": 0.01}
-BAD = {"status": "timeout", "message": "not done within limits.wall_s=2"}
+BAD = {"status": "timeout", "message": "not done within limits.wall_s=2", "key": "0123456789ab"}
 
 
 class Terminal(io.StringIO):
@@ -25,7 +25,10 @@ def told(stream, total, *rows):
 def test_plain_lines_without_a_terminal():
     assert told(io.StringIO(), 2, OK, BAD).splitlines() == [
         "[1/2] svc on digits seed 0: ok, accuracy 0.9877, fit 1.23 s, predict 0.01 s",
-        "[2/2] svc on digits seed 0: timeout: not done within limits.wall_s=2",
+        (
+            "[2/2] svc on digits seed 0: timeout: not done within limits.wall_s=2 "
+            "[kbench debug 01234567]"
+        ),
     ]
 
 
