@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
     folder = ResultsFolder(plan.settings.results_dir)
-    todo, done = split(plan, folder, environment_id(describe()), plan.settings)
+    todo, done = split(plan, folder, environment_id(describe()))
     if show == "runs":
         for run in todo:
             print(run.command)

@@ -19,20 +19,28 @@ def main(argv: Sequence[str]) -> int:
 
             print(OmegaConf.to_yaml(OmegaConf.create(hydra.compose(overrides))), end="")
             return 0
+        from kbench.run.environment import describe as describe_environment
+        from kbench.run.environment import environment_id
         from kbench.run.plan import make_plan
+        from kbench.run.progress import describe
+        from kbench.run.results import ResultsFolder
+        from kbench.run.runner import Runner, check_methods, split, worker_sandbox
 
-        plan = make_plan(hydra, overrides, multirun=multirun, obtain=True)
+        plan = make_plan(hydra, overrides, multirun=multirun)
+        sandbox = worker_sandbox(plan)
+        folder = ResultsFolder(plan.settings.results_dir)
+        todo, _ = split(plan, folder, environment_id(describe_environment()))
+        if todo or plan.absent:
+            check_methods(sandbox, plan)
+            plan = make_plan(hydra, overrides, multirun=multirun, obtain=True)
     if not plan.runs:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
         raise ConfigError("nothing to run: " + "; ".join(plan.dropped))
     for reason in plan.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
-    from kbench.run.progress import describe
-    from kbench.run.runner import Runner, Summary
-
-    runner = Runner(plan)
-    summary: Summary = runner.execute()
+    runner = Runner(plan, sandbox)
+    summary = runner.execute()
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
     told = len(plan.runs) == 1 and summary.written  # by the progress, just above

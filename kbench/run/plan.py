@@ -51,6 +51,7 @@ class Plan:
 
     settings: Settings
     runs: list[Run] = field(default_factory=list)
+    estimators: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # of all its runs
     left_out: dict[str, list[str]] = field(default_factory=dict)  # reason -> what
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
     prepared: dict[str, Path] = field(default_factory=dict)  # canonical config -> folder
@@ -245,21 +246,16 @@ def _expand(
     if tasks and dataset["task"] not in tasks:
         plan.drop(name, f"not for {dataset['task']}, which {dataset['name']} is")
         return
+    fixed = {key: v for key, v in method.items() if key not in registry.RESERVED}
+    grid = list(_combinations(plan, name, fixed, config.get("grid") or {}, request.params))
+    path = registry.target(method["estimator"])
+    plan.estimators += [(path, fixed | varied) for varied in grid]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
         return
-    fixed = {key: v for key, v in method.items() if key not in registry.RESERVED}
-    axes: dict[str, list[Any]] = {}
-    for source, wanted in (("grid", config.get("grid") or {}), ("sweep", request.params)):
-        for key, values in wanted.items():
-            if key in fixed:
-                axes[key] = list(values) if isinstance(values, (list, tuple)) else [values]
-            else:
-                plan.drop(key, f"{source} dropped for {name}, which has no such parameter")
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     limits = asdict(settings(config).limits)
     threads = limits.pop("threads")
-    path = registry.target(method["estimator"])
     command = Command(name, config, bare)
     form = _form(dataset, bare["dataset"])
     data_name = f"{dataset['name']} ({form})" if form else dataset["name"]
@@ -272,8 +268,7 @@ def _expand(
         "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},
     }
     head = canonical(identity)
-    for values in itertools.product(*axes.values()):
-        varied = dict(zip(axes, values, strict=True))
+    for varied in grid:
         params = fixed | varied
         words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
         body = canonical(params)
@@ -296,6 +291,25 @@ def _expand(
                 threads=threads,
                 command=command.text(params, seed),
             )
+
+
+def _combinations(
+    plan: Plan,
+    name: str,
+    fixed: Mapping[str, Any],
+    grid: Mapping[str, Any],
+    swept: Mapping[str, list[Any]],
+) -> Iterator[dict[str, Any]]:
+    """Every combination of the grid and of the sweeps, of the parameters that the method has."""
+    axes: dict[str, list[Any]] = {}
+    for source, wanted in (("grid", grid), ("sweep", swept)):
+        for key, values in wanted.items():
+            if key in fixed:
+                axes[key] = list(values) if isinstance(values, (list, tuple)) else [values]
+            else:
+                plan.drop(key, f"{source} dropped for {name}, which has no such parameter")
+    for values in itertools.product(*axes.values()):
+        yield dict(zip(axes, values, strict=True))
 
 
 def _dataset(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from typing import Any
 
-from kbench.config import Settings
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
@@ -59,7 +58,7 @@ class Summary:
 
 
 def split(
-    plan: Plan, folder: ResultsFolder, environment: str, settings: Settings
+    plan: Plan, folder: ResultsFolder, environment: str
 ) -> tuple[list[Run], list[tuple[Run, str, str]]]:
     """(runs to do, runs that are done with their status and message), by `rerun`."""
     finished: dict[int, dict[str, Any]] = {}
@@ -68,7 +67,7 @@ def split(
         if run.threads not in finished:
             finished[run.threads] = folder.finished(environment, run.threads)
         row = finished[run.threads].get(run.key)
-        if row is None or _again(settings.rerun, row, run):
+        if row is None or _again(plan.settings.rerun, row, run):
             todo.append(run)
         else:
             done.append((run, row["status"], row.get("message") or ""))
@@ -86,7 +85,14 @@ def _again(rerun: str, row: dict[str, Any], run: Run) -> bool:
     return False
 
 
-def check_methods(sandbox: Sandbox, runs: list[Run]) -> None:
+def worker_sandbox(plan: Plan) -> Sandbox:
+    """A sandbox whose workers have imported what the plan's methods need."""
+    modules = {path.partition(":")[0] for path, _ in plan.estimators}
+    ours = {m for m in modules if m.partition(".")[0] in ("kbench", "sklearn")}
+    return Sandbox([*PRELOAD, *sorted(ours)])
+
+
+def check_methods(sandbox: Sandbox, plan: Plan) -> None:
     """Build every estimator of the plan once, in a worker, before any data are loaded.
 
     Raises
@@ -94,15 +100,11 @@ def check_methods(sandbox: Sandbox, runs: list[Run]) -> None:
     ConfigError
         Names the first parameter that a class does not take or whose value it refuses.
     """
-    if not runs:
-        return
-    pairs = {canonical([run.estimator, run.params]): run for run in runs}
-    task = {"pairs": [(run.estimator, dict(run.params)) for run in pairs.values()]}
+    pairs = {canonical(pair): pair for pair in plan.estimators}
     limits = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 120.0}
-    outcome = sandbox.start(_check, task, limits).outcome()
+    outcome = sandbox.start(_check, {"pairs": list(pairs.values())}, limits).outcome()
     if outcome.status != "ok":
-        where = f"{runs[0].method}: " if len({run.method for run in runs}) == 1 else ""
-        raise ConfigError(f"{where}{outcome.message.splitlines()[0]}")
+        raise ConfigError(outcome.message.splitlines()[0])
 
 
 def _check(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
@@ -114,34 +116,25 @@ def _check(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None
 class Runner:
     """Does the runs of one plan; one instance per command."""
 
-    def __init__(self, plan: Plan, *, show: bool = True) -> None:
+    def __init__(self, plan: Plan, sandbox: Sandbox, *, show: bool = True) -> None:
         self.plan = plan
+        self.sandbox = sandbox
         self.settings = plan.settings
         self.folder = ResultsFolder(plan.settings.results_dir)
         self.environment = describe()
         self.environment_id = environment_id(self.environment)
         self.version, self.commit, self.dirty = source_state()
-        modules = {run.estimator.partition(":")[0] for run in plan.runs}
-        ours = {m for m in modules if m.partition(".")[0] in ("kbench", "sklearn")}
-        self.sandbox = Sandbox([*PRELOAD, *sorted(ours)])
         self.summary = Summary(absent=dict(plan.absent))
         self._show = show
         self._jobs: dict[Any, tuple[Run, Job, datetime, int]] = {}
 
     def execute(self) -> Summary:
-        """Run what is missing; returns when all is done or the user stopped it.
-
-        Raises
-        ------
-        ConfigError
-            A method's parameters are refused; nothing has run.
-        """
-        todo, done = split(self.plan, self.folder, self.environment_id, self.settings)
+        """Run what is missing; returns when all is done or the user stopped it."""
+        todo, done = split(self.plan, self.folder, self.environment_id)
         for run, status, message in done:
             self._found(run, status, message)
         if not todo:
             return self.summary
-        check_methods(self.sandbox, todo)
         self.folder.store_environment(self.environment)
         self._claims = Claims(self.folder.path)
         self._progress = Progress(len(todo)) if self._show else None

@@ -279,4 +279,10 @@ def test_parameters_are_checked_before_anything_runs(here, words, named):
     done = kbench(here, *words, check=2)
     assert named in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
-    assert not list((here / "results").glob("*.parquet"))
+    assert not (here / "results").exists()
+    assert not (here / "datasets" / "_prepared" / "digits").exists(), "data were loaded"
+
+
+def test_a_parameter_is_named_before_data_are_looked_for(here):
+    done = kbench(here, "-m", "method=svc", "method.C=1,-1", "dataset=ijcnn1,digits", check=2)
+    assert "The 'C' parameter of SVC must be" in done.stderr
