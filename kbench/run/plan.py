@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Composer, Settings, flatten, nearest, require_option, settings
+from kbench.config import Composer, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.command import Command, canonical, hydra_value
+from kbench.run.request import Request, checked_seed, pairs, read_request
 
 KEY_VERSION = 1  # raised when the metrics change, or anything else that is no config key
 
@@ -81,18 +82,6 @@ class Plan:
         return [f"{', '.join(what)}: {reason}" for reason, what in self.left_out.items()]
 
 
-@dataclass(frozen=True)
-class _Request:
-    """A parsed command line: what is swept and where each override belongs."""
-
-    experiments: list[str | None]
-    methods: list[str] | None
-    datasets: list[str] | None
-    seeds: list[int] | None
-    params: dict[str, list[Any]]  # method.<name> -> values
-    composed: list[list[str]]  # overrides for Hydra, one list per combination
-
-
 def make_plan(
     composer: Composer,
     overrides: Sequence[str],
@@ -116,14 +105,14 @@ def make_plan(
     DataError
         A raw file is malformed (with `obtain`).
     """
-    request = _read(composer, overrides, multirun=multirun)
+    request = read_request(composer, overrides, multirun=multirun)
     plan: Plan | None = None
     seen: set[str] = set()
     unused = set(request.params)
     for experiment, composed in itertools.product(request.experiments, request.composed):
         chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
         recipe = composer.compose(chosen).get("plan") or {} if experiment else {}
-        for method, dataset in _pairs(request, experiment, recipe):
+        for method, dataset in pairs(request, experiment, recipe):
             config = composer.compose([f"method={method}", f"dataset={dataset}", *chosen])
             if plan is None:
                 plan = Plan(settings(config))
@@ -148,87 +137,12 @@ def _hint(name: str, plan: Plan) -> str:
     return nearest(name, {key for run in plan.runs for key in run.params})
 
 
-def _read(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> _Request:
-    named: dict[str, list[str]] = {}
-    params: dict[str, list[Any]] = {}
-    seeds: list[int] | None = None
-    dimensions: list[list[str]] = []
-    for text, override in zip(overrides, composer.parse(overrides), strict=True):
-        key = override.key_or_group
-        sweep = override.is_sweep_override()
-        if sweep and not multirun:
-            raise ConfigError(f"{text} sweeps over several values: add -m, or quote the value")
-        values = (
-            [str(v) for v in override.sweep_string_iterator()]
-            if sweep
-            else [text.partition("=")[2]]
-        )
-        if key in ("method", "dataset", "experiment"):
-            if not override.is_delete() and values != [""]:
-                for value in values:
-                    require_option(key, value)
-                named[key] = values
-        elif key == "seed":
-            seeds = [_seed(composer.value("seed", value)) for value in values]
-        elif key.startswith("method.") and override.is_add() is False:
-            name = key.removeprefix("method.")
-            params[name] = [composer.value("value", value) for value in values]
-        else:
-            prefix = text.partition("=")[0]
-            if key.startswith("grid.") and not prefix.startswith(("+", "~")):
-                prefix = f"++{prefix}"
-            if key in ("grid", "limits"):
-                for value in values:
-                    require_option(key, value)
-            dimensions.append([f"{prefix}={value}" for value in values] if values else [text])
-    return _Request(
-        experiments=list(named.get("experiment", [None])),
-        methods=named.get("method"),
-        datasets=named.get("dataset"),
-        seeds=seeds,
-        params=params,
-        composed=[list(combination) for combination in itertools.product(*dimensions)],
-    )
-
-
-def _seed(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295")
-    return value
-
-
-def _pairs(
-    request: _Request, experiment: str | None, recipe: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """(method, data set) in order; an experiment's lists are filtered by what was named."""
-    lists = []
-    for kind, asked, default in (
-        ("method", request.methods, []),
-        ("dataset", request.datasets, ["digits"]),
-    ):
-        offered = recipe.get(f"{kind}s")
-        if offered is None:
-            lists.append(asked or default)
-            continue
-        for name in offered:
-            require_option(kind, name)
-        kept = [name for name in offered if asked is None or name in asked]
-        if not kept:
-            raise ConfigError(
-                f"experiment {experiment} has no {kind} {', '.join(asked or [])}; "
-                f"it has {', '.join(offered)}"
-            )
-        lists.append(kept)
-    methods, datasets = lists
-    yield from ((method, dataset) for dataset in datasets for method in methods)
-
-
 def _expand(
     plan: Plan,
     config: dict[str, Any],
     bare: dict[str, Any],
     chosen: list[str],
-    request: _Request,
+    request: Request,
     recipe: Mapping[str, Any],
     *,
     obtain: bool,
@@ -273,7 +187,7 @@ def _expand(
         words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
         body = canonical(params)
         for seed in seeds:
-            digest = hashlib.sha256(f"{head}{body}{_seed(seed)}".encode()).hexdigest()
+            digest = hashlib.sha256(f"{head}{body}{checked_seed(seed)}".encode()).hexdigest()
             yield Run(
                 key=digest[:32],
                 label=" ".join([f"{name} on {data_name}", *words, f"seed {seed}"]),

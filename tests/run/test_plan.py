@@ -52,6 +52,12 @@ def test_a_grid_can_be_written_on_the_command_line():
     assert [run.params["C"] for run in plan("method=svc", "grid.C=[1,2,3]").runs] == [1, 2, 3]
 
 
+def test_hydra_s_own_ways_to_add_and_delete_a_parameter():
+    (run,) = plan("method=svc", "~method.cache_size", "+method.random_state=3").runs
+    assert "cache_size" not in run.params
+    assert run.params["random_state"] == 3
+
+
 def test_a_method_for_another_task_is_dropped_with_the_reason():
     found = plan("method=ridge,dummy", "dataset=digits")
     assert [run.method for run in found.runs] == ["dummy"]
