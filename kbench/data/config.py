@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kbench.config import nearest
-from kbench.data.folders import BUNDLED_FILES
+from kbench.data.folders import BUNDLED_FILES, part_of
+from kbench.data.formats import FORMATS
 from kbench.errors import ConfigError
 
 TASKS = ("binary", "multiclass", "regression")
@@ -79,6 +80,26 @@ def _texts(value: Any) -> str | None:
     return None if good else "a list of texts"
 
 
+def _labels(value: Any) -> str | None:
+    good = not _numbers(value) or not _texts(value)
+    return None if good else "a list of numbers, or of texts"
+
+
+def _range(value: Any) -> str | None:
+    good = not _numbers(value) and len(value) == 2 and value[0] <= value[1]
+    return None if good else "two numbers, the least and the largest"
+
+
+def _column(value: Any) -> str | None:
+    place = isinstance(value, int) and not isinstance(value, bool) and value != 0
+    return None if place or not _text(value) else "a column's name, or its place from 1 (-1: last)"
+
+
+def _columns(value: Any) -> str | None:
+    good = isinstance(value, list) and not any(_column(v) for v in value)
+    return None if good else "a list of columns: names, or places from 1 (-1 is the last)"
+
+
 class Key(NamedTuple):
     check: Check
     meaning: str
@@ -93,10 +114,46 @@ KEYS: dict[str, Key] = {
     "licence": Key(_text, "terms of use, or where they are found"),
     "task": Key(_one_of(*TASKS), f"{' | '.join(TASKS)}", optional=False),
     "source.kind": Key(
-        _one_of("libsvm", "sklearn", "generator", "file"),
-        "libsvm: files of a named data set | sklearn: a set bundled with scikit-learn | generator |"
-        " file: a LIBSVM file of yours, at `path`",
+        _one_of("files", "sklearn", "generator", "file"),
+        "files: of a named data set | sklearn: a set bundled with scikit-learn | generator |"
+        " file: one of yours, at `path`",
         optional=False,
+    ),
+    "source.format": Key(
+        _one_of(*FORMATS),
+        "of the files: libsvm (where nothing is said) | csv: text with delimiters | parquet |"
+        " arff | idx: bytes as MNIST has them | npy: pairs of arrays | npz: `X` and `y`, or"
+        " `X_train`, `y_train`, `X_test`, `y_test` | mat: MATLAB | cifar10: its tar archive |"
+        " xyz: tar archive of molecules and a table of their energies",
+    ),
+    "source.columns.delimiter": Key(
+        _one_of("comma", "semicolon", "tab", "space"),
+        "csv: what stands between fields; else what the first line has most of",
+    ),
+    "source.columns.header": Key(
+        _truth, "csv: whether the first line names the columns; else: where it has no number"
+    ),
+    "source.columns.names": Key(
+        _texts, "csv: names of the columns in order; else as the header has them, or 1, 2, ..."
+    ),
+    "source.columns.target": Key(
+        _column, "csv, parquet, arff: the target, by name or by place from 1; -1, the last, if null"
+    ),
+    "source.columns.categorical": Key(
+        _columns, "csv, parquet, arff: columns of categories; each becomes one feature a category"
+    ),
+    "source.columns.drop": Key(_columns, "csv, parquet, arff: columns to leave out"),
+    "source.columns.unknown": Key(
+        _one_of("error", "ignore"),
+        "csv, parquet, arff: a category that the training file lacks is an error | ignore: all its"
+        " features are 0",
+    ),
+    "source.arrays.X": Key(_text, "npz, mat: name of the features; X if null"),
+    "source.arrays.y": Key(_text, "npz, mat: name of the targets; y if null"),
+    "source.arrays.matrices": Key(
+        _one_of("sorted_triangle"),
+        "npz, mat: X of shape (n, k, k) becomes the upper triangles after rows and columns are"
+        " sorted by norm",
     ),
     "source.bundled": Key(_one_of(*BUNDLED_FILES), "sklearn: which of its sets"),
     "source.generator": Key(_one_of(*GENERATORS), "generator: which one"),
@@ -115,7 +172,7 @@ KEYS: dict[str, Key] = {
     "source.files.*.otherwise.sha256": Key(_sha256, "as above"),
     "source.files.*.otherwise.sample.n": Key(_whole(1), "rows to draw", optional=False),
     "source.files.*.otherwise.sample.seed": Key(_whole(0), "of the draw", optional=False),
-    "path": Key(_text, "file: the LIBSVM file, plain or compressed"),
+    "path": Key(_text, "file: the file, plain or compressed"),
     "test_path": Key(_text, "file: its test rows; without it `split` divides `path`"),
     "n": Key(_whole(1), "generator: training rows"),
     "n_test": Key(_whole(1), "generator: test rows"),
@@ -126,12 +183,17 @@ KEYS: dict[str, Key] = {
     "facts.n": Key(_whole(1), "rows of the file, where there is one"),
     "facts.n_train": Key(_whole(1), "rows of the training file"),
     "facts.n_test": Key(_whole(1), "rows of the test file"),
-    "facts.n_features": Key(_whole(1), "largest index in the files"),
+    "facts.n_features": Key(_whole(1), "largest index in the files, features of a table"),
     "facts.n_classes": Key(_whole(2), "different labels in the files"),
     "facts.positives": Key(_numbers, "rows with the largest of two labels, by file"),
-    "target.positive": Key(_numbers, "binary: labels of class +1; else the larger of two labels"),
+    "facts.target": Key(_range, "least and largest target that a row may have"),
+    "target.positive": Key(
+        _labels,
+        "binary: labels of class +1; else the larger of two labels; regression: labels that"
+        " become 1, with `negative` those that become 0",
+    ),
     "target.negative": Key(
-        _numbers,
+        _labels,
         "binary: labels of class -1, rows with others are left out; else all that are not positive",
     ),
     "target.scale": Key(
@@ -220,7 +282,11 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
             return {k: said(v) for k, v in value.items() if v is not None}
         return value
 
-    return said({k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE})
+    kept = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
+    source = config.get("source") or {}
+    if source.get("format") not in (None, "libsvm"):
+        kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
+    return said(kept)
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,18 +354,16 @@ def _check_present(config: Mapping[str, Any]) -> None:
 def _check_together(config: Mapping[str, Any]) -> None:
     source, split = config["source"], config.get("split") or {}
     kind = source["kind"]
-    needs = {"libsvm": "files", "sklearn": "bundled", "generator": "generator"}
+    needs = {"files": "files", "sklearn": "bundled", "generator": "generator"}
     if kind in needs and not source.get(needs[kind]):
         raise ConfigError(f"dataset.source.{needs[kind]} has no value, kind {kind} needs it")
-    if kind == "libsvm":
-        roles = set(source["files"])
-        if roles not in ({"train", "test"}, {"all"}):
-            raise ConfigError(
-                f"dataset.source.files has {', '.join(sorted(roles))}, should be train and test, "
-                "or all"
-            )
-        if roles == {"all"} and split.get("kind", "given") == "given":
-            raise ConfigError("dataset.split.kind is given, but there is one file: random or first")
+    if kind == "files":
+        _check_files(source, split)
+    if kind == "file" and FORMATS[source.get("format") or "libsvm"].pieces:
+        raise ConfigError(
+            f"dataset.source.format is {source['format']}, which takes several files a part; a "
+            "data set with source.files names them"
+        )
     if kind == "file" and not config.get("path"):
         raise ConfigError("dataset.path has no value: add dataset.path=FILE to the command")
     if kind == "generator":
@@ -311,9 +375,44 @@ def _check_together(config: Mapping[str, Any]) -> None:
     if split.get("kind") == "first" and not split.get("n_train"):
         raise ConfigError("dataset.split is first: set dataset.split.n_train")
     task, target = config["task"], config.get("target") or {}
-    if task != "binary" and (target.get("positive") or target.get("negative")):
+    told = [bool(target.get(name)) for name in ("positive", "negative")]
+    if task == "multiclass" and any(told):
         raise ConfigError(
             f"dataset.target.positive and negative are for binary tasks, dataset.task is {task}"
         )
+    if task == "regression" and any(told) and not all(told):
+        raise ConfigError(
+            "dataset.target has one of positive and negative, a regression on 1 and 0 takes both"
+        )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")
+
+
+def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
+    """Whether the keys of `source.files` make up parts of the format."""
+    name = source.get("format") or "libsvm"
+    form = FORMATS[name]
+    pieces: dict[str, list[str]] = {}
+    for role in source["files"]:
+        pieces.setdefault(part_of(role), []).append(role.partition("_")[2])
+    if set(pieces) not in ({"train", "test"}, {"all"}):
+        raise ConfigError(
+            f"dataset.source.files has {', '.join(sorted(source['files']))}, should be train and "
+            "test, or all"
+        )
+    for part, found in pieces.items():
+        if form.pieces and tuple(found) != form.pieces:
+            wanted = " and ".join(f"{part}_{piece}" for piece in form.pieces)
+            raise ConfigError(
+                f"dataset.source.files has {', '.join(sorted(source['files']))}, format {name} "
+                f"takes {wanted} in this order"
+            )
+        if not form.pieces and len(found) > 1 and name not in ("csv", "parquet", "arff"):
+            raise ConfigError(
+                f"dataset.source.files has {len(found)} files of {part}, format {name} takes one"
+            )
+    one = set(pieces) == {"all"}
+    if name == "cifar10" and not one:
+        raise ConfigError("dataset.source.files of format cifar10 should be all: its one archive")
+    if one and not form.splits and split.get("kind", "given") == "given":
+        raise ConfigError("dataset.split.kind is given, but there is one file: random or first")

@@ -10,7 +10,7 @@ from kbench.data import check_config, fingerprint, locate, open_prepared, prepar
 from kbench.data.config import KEYS
 
 NAMES = sorted(p.stem for p in (CONFIGS / "dataset").glob("*.yaml"))
-LIBSVM = [n for n in NAMES if shipped(n)["source"]["kind"] == "libsvm"]
+FILES = [n for n in NAMES if shipped(n)["source"]["kind"] == "files"]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "file"])
@@ -87,7 +87,7 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize("name", LIBSVM)
+@pytest.mark.parametrize("name", FILES)
 def test_real_files_hold_the_facts(name, real_folders):
     """`prepare` checks the config's facts; the shapes here are the papers'."""
     config = shipped(name)
