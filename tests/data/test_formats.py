@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support import left_over, merge, named, shipped
 
 from kbench.data import check_config, fingerprint, influence, open_prepared, prepare
+from kbench.data.formats import read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
 from kbench.errors import ConfigError, DataError
 
@@ -64,8 +65,6 @@ def test_categories_become_one_feature_each_in_the_order_of_the_file(folders):
 
 @given(st.data())
 def test_one_hot_is_that_of_pandas(tmp_path_factory, data):
-    from kbench.data.formats import read
-
     n = data.draw(st.integers(1, 30))
     words = st.text(st.sampled_from("abcä '.-?"), min_size=1).map(str.strip)
     column = data.draw(st.lists(words.filter(bool), min_size=n, max_size=n))
@@ -139,6 +138,7 @@ def test_layouts_of_the_same_table(folders, layout):
         ("1,2,3\n", {"names": ["a", "b"]}, r"toy:1: 3 fields .*, dataset.*names has 2"),
         ("a,a,c\n1,2,3\n", {}, r"toy:1: two columns 'a'"),
         ("1,2\n3,4\n", {"drop": [1]}, r"toy:1: no column is left beside the target '2'"),
+        ("1,2\n3\r4,5\n", {}, r"toy:2: a carriage return within the line"),
         ("\n\n", {}, r"toy: no rows"),
         ("a,b,c\n", {}, r"toy: no rows"),
     ],
@@ -155,6 +155,24 @@ def test_text_of_another_encoding(folders):
     put(folders, train="1,ö,2\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"toy:1: not UTF-8 text"):
         prepare(one("csv", {"columns": {"categorical": [2]}}), folders)
+
+
+@given(st.integers(0, len(TRAIN) - 1), st.sampled_from(["", *'",;\t \n\r0e.-xö\0']), st.booleans())
+def test_a_damaged_table_is_read_or_refused_in_one_line(tmp_path_factory, place, put_there, keep):
+    path = tmp_path_factory.mktemp("csv") / "toy"
+    text = TRAIN[:place] + put_there + TRAIN[place + (not keep) :]
+    path.write_text(text, newline="")
+    refused = None
+    try:
+        found = read("csv", {"all": [path]}, CATEGORIES, "binary")["all"]
+    except DataError as error:
+        refused = str(error)
+    if refused is None:
+        assert np.isfinite(found.X.data).all()
+        assert found.X.shape[0] == found.y.size
+    else:
+        assert refused.startswith(f"{path}:")
+        assert "\n" not in refused
 
 
 def test_two_files_must_have_the_same_columns(folders):
@@ -329,6 +347,8 @@ def test_idx_images(folders):
     scaled = opened(merge(config, {"scale": "unit_global"}), folders)
     np.testing.assert_allclose(scaled.X_test, (data.X_test - low) / (high - low), atol=1e-6)
     assert len(fingerprint(config, folders)) == 64
+    with pytest.raises(DataError, match=r"train-labels, row 3: target 4, should be from 0 to 3"):
+        prepare(merge(config, {"facts": {"target": [0, 3]}}), folders)
     put(folders, **{"test-images": idx(pixels)[:-1]})
     with pytest.raises(DataError, match=r"test-images: 45 bytes, should be 46 for 5 x 3 x 2"):
         prepare(config, folders)

@@ -74,9 +74,10 @@ def _npy(path: Path) -> np.ndarray:
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
-    # As it lies there: an .npz is itself a zip archive.
+    # As it lies there where it can be: an .npz is itself a zip archive.
+    opened = path if path.suffix == ".npz" else io.BytesIO(read_bytes(path))
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(opened, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise _damaged(path, "npz", error) from None

@@ -76,6 +76,7 @@ def _table(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Tabl
     content = read_bytes(path)
     if content.startswith(_BOM):
         del content[: len(_BOM)]
+    _require_line_ends(content, path)
     form = _form(content, options, path, text_target=text_target)
     if form.delimiter == " ":
         content = _squeezed(content)
@@ -157,7 +158,11 @@ def _guess(line: str) -> str:
 def _fields(line: str, delimiter: str) -> list[str]:
     if delimiter == " ":
         return line.split()
-    return [field.strip() for field in next(csv.reader([line], delimiter=delimiter))]
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter))
+    except csv.Error:  # a field of more than 131,072 characters
+        fields = line.split(delimiter)
+    return [field.strip() for field in fields]
 
 
 def _is_number(field: str) -> bool:
@@ -179,6 +184,18 @@ def _lines(content: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
         begin = end + 1
         if line.strip():
             yield number, line
+
+
+def _require_line_ends(content: bytearray, path: Path) -> None:
+    """Refuse a carriage return alone, which some programs take for the end of a line."""
+    if content.count(b"\r") == content.count(b"\r\n"):
+        return
+    place = re.search(rb"\r(?!\n)", content)
+    assert place is not None
+    raise DataError(
+        f"{path}:{content.count(10, 0, place.start()) + 1}: a carriage return within the line, "
+        "lines should end in LF or CR LF"
+    )
 
 
 def _squeezed(content: bytearray) -> bytearray:

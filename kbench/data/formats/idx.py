@@ -28,7 +28,7 @@ def _part(images: Path, labels: Path) -> Part:
         raise DataError(f"{images}: {X.ndim} dimension, images should have two or three")
     if X.shape[0] != y.size:
         raise DataError(f"{labels}: {y.size} labels, but {images} has {X.shape[0]} images")
-    return Part(X.reshape(y.size, -1), y.astype(np.float64), None, row_of(images))
+    return Part(X.reshape(y.size, -1), y.astype(np.float64), None, row_of(labels))
 
 
 def _array(path: Path) -> np.ndarray:

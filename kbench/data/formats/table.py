@@ -6,7 +6,7 @@ the test file has beside them is an error, or by `source.columns.unknown: ignore
 zeros. Features stand in the order of the file's columns.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,6 @@ import numpy as np
 from kbench.config import nearest
 from kbench.data.formats import Part
 from kbench.errors import DataError
-
-BLOCK_BYTES = 16 << 20
 
 
 class Column(NamedTuple):
@@ -165,34 +163,25 @@ def _features(
         return np.column_stack([table.columns[name].values for name in used]).astype(
             np.float32, copy=False
         )
-    from scipy.sparse import csr_matrix, vstack
+    from scipy.sparse import csc_matrix
 
     places = _places(table, categories, unknown_is_error)
-    blocks = [csr_matrix(b) for b in _dense_blocks(table, used, categories, places)]
-    return vstack(blocks, format="csr")
-
-
-def _dense_blocks(
-    table: Table,
-    used: list[str],
-    categories: Mapping[str, list[str]],
-    places: Mapping[str, np.ndarray],
-) -> Iterator[np.ndarray]:
-    widths = [len(categories[name]) if name in categories else 1 for name in used]
-    starts = np.concatenate([[0], np.cumsum(widths)])
-    step = max(1, BLOCK_BYTES // (4 * int(starts[-1])))
-    for begin in range(0, table.n, step):
-        rows = slice(begin, min(begin + step, table.n))
-        # Fortran order: whole columns are written.
-        block = np.zeros((rows.stop - begin, starts[-1]), dtype=np.float32, order="F")
-        for name, start in zip(used, starts, strict=False):
-            if name in places:
-                place = places[name][rows]
-                known = np.flatnonzero(place >= 0)
-                block[known, start + place[known]] = 1.0
-            else:
-                block[:, start] = table.columns[name].values[rows]
-        yield block
+    rows, values, counts = [], [], [np.zeros(1, dtype=np.int64)]
+    for name in used:
+        if name in places:
+            place = places[name]
+            order = np.argsort(place, kind="stable").astype(np.int32)
+            rows.append(order[np.count_nonzero(place < 0) :])
+            values.append(np.ones(rows[-1].size, dtype=np.float32))
+            counts.append(np.bincount(place[rows[-1]], minlength=len(categories[name])))
+        else:
+            column = table.columns[name].values
+            rows.append(np.flatnonzero(column).astype(np.int32))
+            values.append(column[rows[-1]].astype(np.float32, copy=False))
+            counts.append(np.array([rows[-1].size]))
+    starts = np.cumsum(np.concatenate(counts))
+    entries = (np.concatenate(values), np.concatenate(rows), starts)
+    return csc_matrix(entries, shape=(table.n, starts.size - 1)).tocsr()
 
 
 def _labels(targets: list[Column]) -> tuple[str, ...] | None:
