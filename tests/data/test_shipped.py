@@ -7,7 +7,7 @@ from support import CONFIGS, shipped
 
 from kbench.config import composer
 from kbench.data import check_config, fingerprint, locate, open_prepared, prepare, with_variant
-from kbench.data.config import KEYS
+from kbench.data.keys import KEYS
 
 NAMES = sorted(p.stem for p in (CONFIGS / "dataset").glob("*.yaml"))
 FILES = [n for n in NAMES if shipped(n)["source"]["kind"] == "files"]
