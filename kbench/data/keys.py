@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kbench.data.folders import BUNDLED_FILES
-from kbench.data.formats import FORMATS
+from kbench.data.formats import DELIMITERS, FORMATS
 
 TASKS = ("binary", "multiclass", "regression")
 SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
@@ -121,7 +121,7 @@ KEYS: dict[str, Key] = {
         " xyz: tar archive of molecules and a table of their energies",
     ),
     "source.columns.delimiter": Key(
-        _one_of("comma", "semicolon", "tab", "space"),
+        _one_of(*DELIMITERS),
         "csv: what stands between fields; else what the first line has most of",
     ),
     "source.columns.header": Key(

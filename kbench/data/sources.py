@@ -52,7 +52,7 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
         n, n_test = config["n"], config["n_test"]
         return GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule
     parts, labels = _read(config, files)
-    rule = numbered(rule, labels)
+    rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
         wanted = wanted_rows(part.y, rule)

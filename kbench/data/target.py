@@ -20,7 +20,7 @@ def wanted_rows(y: np.ndarray, rule: Mapping[str, Any]) -> np.ndarray | None:
     return np.flatnonzero(np.isin(y, [*(rule.get("positive") or []), *negative]))
 
 
-def numbered(rule: Mapping[str, Any], labels: tuple[str, ...] | None) -> dict[str, Any]:
+def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None) -> dict[str, Any]:
     """The rule with the places of its labels in `labels`, where the files have texts.
 
     Raises
@@ -41,6 +41,11 @@ def numbered(rule: Mapping[str, Any], labels: tuple[str, ...] | None) -> dict[st
             raise ConfigError(
                 f"dataset.target.{name} has {strange[0]!r}, but the labels are {shown}"
             )
+    if task == "binary" and "positive" not in told and len(labels) != 2:
+        raise ConfigError(
+            f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
+            "dataset.target.positive=[...]"
+        )
     return dict(rule) | {name: [labels.index(v) for v in told[name]] for name in told}
 
 

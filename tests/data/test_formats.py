@@ -95,6 +95,7 @@ def test_a_category_of_test_rows_alone_is_an_error_or_ignored(folders):
 LAYOUTS = {
     "plain": ("1,2,3\n4,5,6\n7,8,9\n", {}),
     "crlf, blank lines, no last newline": ("1,2,3\r\n\r\n4,5,6\r\n7,8,9", {}),
+    "blank lines first": ("\n\n1,2,3\n4,5,6\n7,8,9\n", {}),
     "header": ("u,v,w\n1,2,3\n4,5,6\n7,8,9\n", {}),
     "quoted header, semicolons": ('"u u";"v";"w"\n1;2;3\n4;5;6\n7;8;9\n', {}),
     "tabs": ("1\t2\t3\n4\t5\t6\n7\t8\t9\n", {}),
@@ -201,6 +202,11 @@ def test_labels_that_are_texts(folders):
     wrong = {"task": "binary", "target": {"positive": ["plum"]}}
     with pytest.raises(ConfigError, match=r"positive has 'plum', but the labels are apple, fig"):
         prepare(merge(config, wrong), folders)
+    with pytest.raises(ConfigError, match=r"is binary, but the labels are apple, fig, kiwi, pear:"):
+        prepare(merge(config, {"task": "binary"}), folders)
+    put(folders, train="1,1\n2,2\n", test="3,1\n5,\n")
+    with pytest.raises(DataError, match=r"toy\.t:2: target '2' is empty, should be a label"):
+        prepare(config, folders)
     put(folders, train="1,1\n2,2\n", test="3,1\n")
     with pytest.raises(ConfigError, match=r"names 'plum', but the labels are numbers"):
         prepare(merge(config, wrong), folders)
@@ -287,8 +293,9 @@ def test_parquet_knows_its_types(folders):
     with pytest.raises(DataError, match=r"toy, row 2: column 'x' is missing or not finite"):
         prepare(one("parquet", source), folders)
     pa.parquet.write_table(pa.table({"t": [[1], [2]], "y": [1, 2]}), path)
-    with pytest.raises(DataError, match=r"column 't' is of type list.*, should be numbers or"):
-        prepare(one("parquet"), folders)
+    for columns in ({}, {"categorical": ["t"]}):
+        with pytest.raises(DataError, match=r"column 't' is of type list.*, should be numbers or"):
+            prepare(one("parquet", {"columns": columns}), folders)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DataError, match="toy: no Parquet file, or damaged"):
         prepare(one("parquet"), folders)

@@ -47,6 +47,10 @@ FORMATS = {
 }
 
 
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " "}
+"""Of CSV text, by their names in a config; `space` is any run of spaces and tabs."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Rows of one part, as its files have them.

@@ -15,13 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.data.content import read as read_bytes
-from kbench.data.formats import Part
+from kbench.data.formats import DELIMITERS, Part
 from kbench.data.formats.arrow import columns
-from kbench.data.formats.table import Table, chosen, encode, target_of
+from kbench.data.formats.table import Table, chosen, encode, is_number, target_of
 from kbench.errors import DataError
-
-DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " "}
-"""`space` is any run of spaces and tabs."""
 
 _BLOCK_BYTES = 4 << 20
 _FLOAT32_OVERFLOW = float(2.0**128 - 2.0**103)
@@ -125,7 +122,7 @@ def _form(
     names = list(options.get("names") or [])
     header = options.get("header")
     if header is None:
-        header = not names and not any(_is_number(field) for field in fields)
+        header = not names and not any(is_number(field) for field in fields)
     shown = f"{len(fields)} field{'s' * (len(fields) > 1)} between delimiters {delimiter!r}"
     if len(fields) < 2:
         raise DataError(
@@ -163,14 +160,6 @@ def _fields(line: str, delimiter: str) -> list[str]:
     except csv.Error:  # a field of more than 131,072 characters
         fields = line.split(delimiter)
     return [field.strip() for field in fields]
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
 
 
 def _lines(content: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
@@ -238,7 +227,7 @@ def _wrong(name: str, field: str, form: _Form) -> str | None:
     if name in form.dropped or name in form.texts or (name == form.target and form.text_target):
         return None
     what = f"target {name!r}" if name == form.target else f"column {name!r}"
-    if not _is_number(field):
+    if not is_number(field):
         found = repr(field) if field else "empty"
         more = "" if name == form.target else ", or named in dataset.source.columns.categorical"
         return f"{what} is {found}, should be a number{more}"

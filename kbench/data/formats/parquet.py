@@ -39,10 +39,21 @@ def _table(path: Path, options: Mapping[str, Any]) -> Table:
     for name in chosen(names, options, "categorical", path):
         if name not in dropped and name != target:
             place = found.column_names.index(name)
-            found = found.set_column(place, name, found.column(name).cast(pa.string()))
+            found = found.set_column(place, name, _as_texts(found.column(name), name, path))
     arrays = columns(found, target, path)
     require_finite(arrays, path)
     return Table(path, arrays, target, found.num_rows, row_of(path))
+
+
+def _as_texts(column: Any, name: str, path: Path) -> Any:
+    import pyarrow as pa
+
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        raise DataError(
+            f"{path}: column {name!r} is of type {column.type}, should be numbers or texts"
+        ) from None
 
 
 def require_finite(arrays: Mapping[str, Any], path: Path) -> None:

@@ -188,11 +188,12 @@ def _labels(targets: list[Column]) -> tuple[str, ...] | None:
     """The texts of a target, sorted, or None where they all are numbers."""
     if any(column.categories is None for column in targets):
         return None
-    texts = sorted({text for column in targets for text in column.categories or ()})
-    return None if all(_is_number(text) for text in texts) else tuple(texts)
+    texts = sorted({text for column in targets for text in column.categories or ()} - {""})
+    return None if all(is_number(text) for text in texts) else tuple(texts)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether Python reads the text as a number; nan and inf are."""
     try:
         float(text)
     except ValueError:
@@ -202,13 +203,19 @@ def _is_number(text: str) -> bool:
 
 def _target(table: Table, name: str, labels: tuple[str, ...] | None) -> np.ndarray:
     column = table.columns[name]
+    categories: tuple[str, ...] = column.categories or ()
+    empty = np.flatnonzero(column.values == categories.index("")) if "" in categories else ()
+    if len(empty):
+        raise DataError(
+            f"{table.where(int(empty[0]))}: target {name!r} is empty, should be a label"
+        )
     if column.categories is None:
         y = column.values.astype(np.float64)
     elif labels is None:
-        y = np.array([float(text) for text in column.categories])[column.values]
+        y = np.array([float(text or "nan") for text in categories])[column.values]
     else:
         place = {text: float(k) for k, text in enumerate(labels)}
-        y = np.array([place[text] for text in column.categories])[column.values]
+        y = np.array([place.get(text, np.nan) for text in categories])[column.values]
     odd = np.flatnonzero(~np.isfinite(y))
     if odd.size:
         raise DataError(
