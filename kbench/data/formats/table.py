@@ -204,11 +204,11 @@ def is_number(text: str) -> bool:
 def _target(table: Table, name: str, labels: tuple[str, ...] | None) -> np.ndarray:
     column = table.columns[name]
     categories: tuple[str, ...] = column.categories or ()
-    empty = np.flatnonzero(column.values == categories.index("")) if "" in categories else ()
-    if len(empty):
-        raise DataError(
-            f"{table.where(int(empty[0]))}: target {name!r} is empty, should be a label"
-        )
+    if "" in categories:
+        empty = np.flatnonzero(column.values == categories.index(""))
+        if empty.size:
+            where = table.where(int(empty[0]))
+            raise DataError(f"{where}: target {name!r} is empty, should be a label")
     if column.categories is None:
         y = column.values.astype(np.float64)
     elif labels is None:
