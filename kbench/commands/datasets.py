@@ -1,14 +1,15 @@
 """kbench data where|check|prepare [NAME ...|all] [datasets_dir=DIR]
 
 where    each raw file: where it lies, or where it is looked for and where it comes from
-check    read the raw files that are at hand and hold them against the facts of their config
+check    read the raw files that are at hand and hold them against the facts of their config, also
+         those of variants that have files of their own (half of census, a tenth of kddcup99)
 prepare  download what is missing and write the prepared arrays that runs map into memory
 
 Exit code 1 when a data set is absent (prepare) or does not fit its facts (check, prepare).
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbench.commands.arguments import one_of, read
@@ -37,8 +38,20 @@ def main(argv: Sequence[str]) -> int:
     with composer() as hydra:
         for name in names:
             config = hydra.compose([f"dataset={name}"])["dataset"]
-            good &= _prepare(config, folders, download=verb == "prepare", all_="all" in asked)
+            for form in _forms(config, folders) if verb == "check" else [config]:
+                good &= _prepare(form, folders, download=verb == "prepare", all_="all" in asked)
     return 0 if good else 1
+
+
+def _forms(config: dict[str, Any], folders: Any) -> Iterator[dict[str, Any]]:
+    """The data set, and its variants with files of their own where those are at hand."""
+    from kbench.data import status
+
+    yield config
+    for name, variant in config["variants"].items():
+        form = config | {"variant": name}
+        if "source" in (variant or {}) and status(form, folders).present:
+            yield form
 
 
 def _where(names: list[str], folders: Any) -> int:
@@ -68,8 +81,9 @@ def _prepare(config: dict[str, Any], folders: Any, *, download: bool, all_: bool
         print(f"{config['name']}: {error}", file=sys.stderr)
         return False
     kind = "dense" if hasattr(data.X_train, "flags") else "CSR"
+    name = config["name"] + (f" ({config['variant']})" if config["variant"] else "")
     print(
-        f"{config['name']}: ok, {data.X_train.shape[0]} + {data.X_test.shape[0]} rows, "
+        f"{name}: ok, {data.X_train.shape[0]} + {data.X_test.shape[0]} rows, "
         f"{data.X_train.shape[1]} features, {kind} {data.X_train.dtype}, {data.sha256[:12]}"
     )
     return True

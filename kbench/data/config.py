@@ -1,175 +1,20 @@
-"""What the config of a data set may hold, in one table, and its check before anything is loaded.
+"""The config of a data set: its variants, what has an influence, and its check before loading.
 
-`configs/dataset/<name>.yaml` holds these keys, and `configs/config.yaml` what each of them is where
-that file does not say; the command line sets any of them (`dataset.scale=none`). A variant is the
-form in which one paper uses the data: a named set of the same keys that replace the data set's own.
-Where a variant is chosen its keys win; one of them is changed by
-`dataset.variants.<variant>.<key>=...`.
+A variant is the form in which one paper uses the data: a named set of keys that replace the data
+set's own. Where a variant is chosen its keys win; one of them is changed by
+`dataset.variants.<variant>.<key>=...`. `kbench.data.keys` has the keys.
 """
 
 import copy
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from kbench.config import nearest
-from kbench.data.folders import BUNDLED_FILES
+from kbench.data.folders import part_of
+from kbench.data.formats import FORMATS
+from kbench.data.keys import KEYS, USES
 from kbench.errors import ConfigError
-
-TASKS = ("binary", "multiclass", "regression")
-SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
-GENERATORS = ("covtype_like", "noisy_function")
-USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dsgd")
-
-Check = Callable[[Any], str | None]
-"""Says what would be right where a value is wrong, else None."""
-
-
-def _one_of(*allowed: str) -> Check:
-    return lambda v: None if v in allowed else f"one of {', '.join(allowed)}"
-
-
-def _whole(least: int) -> Check:
-    def check(value: Any) -> str | None:
-        good = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        return None if good else f"a whole number from {least}"
-
-    return check
-
-
-def _number(value: Any) -> str | None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    good = number and abs(value) < float("inf")
-    return None if good else "a finite number"
-
-
-def _not_negative(value: Any) -> str | None:
-    return None if not _number(value) and value >= 0 else "a number from 0"
-
-
-def _share(value: Any) -> str | None:
-    return None if not _number(value) and 0 < value < 1 else "a number between 0 and 1"
-
-
-def _text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "text"
-
-
-def _truth(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "true or false"
-
-
-def _name(value: Any) -> str | None:
-    good = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value)
-    return None if good else "a name of letters, digits, '.', '_' and '-'"
-
-
-def _sha256(value: Any) -> str | None:
-    good = isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value)
-    return None if good else "64 hexadecimal digits"
-
-
-def _numbers(value: Any) -> str | None:
-    good = isinstance(value, list) and value and not any(_number(v) for v in value)
-    return None if good else "a list of numbers"
-
-
-def _texts(value: Any) -> str | None:
-    good = isinstance(value, list) and value and not any(_text(v) for v in value)
-    return None if good else "a list of texts"
-
-
-class Key(NamedTuple):
-    check: Check
-    meaning: str
-    optional: bool = True
-    """Whether null, or no such key at all, is fine."""
-
-
-KEYS: dict[str, Key] = {
-    "name": Key(_name, "as in `dataset=`, in rows and tables", optional=False),
-    "about": Key(_text, "what the rows and the target are, in one line"),
-    "homepage": Key(_text, "page that describes the data"),
-    "licence": Key(_text, "terms of use, or where they are found"),
-    "task": Key(_one_of(*TASKS), f"{' | '.join(TASKS)}", optional=False),
-    "source.kind": Key(
-        _one_of("libsvm", "sklearn", "generator", "file"),
-        "libsvm: files of a named data set | sklearn: a set bundled with scikit-learn | generator |"
-        " file: a LIBSVM file of yours, at `path`",
-        optional=False,
-    ),
-    "source.bundled": Key(_one_of(*BUNDLED_FILES), "sklearn: which of its sets"),
-    "source.generator": Key(_one_of(*GENERATORS), "generator: which one"),
-    "source.files.*.names": Key(
-        _texts,
-        "accepted file names, first one preferred; compression is"
-        " recognised by content, its suffix may follow",
-        optional=False,
-    ),
-    "source.files.*.url": Key(_text, "where the file is fetched from"),
-    "source.files.*.sha256": Key(_sha256, "of the file as fetched, where it is published"),
-    "source.files.*.otherwise.names": Key(
-        _texts, "the file to draw rows from where the first is not found", optional=False
-    ),
-    "source.files.*.otherwise.url": Key(_text, "as above"),
-    "source.files.*.otherwise.sha256": Key(_sha256, "as above"),
-    "source.files.*.otherwise.sample.n": Key(_whole(1), "rows to draw", optional=False),
-    "source.files.*.otherwise.sample.seed": Key(_whole(0), "of the draw", optional=False),
-    "path": Key(_text, "file: the LIBSVM file, plain or compressed"),
-    "test_path": Key(_text, "file: its test rows; without it `split` divides `path`"),
-    "n": Key(_whole(1), "generator: training rows"),
-    "n_test": Key(_whole(1), "generator: test rows"),
-    "d": Key(_whole(1), "generator: features"),
-    "seed": Key(_whole(0), "generator: of the function and the rows"),
-    "noise": Key(_not_negative, "generator: share of flipped labels, or standard deviation"),
-    "n_features": Key(_whole(1), "width, where files may lack the last columns"),
-    "facts.n": Key(_whole(1), "rows of the file, where there is one"),
-    "facts.n_train": Key(_whole(1), "rows of the training file"),
-    "facts.n_test": Key(_whole(1), "rows of the test file"),
-    "facts.n_features": Key(_whole(1), "largest index in the files"),
-    "facts.n_classes": Key(_whole(2), "different labels in the files"),
-    "facts.positives": Key(_numbers, "rows with the largest of two labels, by file"),
-    "target.positive": Key(_numbers, "binary: labels of class +1; else the larger of two labels"),
-    "target.negative": Key(
-        _numbers,
-        "binary: labels of class -1, rows with others are left out; else all that are not positive",
-    ),
-    "target.scale": Key(
-        _one_of("none", "max", "unit", "standard"),
-        "regression: none | max:"
-        " divided by the largest magnitude | unit: to [0, 1] | standard; as the"
-        " training rows have it",
-    ),
-    "scale": Key(
-        _one_of(*SCALES),
-        "columns: none | unit: to [0, 1] | symmetric: to [-1, 1] | standard: mean 0, variance 1 |"
-        " unit_global: all by one range to [0, 1], for pixels; constant columns become 0",
-    ),
-    "scale_over": Key(_one_of("train", "all"), "rows that the scaling looks at"),
-    "split.kind": Key(
-        _one_of("given", "random", "first"),
-        "given: the files as they are | random |"
-        " first: the first n_train rows train, the rest test; random and first take"
-        " all files together",
-    ),
-    "split.test_fraction": Key(_share, "random: share of test rows"),
-    "split.n_train": Key(_whole(1), "random, first: training rows, in place of test_fraction"),
-    "split.n_test": Key(_whole(1), "random, first: test rows; else all others"),
-    "split.seed": Key(
-        _whole(0),
-        "random: of numpy.random.RandomState(seed).permutation(n), whose first n_train rows train",
-    ),
-    "split.stratified": Key(_truth, "random: keep the shares of the classes"),
-    "first_train": Key(_whole(1), "only the first so many training rows, after split and scaling"),
-    "first_test": Key(_whole(1), "only the first so many test rows, after split and scaling"),
-    "storage": Key(
-        _one_of("auto", "dense", "csr"),
-        "of the prepared arrays; auto: dense unless wide and sparse",
-    ),
-    "variant": Key(_name, "which of `variants` to use"),
-}
-"""Every key of a data set's config but the free ones: `use.<use>.<parameter>` (kernel and
-method parameters by use, with `from`: the table they come from) and `variants.<name>.<key>`."""
 
 _KNOWN = frozenset(KEYS)
 _WITHOUT_INFLUENCE = frozenset(
@@ -220,7 +65,11 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
             return {k: said(v) for k, v in value.items() if v is not None}
         return value
 
-    return said({k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE})
+    kept = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
+    source = config.get("source") or {}
+    if source.get("format") not in (None, "libsvm"):
+        kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
+    return said(kept)
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,18 +137,16 @@ def _check_present(config: Mapping[str, Any]) -> None:
 def _check_together(config: Mapping[str, Any]) -> None:
     source, split = config["source"], config.get("split") or {}
     kind = source["kind"]
-    needs = {"libsvm": "files", "sklearn": "bundled", "generator": "generator"}
+    needs = {"files": "files", "sklearn": "bundled", "generator": "generator"}
     if kind in needs and not source.get(needs[kind]):
         raise ConfigError(f"dataset.source.{needs[kind]} has no value, kind {kind} needs it")
-    if kind == "libsvm":
-        roles = set(source["files"])
-        if roles not in ({"train", "test"}, {"all"}):
-            raise ConfigError(
-                f"dataset.source.files has {', '.join(sorted(roles))}, should be train and test, "
-                "or all"
-            )
-        if roles == {"all"} and split.get("kind", "given") == "given":
-            raise ConfigError("dataset.split.kind is given, but there is one file: random or first")
+    if kind == "files":
+        _check_files(source, split)
+    if kind == "file" and FORMATS[source.get("format") or "libsvm"].pieces:
+        raise ConfigError(
+            f"dataset.source.format is {source['format']}, which takes several files a part; a "
+            "data set with source.files names them"
+        )
     if kind == "file" and not config.get("path"):
         raise ConfigError("dataset.path has no value: add dataset.path=FILE to the command")
     if kind == "generator":
@@ -311,9 +158,44 @@ def _check_together(config: Mapping[str, Any]) -> None:
     if split.get("kind") == "first" and not split.get("n_train"):
         raise ConfigError("dataset.split is first: set dataset.split.n_train")
     task, target = config["task"], config.get("target") or {}
-    if task != "binary" and (target.get("positive") or target.get("negative")):
+    told = [bool(target.get(name)) for name in ("positive", "negative")]
+    if task == "multiclass" and any(told):
         raise ConfigError(
             f"dataset.target.positive and negative are for binary tasks, dataset.task is {task}"
         )
+    if task == "regression" and any(told) and not all(told):
+        raise ConfigError(
+            "dataset.target has one of positive and negative, a regression on 1 and 0 takes both"
+        )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")
+
+
+def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
+    """Whether the keys of `source.files` make up parts of the format."""
+    name = source.get("format") or "libsvm"
+    form = FORMATS[name]
+    pieces: dict[str, list[str]] = {}
+    for role in source["files"]:
+        pieces.setdefault(part_of(role), []).append(role.partition("_")[2])
+    if set(pieces) not in ({"train", "test"}, {"all"}):
+        raise ConfigError(
+            f"dataset.source.files has {', '.join(sorted(source['files']))}, should be train and "
+            "test, or all"
+        )
+    for part, found in pieces.items():
+        if form.pieces and tuple(found) != form.pieces:
+            wanted = " and ".join(f"{part}_{piece}" for piece in form.pieces)
+            raise ConfigError(
+                f"dataset.source.files has {', '.join(sorted(source['files']))}, format {name} "
+                f"takes {wanted} in this order"
+            )
+        if not form.pieces and len(found) > 1 and name not in ("csv", "parquet", "arff"):
+            raise ConfigError(
+                f"dataset.source.files has {len(found)} files of {part}, format {name} takes one"
+            )
+    one = set(pieces) == {"all"}
+    if name == "cifar10" and not one:
+        raise ConfigError("dataset.source.files of format cifar10 should be all: its one archive")
+    if one and not form.splits and split.get("kind", "given") == "given":
+        raise ConfigError("dataset.split.kind is given, but there is one file: random or first")

@@ -53,7 +53,7 @@ def _open(path: Path) -> IO[bytes]:
     for magic, opener in _MAGIC.items():
         if head.startswith(magic):
             return opener(path, "rb")  # type: ignore[operator]
-    if head.startswith(b"PK\x03\x04"):
+    if head.startswith(b"PK\x03\x04") and path.suffix != ".npz":  # an .npz is itself an archive
         archive = zipfile.ZipFile(path)
         members = [m for m in archive.infolist() if not m.is_dir()]
         named = [m for m in members if Path(m.filename).name in (path.stem, path.name)]

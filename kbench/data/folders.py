@@ -22,6 +22,11 @@ BUNDLED_FILES = {
 """Files of scikit-learn's bundled sets, in `sklearn/datasets/data`."""
 
 
+def part_of(role: str) -> str:
+    """The part that a file belongs to: `train` of `train_images`."""
+    return role.partition("_")[0]
+
+
 @dataclass(frozen=True)
 class Folders:
     """Where raw and prepared files live.
@@ -56,7 +61,8 @@ class FileStatus:
     Attributes
     ----------
     role : str
-        train, test, all or bundled (a file of scikit-learn).
+        train, test or all, with a further word where a part has several files (`train_labels`,
+        `all_red`); bundled (a file of scikit-learn).
     name : str
         Its name as the source has it, without a suffix of compression.
     path : Path or None
@@ -92,7 +98,7 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
         split = config.get("test_path") is not None
         roles = {"train" if split else "all": config.get("path"), "test": config.get("test_path")}
         return [_at_path(role, path) for role, path in roles.items() if path is not None]
-    if source["kind"] == "libsvm":
+    if source["kind"] == "files":
         return [_search(config["name"], role, f, folders) for role, f in source["files"].items()]
     return []
 

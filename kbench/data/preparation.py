@@ -206,7 +206,7 @@ def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha
     """Write every file of a prepared folder."""
     from kbench.data import scaling, sources, target
 
-    train, test = sources.load(config, files)
+    train, test, rule = sources.load(config, files)
     dense = _is_dense(config, train, test)
     kind = config.get("scale") or "none"
     over = [train, test] if config.get("scale_over") == "all" else [train]
@@ -219,7 +219,6 @@ def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha
     write(folder, "X_train", train, n_train, columns)
     write(folder, "X_test", test, n_test, columns)
     # Only now: a generator knows its targets after a pass over the rows.
-    rule = config.get("target") or {}
     y_train, y_test, n_classes = target.encode(config["task"], train.y, test.y, rule)
     prepared.save(folder / "y_train.npy", y_train[:n_train])
     prepared.save(folder / "y_test.npy", y_test[:n_test])

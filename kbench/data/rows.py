@@ -41,7 +41,7 @@ def _block_rows(d: int) -> int:
 
 
 class DenseRows(Rows):
-    """Rows of an array."""
+    """Rows of an array, which may be a memory map, or of bytes."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray) -> None:
         self._X, self._y = X, y
@@ -54,7 +54,8 @@ class DenseRows(Rows):
     def blocks(self) -> Iterator[np.ndarray]:
         step = _block_rows(self.d)
         for start in range(0, self.n, step):
-            yield self._X[start : start + step]
+            block = self._X[start : start + step]
+            yield block if block.dtype.kind == "f" else block.astype(np.float32)
 
     def take(self, order: np.ndarray) -> "DenseRows":
         """The rows `order`, in that order."""

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kbench.data import bundled, generators, libsvm
+from kbench.data import bundled, formats, generators
 from kbench.data.content import read
-from kbench.data.folders import FileStatus
+from kbench.data.folders import FileStatus, part_of
 from kbench.data.rows import DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.split import split_rows
-from kbench.data.target import wanted_rows
-from kbench.errors import DataError
+from kbench.data.target import numbered, wanted_rows
+from kbench.errors import ConfigError, DataError
 
 
 def generator(config: Mapping[str, Any]) -> generators.Generator:
@@ -22,7 +23,7 @@ def generator(config: Mapping[str, Any]) -> generators.Generator:
     return generators.build(name, d=config["d"], seed=config["seed"], noise=noise)
 
 
-def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows]:
+def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows, dict[str, Any]]:
     """Training and test rows of a data set, unscaled, with raw targets.
 
     Parameters
@@ -35,6 +36,8 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
     Returns
     -------
     train, test : Rows
+    rule : dict
+        `target` of the config, with numbers in place of labels that are texts.
 
     Raises
     ------
@@ -43,22 +46,67 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
     ConfigError
         The split does not fit the number of rows.
     """
+    rule = dict(config.get("target") or {})
     if config["source"]["kind"] == "generator":
         made = generator(config)
         n, n_test = config["n"], config["n_test"]
-        return GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test)
-    parts = _bundled(config, files) if files[0].role == "bundled" else _libsvm(config, files)
+        return GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule
+    parts, labels = _read(config, files)
+    rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
-        wanted = wanted_rows(part.y, config.get("target") or {})
+        wanted = wanted_rows(part.y, rule)
         kept.append(part if wanted is None else part.take(wanted))
     split = config.get("split") or {}
     own_test = config["source"]["kind"] == "file" and len(kept) == 2
     if len(kept) == 2 and (own_test or split.get("kind", "given") == "given"):
-        return kept[0], kept[1]
+        return kept[0], kept[1], rule
+    if split.get("kind", "given") == "given":
+        raise ConfigError("dataset.split.kind is given, but the file has one part: random or first")
     whole = join(kept)
     train, test = split_rows(whole.y, split)
-    return whole.take(train), whole.take(test)
+    return whole.take(train), whole.take(test), rule
+
+
+def _read(
+    config: Mapping[str, Any], files: list[FileStatus]
+) -> tuple[list[Any], tuple[str, ...] | None]:
+    """The parts, and the labels where they are texts."""
+    if files[0].role == "bundled":
+        return _bundled(config, files), None
+    name = config["source"].get("format") or "libsvm"
+    if name == "libsvm":
+        return _libsvm(config, files), None
+    paths: dict[str, list[Path]] = {}
+    for file in files:
+        assert file.path is not None
+        paths.setdefault(part_of(file.role), []).append(file.path)
+    found = formats.read(name, paths, config["source"], config["task"])
+    widths = {part: rows.X.shape[1] for part, rows in found.items()}
+    if len(set(widths.values())) > 1:
+        shown = " and ".join(f"{width} ({part})" for part, width in widths.items())
+        raise DataError(f"{config['name']}: the parts have {shown} features, should be the same")
+    _check_facts(
+        config, {part: rows.y for part, rows in found.items()}, max(widths.values()), files
+    )
+    _check_targets(config, found)
+    kinds = [DenseRows if isinstance(r.X, np.ndarray) else SparseRows for r in found.values()]
+    parts = [kind(rows.X, rows.y) for kind, rows in zip(kinds, found.values(), strict=True)]
+    return parts, next(iter(found.values())).labels
+
+
+def _check_targets(config: Mapping[str, Any], found: Mapping[str, formats.Part]) -> None:
+    """Refuse a target out of the range that the facts give."""
+    limits = (config.get("facts") or {}).get("target")
+    if not limits:
+        return
+    for rows in found.values():
+        odd = np.flatnonzero((rows.y < limits[0]) | (rows.y > limits[1]))
+        if odd.size:
+            raise DataError(
+                f"{rows.where(int(odd[0]))}: target {rows.y[odd[0]]:g}, should be from "
+                f"{limits[0]:g} to {limits[1]:g}"
+            )
 
 
 def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
@@ -69,6 +117,8 @@ def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
 
 def _libsvm(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
     """Rows of each LIBSVM file, all of one width."""
+    from kbench.data import libsvm  # compiled: only where such a file is read
+
     width = config.get("n_features")
     read_rows = []
     for file in files:
@@ -111,7 +161,10 @@ def _check_facts(
     classes = np.unique(np.concatenate(list(labels.values())))
     found["n_classes"] = int(classes.size)
     found["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
-    names = {fact_of.get(f.role, "n"): str(f.path) for f in files}
+    names: dict[str, str] = {}
+    for file in files:
+        fact = fact_of.get(part_of(file.role), "n")
+        names[fact] = f"{names[fact]} and {file.path}" if fact in names else str(file.path)
     for fact, expected in facts.items():
         if expected is not None and fact in found and found[fact] != expected:
             where = names.get(fact) or " and ".join(str(f.path) for f in files)

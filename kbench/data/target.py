@@ -11,12 +11,42 @@ from kbench.errors import ConfigError, DataError
 def wanted_rows(y: np.ndarray, rule: Mapping[str, Any]) -> np.ndarray | None:
     """Rows that the target rule keeps, or None for all of them.
 
-    With `negative` labels given, rows that are neither positive nor negative are left out.
+    With `negative` labels given, rows that are neither positive nor negative are left out; the
+    rule has numbers (see `numbered`).
     """
     negative = rule.get("negative")
     if not negative:
         return None
     return np.flatnonzero(np.isin(y, [*(rule.get("positive") or []), *negative]))
+
+
+def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None) -> dict[str, Any]:
+    """The rule with the places of its labels in `labels`, where the files have texts.
+
+    Raises
+    ------
+    ConfigError
+        The rule names a label that the files do not have, or none where it must.
+    """
+    told = {name: rule[name] for name in ("positive", "negative") if rule.get(name)}
+    texts = [v for values in told.values() for v in values if isinstance(v, str)]
+    if labels is None:
+        if texts:
+            raise ConfigError(f"dataset.target names {texts[0]!r}, but the labels are numbers")
+        return dict(rule)
+    shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+    for name, values in told.items():
+        strange = [v for v in values if v not in labels]
+        if strange:
+            raise ConfigError(
+                f"dataset.target.{name} has {strange[0]!r}, but the labels are {shown}"
+            )
+    if task == "binary" and "positive" not in told and len(labels) != 2:
+        raise ConfigError(
+            f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
+            "dataset.target.positive=[...]"
+        )
+    return dict(rule) | {name: [labels.index(v) for v in told[name]] for name in told}
 
 
 def encode(
@@ -30,7 +60,7 @@ def encode(
     y_train, y_test : ndarray of float64, shape (n,)
         Labels as the files have them.
     rule : mapping
-        `target` of the config: positive, negative, scale.
+        `target` of the config: positive, negative, scale; with numbers (see `numbered`).
 
     Returns
     -------
@@ -45,6 +75,10 @@ def encode(
         A class label that is no whole number.
     """
     if task == "regression":
+        if rule.get("positive"):
+            labels = np.unique(np.concatenate([y_train, y_test]))
+            positive = _positive(labels, rule)
+            y_train, y_test = (np.isin(y, positive).astype(float) for y in (y_train, y_test))
         return *_scaled(y_train, y_test, rule.get("scale") or "none"), None
     labels = np.unique(np.concatenate([y_train, y_test]))
     if task == "multiclass":

@@ -156,6 +156,46 @@ def test_data_prepare_and_where(tmp_path):
     assert missing.returncode == 1
 
 
+def test_data_check_looks_at_variants_with_files_of_their_own(tmp_path):
+    here = tmp_path / "configs" / "dataset"
+    here.mkdir(parents=True)
+    (here / "halves.yaml").write_text(
+        "name: halves\nabout: x\ntask: regression\n"
+        "source: {kind: files, format: csv, files: {all: {names: [whole.csv]}}}\n"
+        "split: {kind: first, n_train: 1}\nfacts: {n: 4}\n"
+        "variants:\n"
+        "  raw: {scale: none}\n"
+        "  half: {source: {files: {all: {names: [half.csv]}}}, facts: {n: 2}}\n"
+    )
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "half.csv").write_text("1,2\n3,4\n")
+    done = kbench(tmp_path, "data", "check", "halves")
+    assert "absent: halves: whole.csv is not there" in done.stdout
+    assert "halves (half): ok, 1 + 1 rows, 1 features" in done.stdout
+    (tmp_path / "datasets" / "half.csv").write_text("1,2\n3\n")
+    done = kbench(tmp_path, "data", "check", "halves")
+    assert done.returncode == 1
+    assert "half.csv:2: 1 field between delimiters ',', should be 2" in done.stderr
+
+
+def test_a_table_of_the_user_by_the_command_line(tmp_path):
+    rows = "\n".join(f"{'ab'[k % 2]},{k},{'no' if k % 2 else 'yes'}" for k in range(40))
+    (tmp_path / "mine.csv").write_text(f"kind,size,answer\n{rows}\n")
+    words = ["method=dummy", "dataset=file", "dataset.path=mine.csv", "dataset.task=binary"]
+    words += ["dataset.source.format=csv", "dataset.source.columns.categorical=[kind]"]
+    done = kbench(tmp_path, *words, "dataset.target.positive=[yess]")
+    assert done.returncode != 0
+    assert (
+        "dataset.target.positive has 'yess', but the labels are no, yes"
+        in done.stdout + done.stderr
+    )
+    done = kbench(tmp_path, *words, "dataset.target.positive=['yes']")
+    assert done.returncode == 0, done.stderr
+    import pandas as pd
+
+    assert pd.read_parquet(tmp_path / "results")["n_features"].max() == 3
+
+
 def test_doctor_finds_the_limits_working(tmp_path):
     done = kbench(tmp_path, "doctor")
     assert done.returncode == 0, done.stdout

@@ -35,7 +35,7 @@ def named(**over):
         "name": "toy",
         "task": "binary",
         "source": {
-            "kind": "libsvm",
+            "kind": "files",
             "files": {
                 "train": {"names": ["toy"], "url": "http://127.0.0.1:9/toy.xz"},
                 "test": {"names": ["toy.t"], "url": "http://127.0.0.1:9/toy.t.xz"},
@@ -48,7 +48,7 @@ def named(**over):
 def one_file(**over):
     """A made-up named data set of one file, `toy`."""
     config = named(split={"kind": "random", "test_fraction": 0.25})
-    config["source"] = {"kind": "libsvm", "files": {"all": {"names": ["toy"], "url": None}}}
+    config["source"] = {"kind": "files", "files": {"all": {"names": ["toy"], "url": None}}}
     return merge(config, over)
 
 

@@ -337,7 +337,7 @@ def test_variants():
         ({"target": {"scale": "max"}}, r"dataset\.target\.scale is for regression"),
         ({"use": {"smv": {"C": 1}}}, r"dataset\.use\.smv: no such use, should be one"),
         ({"variants": {"v": {"scale": 3}}}, r"dataset\.variants\.v\.scale is 3, should be one"),
-        ({"source": {"kind": "csv"}}, r"dataset\.source\.kind is 'csv', should be one of libsvm"),
+        ({"source": {"kind": "csv"}}, r"dataset\.source\.kind is 'csv', should be one of files"),
         ({"source": {"kind": "generator"}}, r"dataset\.source\.generator has no value"),
         ({"source": {"files": {"train": {"nmes": ["x"]}}}}, r"nmes: no such key .*names"),
         ({"source": {"files": {"valid": {"names": ["x"]}}}}, r"should be train and test, or all"),

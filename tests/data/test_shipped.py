@@ -6,11 +6,11 @@ import sklearn.datasets
 from support import CONFIGS, shipped
 
 from kbench.config import composer
-from kbench.data import check_config, fingerprint, locate, open_prepared, prepare
-from kbench.data.config import KEYS
+from kbench.data import check_config, fingerprint, locate, open_prepared, prepare, with_variant
+from kbench.data.keys import KEYS
 
 NAMES = sorted(p.stem for p in (CONFIGS / "dataset").glob("*.yaml"))
-LIBSVM = [n for n in NAMES if shipped(n)["source"]["kind"] == "libsvm"]
+FILES = [n for n in NAMES if shipped(n)["source"]["kind"] == "files"]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "file"])
@@ -84,24 +84,42 @@ REAL = {
     "pendigits": ((7494, 16), (3498, 16), 10),
     "cadata": ((16512, 8), (4128, 8), None),
     "cpusmall": ((6553, 12), (1639, 12), None),
+    "pendigits:meka": ((8794, 16), (2198, 16), 10),
+    "mnist": ((60000, 784), (10000, 784), 10),
+    "mnist:round_digits": ((60000, 784), (10000, 784), (29772, 4931)),
+    "mnist:eight_vs_six": ((11769, 784), (1932, 784), (5851, 974)),
+    "mnist:two_digits": ((11769, 784), (1932, 784), None),
+    "usps": ((7291, 256), (2007, 256), 10),
+    "usps:dcpred": ((7291, 256), (2007, 256), None),
+    "skin_nonskin": ((171540, 3), (73517, 3), None),
+    "kddcup99:ten_percent": ((494021, 118), (311029, 118), (97278, 60593)),
+    "census:half": ((79810, 509), (19952, 509), None),
+    "wine": ((5198, 11), (1299, 11), None),
+    "protein_regression": ((36584, 9), (9146, 9), None),
+    "kin40k": ((32000, 8), (8000, 8), None),
+    "bike": ((13903, 17), (3476, 17), None),
+    "abalone": ((3342, 10), (835, 10), None),
+    "qm7_xyz": ((5681, 276), (1420, 276), None),
 }
+FORMS = sorted({*FILES, *(form for form in REAL if ":" in form)})
 
 
-@pytest.mark.parametrize("name", LIBSVM)
-def test_real_files_hold_the_facts(name, real_folders):
+@pytest.mark.parametrize("form", FORMS)
+def test_real_files_hold_the_facts(form, real_folders):
     """`prepare` checks the config's facts; the shapes here are the papers'."""
-    config = shipped(name)
+    name, _, variant = form.partition(":")
+    config = with_variant(shipped(name, variant=variant or None))
     if any(file.path is None for file in locate(config, real_folders)):
-        pytest.skip(f"the files of {name} are in no folder of KBENCH_DATA")
+        pytest.skip(f"the files of {form} are in no folder of KBENCH_DATA")
     data = open_prepared(prepare(config, real_folders, download=False))
-    assert name in REAL, "a file at hand whose shape this test does not know"
-    train, test, counts = REAL[name]
+    assert form in REAL, "a file at hand whose shape this test does not know"
+    train, test, counts = REAL[form]
     assert (data.X_train.shape, data.X_test.shape) == (train, test)
     if isinstance(counts, tuple):
         assert (np.sum(data.y_train == 1), np.sum(data.y_test == 1)) == counts
     elif counts is not None:
         assert data.n_classes == counts
-    if config["scale"] == "unit":
+    if config["scale"] == "unit" and config["scale_over"] == "train":
         assert (data.X_train.min(), data.X_train.max()) == (0.0, 1.0)
 
 

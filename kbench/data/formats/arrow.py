@@ -1,0 +1,63 @@
+"""Columns of an Arrow table as arrays: numbers in float32, texts as categories."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data.formats.table import Column
+from kbench.errors import DataError
+
+
+def columns(table: Any, target: str, path: Path) -> dict[str, Column]:
+    """The columns of a `pyarrow.Table`; what is missing among numbers is NaN.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of numbers, truths, texts and dictionaries of texts.
+    target : str
+        A column whose numbers stay in float64.
+    path : Path
+        For errors.
+
+    Raises
+    ------
+    DataError
+        A column of another type, or a text that is missing.
+    """
+    import pyarrow as pa
+    from pyarrow import types
+
+    found = {}
+    for name in table.column_names:
+        column = table.column(name)
+        kind = column.type
+        if types.is_string(kind) or types.is_large_string(kind):
+            column = column.dictionary_encode()
+        elif types.is_boolean(kind):
+            column = column.cast(pa.int8())
+        if types.is_dictionary(column.type):
+            found[name] = _categories(column, name, path)
+        elif types.is_floating(column.type) or types.is_integer(column.type):
+            values = column.to_numpy()
+            found[name] = Column(values.astype(np.float64 if name == target else np.float32))
+        else:
+            raise DataError(
+                f"{path}: column {name!r} is of type {kind}, should be numbers or texts; "
+                "dataset.source.columns.drop leaves it out"
+            )
+    return found
+
+
+def _categories(column: Any, name: str, path: Path) -> Column:
+    whole = column.unify_dictionaries().combine_chunks()
+    if whole.null_count:
+        row = int(np.flatnonzero(whole.is_null().to_numpy(zero_copy_only=False))[0])
+        raise DataError(f"{path}, row {row + 1}: column {name!r} is missing, should be a text")
+    texts = [str(text).strip() for text in whole.dictionary.to_pylist()]
+    categories = tuple(dict.fromkeys(texts))
+    place = {text: k for k, text in enumerate(categories)}
+    lookup = np.array([place[text] for text in texts], dtype=np.int32)
+    codes = whole.indices.to_numpy()
+    return Column(lookup[codes] if lookup.size else codes.astype(np.int32), categories)

@@ -1,0 +1,60 @@
+"""Reader of CIFAR-10's binary version: a tar archive of five training batches and a test batch.
+
+Each image is a byte of label and 3,072 bytes of pixels: red, green, blue, each 32 x 32.
+https://www.cs.toronto.edu/~kriz/cifar.html
+"""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data.content import read as read_bytes
+from kbench.data.formats import Part, row_of
+from kbench.errors import DataError
+
+RECORD = 1 + 3 * 32 * 32
+BATCHES = {
+    "train": [f"data_batch_{k}.bin" for k in range(1, 6)],
+    "test": ["test_batch.bin"],
+}
+
+
+def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+    """Training and test rows of the one archive, uint8 pixels."""
+    ((path,),) = parts.values()
+    try:
+        with tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive:
+            members = {Path(m.name).name: m for m in archive if m.isfile()}
+            found = {}
+            for part, names in BATCHES.items():
+                found[part] = np.vstack([_batch(archive, members, n, path) for n in names])
+    except tarfile.TarError as error:
+        raise DataError(f"{path}: no tar archive, or damaged ({error})") from None
+    return {
+        part: Part(rows[:, 1:], rows[:, 0].astype(np.float64), None, row_of(path))
+        for part, rows in found.items()
+    }
+
+
+def _batch(archive: tarfile.TarFile, members: Mapping[str, Any], name: str, path: Path) -> Any:
+    stream = archive.extractfile(members[name]) if name in members else None
+    if stream is None:
+        shown = ", ".join(sorted(members)[:8]) or "nothing"
+        raise DataError(f"{path}: no {name} in it, there is {shown}; the binary version has it")
+    content = stream.read()
+    if len(content) % RECORD or not content:
+        raise DataError(
+            f"{path}: {name} has {len(content)} bytes, should be whole images of {RECORD}"
+        )
+    rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, RECORD)
+    strange = np.flatnonzero(rows[:, 0] > 9)
+    if strange.size:
+        label = rows[strange[0], 0]
+        raise DataError(
+            f"{path}: {name}, image {strange[0] + 1}: label {label}, should be from 0 to 9"
+        )
+    return rows

@@ -1,0 +1,235 @@
+"""Reader of tables in text: comma, semicolon, tab or white space between the fields of a line.
+
+pyarrow parses; what it refuses is looked for once more, line by line, so that the error names the
+line, the field and what would be right. Texts lose the white space around them. A file without
+names of columns gets `1`, `2`, ...
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbench.data.content import read as read_bytes
+from kbench.data.formats import DELIMITERS, Part
+from kbench.data.formats.arrow import columns
+from kbench.data.formats.table import Table, chosen, encode, is_number, target_of
+from kbench.errors import DataError
+
+_BLOCK_BYTES = 4 << 20
+_FLOAT32_OVERFLOW = float(2.0**128 - 2.0**103)
+_BOM = b"\xef\xbb\xbf"
+
+
+class _Form(NamedTuple):
+    """How a file is laid out.
+
+    Attributes
+    ----------
+    delimiter : str
+    names : list of str
+    skip : int
+        Lines before the first row.
+    target : str
+    texts : frozenset of str
+        Columns of categories.
+    dropped : frozenset of str
+    text_target : bool
+        Whether the target is read as text.
+    """
+
+    delimiter: str
+    names: list[str]
+    skip: int
+    target: str
+    texts: frozenset[str]
+    dropped: frozenset[str]
+    text_target: bool
+
+
+def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+    """Rows of each part; see `kbench.data.formats.read`.
+
+    Notes
+    -----
+    O(bytes) time. Memory: the text of one file, 4 bytes for each of its fields, and the result.
+    """
+    options = source.get("columns") or {}
+    tables = {
+        part: [_table(path, options, text_target=task != "regression") for path in paths]
+        for part, paths in parts.items()
+    }
+    return encode(tables, source)
+
+
+def _table(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Table:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    content = read_bytes(path)
+    if content.startswith(_BOM):
+        del content[: len(_BOM)]
+    _require_line_ends(content, path)
+    form = _form(content, options, path, text_target=text_target)
+    if form.delimiter == " ":
+        content = _squeezed(content)
+    text = pa.dictionary(pa.int32(), pa.string())
+    types = {name: text if name in form.texts else pa.float32() for name in form.names}
+    types[form.target] = text if text_target else pa.float64()
+    try:
+        found = arrow_csv.read_csv(
+            pa.BufferReader(content),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False,
+                block_size=_BLOCK_BYTES,
+                skip_rows=form.skip,
+                column_names=form.names,
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=form.delimiter),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=types,
+                include_columns=[name for name in form.names if name not in form.dropped],
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        reason = " ".join(str(error).split())[:200]
+        raise _diagnosed(content, form, path) or DataError(f"{path}: {reason}") from None
+    arrays = columns(found, form.target, path)
+    numbers = (c.values for c in arrays.values() if c.categories is None)
+    if not all(np.isfinite(values).all() for values in numbers):
+        raise _diagnosed(content, form, path) or DataError(f"{path}: a number is missing")
+    if not found.num_rows:
+        raise DataError(f"{path}: no rows")
+    return Table(path, arrays, form.target, found.num_rows, partial(_where, path, form.skip))
+
+
+def _form(
+    content: bytearray, options: Mapping[str, Any], path: Path, *, text_target: bool
+) -> _Form:
+    """The layout, from the config and from the first line that is not empty."""
+    lines = ((k, raw.decode("utf-8", "replace")) for k, raw in _lines(content))
+    number, line = next(lines, (1, ""))
+    if not line:
+        raise DataError(f"{path}: no rows")
+    told = options.get("delimiter")
+    delimiter = DELIMITERS[told] if told else _guess(line)
+    fields = _fields(line, delimiter)
+    names = list(options.get("names") or [])
+    header = options.get("header")
+    if header is None:
+        header = not names and not any(is_number(field) for field in fields)
+    shown = f"{len(fields)} field{'s' * (len(fields) > 1)} between delimiters {delimiter!r}"
+    if len(fields) < 2:
+        raise DataError(
+            f"{path}:{number}: {shown}, should be two at least; set dataset.source.columns."
+            f"delimiter to one of {', '.join(DELIMITERS)}"
+        )
+    if names and len(names) != len(fields):
+        raise DataError(f"{path}:{number}: {shown}, dataset.source.columns.names has {len(names)}")
+    if not names:
+        names = fields if header else [str(k) for k in range(1, len(fields) + 1)]
+    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        raise DataError(
+            f"{path}:{number}: two columns {twice!r}; name them by dataset.source.columns.names, "
+            "or set dataset.source.columns.header=false if this line is a row"
+        )
+    target = target_of(names, options, path)
+    dropped = frozenset(chosen(names, options, "drop", path)) - {target}
+    texts = frozenset(chosen(names, options, "categorical", path)) - dropped - {target}
+    skip = number if header else number - 1
+    return _Form(delimiter, names, skip, target, texts, dropped, text_target)
+
+
+def _guess(line: str) -> str:
+    """The delimiter that a line has most of; white space only where it has no other."""
+    most = max((",", ";", "\t"), key=line.count)
+    return most if most in line else " "
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    if delimiter == " ":
+        return line.split()
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter))
+    except csv.Error:  # a field of more than 131,072 characters
+        fields = line.split(delimiter)
+    return [field.strip() for field in fields]
+
+
+def _lines(content: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not empty, with their numbers from 1."""
+    begin, number = 0, 0
+    while begin < len(content):
+        end = content.find(b"\n", begin)
+        end = len(content) if end < 0 else end
+        number += 1
+        line = bytes(content[begin:end]).removesuffix(b"\r")
+        begin = end + 1
+        if line.strip():
+            yield number, line
+
+
+def _require_line_ends(content: bytearray, path: Path) -> None:
+    """Refuse a carriage return alone, which some programs take for the end of a line."""
+    if content.count(b"\r") == content.count(b"\r\n"):
+        return
+    place = re.search(rb"\r(?!\n)", content)
+    assert place is not None
+    raise DataError(
+        f"{path}:{content.count(10, 0, place.start()) + 1}: a carriage return within the line, "
+        "lines should end in LF or CR LF"
+    )
+
+
+def _squeezed(content: bytearray) -> bytearray:
+    """One space for each run of white space within a line, none at its ends; lines stay."""
+    content = bytearray(re.sub(rb"[ \t]+", b" ", content))
+    content = content.replace(b"\n ", b"\n").replace(b" \r\n", b"\n").replace(b" \n", b"\n")
+    return content.removeprefix(b" ").removesuffix(b" ")
+
+
+def _where(path: Path, skip: int, row: int) -> str:
+    """`file:line` of a row; reads the file again."""
+    rows = (number for number, _ in _lines(read_bytes(path)) if number > skip)
+    return f"{path}:{next(n for k, n in enumerate(rows) if k == row)}"
+
+
+def _diagnosed(content: bytes | bytearray, form: _Form, path: Path) -> DataError | None:
+    """The first line that cannot be read, and why."""
+    for number, raw in _lines(content):
+        if number <= form.skip:
+            continue
+        try:
+            fields = _fields(raw.decode(), form.delimiter)
+        except UnicodeDecodeError:
+            return DataError(f"{path}:{number}: not UTF-8 text; convert the file")
+        if len(fields) != len(form.names):
+            s = "s" * (len(fields) != 1)
+            return DataError(
+                f"{path}:{number}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
+                f"should be {len(form.names)}"
+            )
+        for name, field in zip(form.names, fields, strict=True):
+            reason = _wrong(name, field, form)
+            if reason is not None:
+                return DataError(f"{path}:{number}: {reason}")
+    return None
+
+
+def _wrong(name: str, field: str, form: _Form) -> str | None:
+    """What is wrong with a field, or None."""
+    if name in form.dropped or name in form.texts or (name == form.target and form.text_target):
+        return None
+    what = f"target {name!r}" if name == form.target else f"column {name!r}"
+    if not is_number(field):
+        found = repr(field) if field else "empty"
+        more = "" if name == form.target else ", or named in dataset.source.columns.categorical"
+        return f"{what} is {found}, should be a number{more}"
+    limit = float("inf") if name == form.target else _FLOAT32_OVERFLOW
+    return None if abs(float(field)) < limit else f"{what} is {field}, should be a finite number"

@@ -1,0 +1,52 @@
+"""Reader of idx files (MNIST): images of bytes in one file, labels in another.
+
+A file begins with two zero bytes, the type (8: bytes), the number of dimensions and the length of
+each as big-endian int32; the entries follow. http://yann.lecun.com/exdb/mnist/
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data.content import read as read_bytes
+from kbench.data.formats import Part, row_of
+from kbench.errors import DataError
+
+
+def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+    """Rows of each part, uint8 pixels, row by row of the image."""
+    return {part: _part(*paths) for part, paths in parts.items()}
+
+
+def _part(images: Path, labels: Path) -> Part:
+    X, y = _array(images), _array(labels)
+    if y.ndim != 1:
+        raise DataError(f"{labels}: {y.ndim} dimensions, labels should have one")
+    if X.ndim < 2:
+        raise DataError(f"{images}: {X.ndim} dimension, images should have two or three")
+    if X.shape[0] != y.size:
+        raise DataError(f"{labels}: {y.size} labels, but {images} has {X.shape[0]} images")
+    return Part(X.reshape(y.size, -1), y.astype(np.float64), None, row_of(labels))
+
+
+def _array(path: Path) -> np.ndarray:
+    content = read_bytes(path)
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08" or not content[3]:
+        raise DataError(
+            f"{path}: begins with {bytes(content[:4]).hex(' ') or 'nothing'}, an idx file of bytes "
+            "with 00 00 08 and its number of dimensions"
+        )
+    start = 4 + 4 * content[3]
+    shape = [int.from_bytes(content[k : k + 4], "big") for k in range(4, start, 4)]
+    size = 1
+    for length in shape:
+        size *= length
+    if len(content) != start + size or not size:
+        shown = " x ".join(str(length) for length in shape)
+        raise DataError(
+            f"{path}: {len(content)} bytes, should be {start + size} for {shown} entries; cut off "
+            "or damaged, fetch it again"
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

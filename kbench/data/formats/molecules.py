@@ -1,0 +1,147 @@
+"""Molecules as sorted Coulomb matrices, and their reader from a tar archive of xyz geometries.
+
+Rupp, Tkatchenko, Mueller, von Lilienfeld, Phys. Rev. Lett. 108, 058301 (2012): C_ii = Z_i^2.4 / 2
+and C_ij = Z_i Z_j / |R_i - R_j| with distances in Bohr, padded with zeros to the largest molecule.
+Rows and columns are sorted by the norm of the rows, largest first; the upper triangle with the
+diagonal is the feature vector, 23 * 24 / 2 = 276 numbers for QM7.
+"""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data.content import read as read_bytes
+from kbench.data.formats import Part
+from kbench.errors import DataError
+
+ATOMS = 23
+"""Of the largest molecule in QM7."""
+
+BOHR = 0.529177210903
+"""In Angstrom, the unit of xyz files (CODATA 2018)."""
+
+CHARGES = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9, "P": 15, "S": 16, "Cl": 17}
+
+
+def coulomb_matrix(charges: np.ndarray, positions: np.ndarray, size: int = ATOMS) -> np.ndarray:
+    """Coulomb matrix of a molecule, padded with zeros.
+
+    Parameters
+    ----------
+    charges : ndarray, shape (atoms,)
+    positions : ndarray, shape (atoms, 3)
+        In Angstrom.
+
+    Returns
+    -------
+    ndarray, shape (size, size)
+    """
+    distance = np.linalg.norm(positions[:, None] - positions[None], axis=2) / BOHR
+    np.fill_diagonal(distance, 1.0)
+    C = np.outer(charges, charges) / distance
+    np.fill_diagonal(C, 0.5 * charges**2.4)
+    padded = np.zeros((size, size))
+    padded[: charges.size, : charges.size] = C
+    return padded
+
+
+def sorted_triangle(C: np.ndarray) -> np.ndarray:
+    """Upper triangles of symmetric matrices whose rows and columns are sorted by norm.
+
+    Parameters
+    ----------
+    C : ndarray, shape (n, k, k)
+
+    Returns
+    -------
+    ndarray, shape (n, k (k + 1) / 2)
+        Largest norm first; rows of equal norm stay in their order.
+    """
+    norms = np.linalg.norm(C, axis=2)
+    order = np.argsort(-norms, axis=1, kind="stable")
+    ordered = np.take_along_axis(C, order[:, :, None], axis=1)
+    ordered = np.take_along_axis(ordered, order[:, None, :], axis=2)
+    upper = np.triu_indices(C.shape[1])
+    return ordered[:, upper[0], upper[1]]
+
+
+def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+    """Molecules that the archive's one .txt table (file name, energy, ...) lists, in its order."""
+    return {part: _molecules(*paths) for part, paths in parts.items()}
+
+
+def _molecules(path: Path) -> Part:
+    try:
+        with tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive:
+            texts = {
+                m.name: _text(archive, m) for m in archive if m.name.endswith((".xyz", ".txt"))
+            }
+    except (tarfile.TarError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: no tar archive of text, or damaged ({error})") from None
+    tables = [name for name in texts if name.endswith(".txt")]
+    if len(tables) != 1:
+        raise DataError(f"{path}: {len(tables)} .txt files in it, should be one table of energies")
+    places, energies, matrices = [], [], []
+    for number, line in enumerate(texts[tables[0]].splitlines(), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}:{tables[0]}:{number}"
+        name, energy = _listed(line, place)
+        if name not in texts:
+            raise DataError(f"{place}: {name} is not in the archive")
+        places.append(place)
+        energies.append(energy)
+        charges, positions = _geometry(texts[name], f"{path}:{name}")
+        if len(np.unique(positions, axis=0)) < len(positions):
+            raise DataError(f"{path}:{name}: two atoms at the same place")
+        matrices.append(coulomb_matrix(charges, positions))
+    if not matrices:
+        raise DataError(f"{path}:{tables[0]}: no rows")
+    X = sorted_triangle(np.array(matrices))
+    return Part(X, np.array(energies), None, places.__getitem__)
+
+
+def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    stream = archive.extractfile(member)
+    return stream.read().decode() if stream is not None else ""
+
+
+def _listed(line: str, place: str) -> tuple[str, float]:
+    fields = line.split()
+    try:
+        energy = float(fields[1])
+    except (IndexError, ValueError):
+        energy = np.nan
+    if not np.isfinite(energy):
+        raise DataError(f"{place}: {line.strip()[:60]!r}, should be a file name and an energy")
+    return fields[0], energy
+
+
+def _geometry(text: str, place: str) -> tuple[np.ndarray, np.ndarray]:
+    """Charges (atoms,) and positions (atoms, 3) of an xyz file: a number, a comment, the atoms."""
+    lines = text.splitlines()
+    count = lines[0].strip() if lines else ""
+    if not count.isdecimal() or not 1 <= int(count) <= ATOMS:
+        raise DataError(f"{place}:1: {count!r}, should be a number of atoms up to {ATOMS}")
+    atoms = lines[2 : 2 + int(count)]
+    if len(atoms) < int(count):
+        raise DataError(f"{place}:{len(lines)}: ends after {len(atoms)} of {count} atoms")
+    charges, positions = [], []
+    for number, line in enumerate(atoms, start=3):
+        fields = line.split()
+        try:
+            position = [float(v) for v in fields[1:4]]
+        except ValueError:
+            position = []
+        if len(position) != 3 or fields[0] not in CHARGES or not np.isfinite(position).all():
+            raise DataError(
+                f"{place}:{number}: {line.strip()[:60]!r}, should be an element of "
+                f"{', '.join(CHARGES)} and three coordinates"
+            )
+        charges.append(CHARGES[fields[0]])
+        positions.append(position)
+    return np.array(charges, dtype=float), np.array(positions)

@@ -1,0 +1,246 @@
+"""Tables of named columns, numbers or categories, become features and a target.
+
+A column of numbers is one feature. A column of categories is one feature for each category of the
+training file (of the only file, where there is one), sorted as text: 1 where the row has it. What
+the test file has beside them is an error, or by `source.columns.unknown: ignore` none of them, all
+zeros. Features stand in the order of the file's columns.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbench.config import nearest
+from kbench.data.formats import Part
+from kbench.errors import DataError
+
+
+class Column(NamedTuple):
+    """values: numbers, or with `categories` places in them (int32); shape (n,)."""
+
+    values: np.ndarray
+    categories: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of one file.
+
+    Attributes
+    ----------
+    path : Path
+    columns : dict of str to Column
+        In the order of the file, without those to drop.
+    target : str
+        One of them.
+    n : int
+        Rows.
+    where : callable
+        Row number from 0 -> `file:line`, or `file, row k`.
+    """
+
+    path: Path
+    columns: dict[str, Column]
+    target: str
+    n: int
+    where: Callable[[int], str]
+
+
+def choose(names: list[str], wanted: str | int, key: str, path: Path) -> str:
+    """The column that a config names, by its name or by its place: 1 the first, -1 the last."""
+    if isinstance(wanted, int):
+        if 1 <= abs(wanted) <= len(names):
+            return names[wanted - 1 if wanted > 0 else wanted]
+        raise DataError(
+            f"{path}:1: dataset.source.columns.{key} is column {wanted}, there are {len(names)}"
+        )
+    if wanted not in names:
+        hint = nearest(wanted, names) or f"; there are {', '.join(names[:12])}"
+        raise DataError(
+            f"{path}:1: no column {wanted!r}, which dataset.source.columns.{key} names{hint}"
+        )
+    return wanted
+
+
+def chosen(names: list[str], options: Mapping[str, Any], key: str, path: Path) -> list[str]:
+    """The columns of a list in the config."""
+    return [choose(names, wanted, key, path) for wanted in options.get(key) or []]
+
+
+def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str:
+    """The target column; the last one where the config does not say."""
+    wanted = options.get("target")
+    return choose(names, -1 if wanted is None else wanted, "target", path)
+
+
+def encode(tables: Mapping[str, list[Table]], source: Mapping[str, Any]) -> dict[str, Part]:
+    """Features and target of each part.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or numbers in one file and categories in another; a row has a category
+        that the training rows lack, or no target.
+    """
+    options = source.get("columns") or {}
+    every = [table for group in tables.values() for table in group]
+    first = every[0]
+    target = first.target
+    for table in every[1:]:
+        _same_columns(table, first)
+    used = [name for name in first.columns if name != target]
+    if not used:
+        raise DataError(f"{first.path}:1: no column is left beside the target {target!r}")
+    training = next(iter(tables.values()))
+    categories = {name: _seen(training, name) for name in used if first.columns[name].categories}
+    unknown_is_error = (options.get("unknown") or "error") == "error"
+    labels = _labels([table.columns[target] for table in every])
+    parts = {}
+    for part, group in tables.items():
+        X = [_features(t, used, categories, unknown_is_error) for t in group]
+        y = [_target(t, target, labels) for t in group]
+        parts[part] = Part(_stack(X), np.concatenate(y), labels, _where(group))
+    return parts
+
+
+def _same_columns(table: Table, first: Table) -> None:
+    for name in first.columns:
+        if name not in table.columns:
+            raise DataError(f"{table.path}:1: no column {name!r}, {first.path} has it")
+        ours, theirs = table.columns[name].categories, first.columns[name].categories
+        if (ours is None) != (theirs is None):
+            raise DataError(
+                f"{table.path}: column {name!r} holds {'numbers' if ours is None else 'texts'}, "
+                f"in {first.path} it does not; name it in dataset.source.columns.categorical"
+            )
+    for name in table.columns:
+        if name not in first.columns:
+            raise DataError(f"{table.path}:1: a column {name!r}, {first.path} has none")
+
+
+def _seen(tables: list[Table], name: str) -> list[str]:
+    """The categories of a column that some row has, sorted."""
+    found: set[str] = set()
+    for table in tables:
+        column = table.columns[name]
+        assert column.categories is not None
+        counts = np.bincount(column.values, minlength=len(column.categories))
+        found.update(column.categories[k] for k in np.flatnonzero(counts))
+    return sorted(found)
+
+
+def _places(
+    table: Table, categories: Mapping[str, list[str]], unknown_is_error: bool
+) -> dict[str, np.ndarray]:
+    """For each categorical column the place of each row's category, -1 where it is unknown."""
+    places = {}
+    for name, known in categories.items():
+        column = table.columns[name]
+        assert column.categories is not None
+        place = {category: k for k, category in enumerate(known)}
+        lookup = np.array([place.get(c, -1) for c in column.categories], dtype=np.int32)
+        found = lookup[column.values]
+        if unknown_is_error and found.size and found.min() < 0:
+            row = int(np.argmin(found))
+            category = column.categories[column.values[row]]
+            raise DataError(
+                f"{table.where(row)}: column {name!r} is {category!r}, which no training row has; "
+                "dataset.source.columns.unknown=ignore makes it none of their categories"
+            )
+        places[name] = found
+    return places
+
+
+def _features(
+    table: Table, used: list[str], categories: Mapping[str, list[str]], unknown_is_error: bool
+) -> Any:
+    """Dense float32, or CSR where there are categories."""
+    if not categories:
+        return np.column_stack([table.columns[name].values for name in used]).astype(
+            np.float32, copy=False
+        )
+    from scipy.sparse import csc_matrix
+
+    places = _places(table, categories, unknown_is_error)
+    rows, values, counts = [], [], [np.zeros(1, dtype=np.int64)]
+    for name in used:
+        if name in places:
+            place = places[name]
+            order = np.argsort(place, kind="stable").astype(np.int32)
+            rows.append(order[np.count_nonzero(place < 0) :])
+            values.append(np.ones(rows[-1].size, dtype=np.float32))
+            counts.append(np.bincount(place[rows[-1]], minlength=len(categories[name])))
+        else:
+            column = table.columns[name].values
+            rows.append(np.flatnonzero(column).astype(np.int32))
+            values.append(column[rows[-1]].astype(np.float32, copy=False))
+            counts.append(np.array([rows[-1].size]))
+    starts = np.cumsum(np.concatenate(counts))
+    entries = (np.concatenate(values), np.concatenate(rows), starts)
+    return csc_matrix(entries, shape=(table.n, starts.size - 1)).tocsr()
+
+
+def _labels(targets: list[Column]) -> tuple[str, ...] | None:
+    """The texts of a target, sorted, or None where they all are numbers."""
+    if any(column.categories is None for column in targets):
+        return None
+    texts = sorted({text for column in targets for text in column.categories or ()} - {""})
+    return None if all(is_number(text) for text in texts) else tuple(texts)
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads the text as a number; nan and inf are."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _target(table: Table, name: str, labels: tuple[str, ...] | None) -> np.ndarray:
+    column = table.columns[name]
+    categories: tuple[str, ...] = column.categories or ()
+    if "" in categories:
+        empty = np.flatnonzero(column.values == categories.index(""))
+        if empty.size:
+            where = table.where(int(empty[0]))
+            raise DataError(f"{where}: target {name!r} is empty, should be a label")
+    if column.categories is None:
+        y = column.values.astype(np.float64)
+    elif labels is None:
+        y = np.array([float(text or "nan") for text in categories])[column.values]
+    else:
+        place = {text: float(k) for k, text in enumerate(labels)}
+        y = np.array([place.get(text, np.nan) for text in categories])[column.values]
+    odd = np.flatnonzero(~np.isfinite(y))
+    if odd.size:
+        raise DataError(
+            f"{table.where(int(odd[0]))}: target {name!r} is {y[odd[0]]}, should be a finite number"
+        )
+    return y
+
+
+def _stack(pieces: list[Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    if isinstance(pieces[0], np.ndarray):
+        return np.vstack(pieces)
+    from scipy.sparse import vstack
+
+    return vstack(pieces, format="csr")
+
+
+def _where(tables: list[Table]) -> Callable[[int], str]:
+    return partial(_locate, [(t.n, t.where) for t in tables])
+
+
+def _locate(pieces: list[tuple[int, Callable[[int], str]]], row: int) -> str:
+    for n, where in pieces:
+        if row < n:
+            return where(row)
+        row -= n
+    raise IndexError(row)

@@ -1,0 +1,228 @@
+"""What the config of a data set may hold, in one table.
+
+`configs/dataset/<name>.yaml` holds these keys, and `configs/config.yaml` what each of them is where
+that file does not say; the command line sets any of them (`dataset.scale=none`).
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kbench.data.folders import BUNDLED_FILES
+from kbench.data.formats import DELIMITERS, FORMATS
+
+TASKS = ("binary", "multiclass", "regression")
+SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
+GENERATORS = ("covtype_like", "noisy_function")
+USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dsgd")
+
+Check = Callable[[Any], str | None]
+"""Says what would be right where a value is wrong, else None."""
+
+
+def _one_of(*allowed: str) -> Check:
+    return lambda v: None if v in allowed else f"one of {', '.join(allowed)}"
+
+
+def _whole(least: int) -> Check:
+    def check(value: Any) -> str | None:
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        return None if good else f"a whole number from {least}"
+
+    return check
+
+
+def _number(value: Any) -> str | None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    good = number and abs(value) < float("inf")
+    return None if good else "a finite number"
+
+
+def _not_negative(value: Any) -> str | None:
+    return None if not _number(value) and value >= 0 else "a number from 0"
+
+
+def _share(value: Any) -> str | None:
+    return None if not _number(value) and 0 < value < 1 else "a number between 0 and 1"
+
+
+def _text(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "text"
+
+
+def _truth(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def _name(value: Any) -> str | None:
+    good = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value)
+    return None if good else "a name of letters, digits, '.', '_' and '-'"
+
+
+def _sha256(value: Any) -> str | None:
+    good = isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value)
+    return None if good else "64 hexadecimal digits"
+
+
+def _numbers(value: Any) -> str | None:
+    good = isinstance(value, list) and value and not any(_number(v) for v in value)
+    return None if good else "a list of numbers"
+
+
+def _texts(value: Any) -> str | None:
+    good = isinstance(value, list) and value and not any(_text(v) for v in value)
+    return None if good else "a list of texts"
+
+
+def _labels(value: Any) -> str | None:
+    good = not _numbers(value) or not _texts(value)
+    return None if good else "a list of numbers, or of texts"
+
+
+def _range(value: Any) -> str | None:
+    good = not _numbers(value) and len(value) == 2 and value[0] <= value[1]
+    return None if good else "two numbers, the least and the largest"
+
+
+def _column(value: Any) -> str | None:
+    place = isinstance(value, int) and not isinstance(value, bool) and value != 0
+    return None if place or not _text(value) else "a column's name, or its place from 1 (-1: last)"
+
+
+def _columns(value: Any) -> str | None:
+    good = isinstance(value, list) and not any(_column(v) for v in value)
+    return None if good else "a list of columns: names, or places from 1 (-1 is the last)"
+
+
+class Key(NamedTuple):
+    check: Check
+    meaning: str
+    optional: bool = True
+    """Whether null, or no such key at all, is fine."""
+
+
+KEYS: dict[str, Key] = {
+    "name": Key(_name, "as in `dataset=`, in rows and tables", optional=False),
+    "about": Key(_text, "what the rows and the target are, in one line"),
+    "homepage": Key(_text, "page that describes the data"),
+    "licence": Key(_text, "terms of use, or where they are found"),
+    "task": Key(_one_of(*TASKS), f"{' | '.join(TASKS)}", optional=False),
+    "source.kind": Key(
+        _one_of("files", "sklearn", "generator", "file"),
+        "files: of a named data set | sklearn: a set bundled with scikit-learn | generator |"
+        " file: one of yours, at `path`",
+        optional=False,
+    ),
+    "source.format": Key(
+        _one_of(*FORMATS),
+        "of the files: libsvm (where nothing is said) | csv: text with delimiters | parquet |"
+        " arff | idx: bytes as MNIST has them | npy: pairs of arrays | npz: `X` and `y`, or"
+        " `X_train`, `y_train`, `X_test`, `y_test` | mat: MATLAB | cifar10: its tar archive |"
+        " xyz: tar archive of molecules and a table of their energies",
+    ),
+    "source.columns.delimiter": Key(
+        _one_of(*DELIMITERS),
+        "csv: what stands between fields; else what the first line has most of",
+    ),
+    "source.columns.header": Key(
+        _truth, "csv: whether the first line names the columns; else: where it has no number"
+    ),
+    "source.columns.names": Key(
+        _texts, "csv: names of the columns in order; else as the header has them, or 1, 2, ..."
+    ),
+    "source.columns.target": Key(
+        _column, "csv, parquet, arff: the target, by name or by place from 1; -1, the last, if null"
+    ),
+    "source.columns.categorical": Key(
+        _columns, "csv, parquet, arff: columns of categories; each becomes one feature a category"
+    ),
+    "source.columns.drop": Key(_columns, "csv, parquet, arff: columns to leave out"),
+    "source.columns.unknown": Key(
+        _one_of("error", "ignore"),
+        "csv, parquet, arff: a category that the training file lacks is an error | ignore: all its"
+        " features are 0",
+    ),
+    "source.arrays.X": Key(_text, "npz, mat: name of the features; X if null"),
+    "source.arrays.y": Key(_text, "npz, mat: name of the targets; y if null"),
+    "source.arrays.matrices": Key(
+        _one_of("sorted_triangle"),
+        "npz, mat: X of shape (n, k, k) becomes the upper triangles after rows and columns are"
+        " sorted by norm",
+    ),
+    "source.bundled": Key(_one_of(*BUNDLED_FILES), "sklearn: which of its sets"),
+    "source.generator": Key(_one_of(*GENERATORS), "generator: which one"),
+    "source.files.*.names": Key(
+        _texts,
+        "accepted file names, first one preferred; compression is"
+        " recognised by content, its suffix may follow",
+        optional=False,
+    ),
+    "source.files.*.url": Key(_text, "where the file is fetched from"),
+    "source.files.*.sha256": Key(_sha256, "of the file as fetched, where it is published"),
+    "source.files.*.otherwise.names": Key(
+        _texts, "the file to draw rows from where the first is not found", optional=False
+    ),
+    "source.files.*.otherwise.url": Key(_text, "as above"),
+    "source.files.*.otherwise.sha256": Key(_sha256, "as above"),
+    "source.files.*.otherwise.sample.n": Key(_whole(1), "rows to draw", optional=False),
+    "source.files.*.otherwise.sample.seed": Key(_whole(0), "of the draw", optional=False),
+    "path": Key(_text, "file: the file, plain or compressed"),
+    "test_path": Key(_text, "file: its test rows; without it `split` divides `path`"),
+    "n": Key(_whole(1), "generator: training rows"),
+    "n_test": Key(_whole(1), "generator: test rows"),
+    "d": Key(_whole(1), "generator: features"),
+    "seed": Key(_whole(0), "generator: of the function and the rows"),
+    "noise": Key(_not_negative, "generator: share of flipped labels, or standard deviation"),
+    "n_features": Key(_whole(1), "width, where files may lack the last columns"),
+    "facts.n": Key(_whole(1), "rows of the file, where there is one"),
+    "facts.n_train": Key(_whole(1), "rows of the training file"),
+    "facts.n_test": Key(_whole(1), "rows of the test file"),
+    "facts.n_features": Key(_whole(1), "largest index in the files, features of a table"),
+    "facts.n_classes": Key(_whole(2), "different labels in the files"),
+    "facts.positives": Key(_numbers, "rows with the largest of two labels, by file"),
+    "facts.target": Key(_range, "least and largest target that a row may have"),
+    "target.positive": Key(
+        _labels,
+        "binary: labels of class +1; else the larger of two labels; regression: labels that"
+        " become 1, with `negative` those that become 0",
+    ),
+    "target.negative": Key(
+        _labels,
+        "binary: labels of class -1, rows with others are left out; else all that are not positive",
+    ),
+    "target.scale": Key(
+        _one_of("none", "max", "unit", "standard"),
+        "regression: none | max:"
+        " divided by the largest magnitude | unit: to [0, 1] | standard; as the"
+        " training rows have it",
+    ),
+    "scale": Key(
+        _one_of(*SCALES),
+        "columns: none | unit: to [0, 1] | symmetric: to [-1, 1] | standard: mean 0, variance 1 |"
+        " unit_global: all by one range to [0, 1], for pixels; constant columns become 0",
+    ),
+    "scale_over": Key(_one_of("train", "all"), "rows that the scaling looks at"),
+    "split.kind": Key(
+        _one_of("given", "random", "first"),
+        "given: the files as they are | random |"
+        " first: the first n_train rows train, the rest test; random and first take"
+        " all files together",
+    ),
+    "split.test_fraction": Key(_share, "random: share of test rows"),
+    "split.n_train": Key(_whole(1), "random, first: training rows, in place of test_fraction"),
+    "split.n_test": Key(_whole(1), "random, first: test rows; else all others"),
+    "split.seed": Key(
+        _whole(0),
+        "random: of numpy.random.RandomState(seed).permutation(n), whose first n_train rows train",
+    ),
+    "split.stratified": Key(_truth, "random: keep the shares of the classes"),
+    "first_train": Key(_whole(1), "only the first so many training rows, after split and scaling"),
+    "first_test": Key(_whole(1), "only the first so many test rows, after split and scaling"),
+    "storage": Key(
+        _one_of("auto", "dense", "csr"),
+        "of the prepared arrays; auto: dense unless wide and sparse",
+    ),
+    "variant": Key(_name, "which of `variants` to use"),
+}
+"""Every key of a data set's config but the free ones: `use.<use>.<parameter>` (kernel and
+method parameters by use, with `from`: the table they come from) and `variants.<name>.<key>`."""
