@@ -130,7 +130,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         loaded = yaml.load(
             path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         )
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {_one_line(error)}") from None
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: holds {type(loaded).__name__}, should be a mapping of keys")
@@ -201,6 +201,7 @@ class Composer:
         from hydra.errors import HydraException
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
+        from yaml import YAMLError
 
         try:
             config = compose("config", list(overrides))
@@ -210,6 +211,8 @@ class Composer:
             plain = OmegaConf.to_container(config, resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
             raise self._explain(error, overrides) from None
+        except (YAMLError, ValueError, OSError) as error:  # a config file that Hydra cannot read
+            raise ConfigError(_one_line(error)) from None
         assert isinstance(plain, dict)
         for key in ("limits", "dataset", "grid", "results_dir"):
             if key not in plain:

@@ -55,7 +55,8 @@ def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
 
 
 def _method(config: dict[str, Any]) -> tuple[str, str, str]:
-    meta = config.get("meta") or {}
+    meta = config.get("meta")
+    meta = meta if isinstance(meta, dict) else {}
     tasks = ", ".join(meta.get("tasks") or ["any"])
     return tasks, str(meta.get("role", "")), str(meta.get("about", ""))
 

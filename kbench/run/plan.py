@@ -155,6 +155,10 @@ def _expand(
     name, meta = method.get("name"), method.get("meta") or {}
     if "estimator" not in method or name is None:
         raise ConfigError(f"method {name or config['method']} names no estimator: and name:")
+    if not isinstance(meta, Mapping):
+        raise ConfigError(
+            f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."
+        )
     dataset = _dataset(config["dataset"], chosen)
     tasks = meta.get("tasks")
     if tasks and dataset["task"] not in tasks:

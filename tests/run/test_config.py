@@ -106,6 +106,28 @@ def test_a_foreign_config_folder_is_named(here):
         compose()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: mine\nname: mine\n",
+        "name: [mine\n",
+        "name: mine\ndefaults: {svm: {C: 1}}\n",
+        "- a\n- list\n",
+        "name: ${nothing.there}\n",
+        "name: ${use:\n",
+        "name: \x00\x01\n",
+    ],
+)
+def test_a_config_file_that_cannot_be_read_is_named_in_one_line(here, text):
+    write(here, "dataset/mine.yaml", text)
+    with composer() as hydra, pytest.raises(ConfigError) as caught:
+        hydra.compose(["method=dummy", "dataset=mine"])
+    assert "\n" not in str(caught.value)
+    assert (
+        "mine" in str(caught.value) or "nothing" in str(caught.value) or "use" in str(caught.value)
+    )
+
+
 def test_hydra_is_left_as_it_was_found(here):
     from hydra.core.global_hydra import GlobalHydra
 

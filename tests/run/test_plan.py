@@ -153,6 +153,17 @@ def test_the_command_line_wins_over_a_variant_and_the_row_names_both(here):
     assert again.key == run.key
 
 
+def test_a_method_file_of_another_form_is_named(here):
+    folder = here / "configs" / "method"
+    folder.mkdir(parents=True)
+    (folder / "odd.yaml").write_text("name: odd\nestimator: sklearn.svm.SVC\nmeta: a word\n")
+    (folder / "bare.yaml").write_text("C: 1\n")
+    with pytest.raises(ConfigError, match="method odd: meta is 'a word'"):
+        plan("method=odd")
+    with pytest.raises(ConfigError, match="names no estimator"):
+        plan("method=bare")
+
+
 def test_a_sweep_needs_the_flag():
     with pytest.raises(ConfigError, match="add -m"):
         plan("method=svc,knn", multirun=False)
