@@ -1,10 +1,17 @@
 """Fixtures that several folders of tests share."""
 
+import os
 import shutil
 import tomllib
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# What lands a change must not depend on luck: new examples are for the developer's machine.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 PLUGIN = Path(__file__).parent / "example_plugin"
 

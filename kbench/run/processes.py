@@ -142,10 +142,14 @@ def kill_descendants(pid: int) -> None:
 class PeakMemory:
     """Peak resident bytes of this process between two moments, from the kernel's own high mark.
 
-    Where the mark cannot be reset (no /proc), the growth of the process's all-time peak stands in.
+    What the allocator has kept of memory that was freed before goes back to the system first, or
+    the block would use it uncounted. Where the mark cannot be reset (no /proc), the growth of the
+    process's all-time peak stands in.
     """
 
     def __enter__(self) -> "PeakMemory":
+        with contextlib.suppress(AttributeError):  # glibc alone has it
+            ctypes.CDLL(None).malloc_trim(0)
         self.exact = False
         try:
             with open("/proc/self/clear_refs", "w") as file:
