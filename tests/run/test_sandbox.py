@@ -111,7 +111,9 @@ def test_memory_limit(sandbox, work):
     limit = 600 if work is misbehaviour.eats_with_libsvm else 300
     done = outcome(sandbox, _with_memory_error, {"memory_mb": limit, "wall_s": 120}, call=work)
     assert done.status == "memory", (done.message, done.log)
-    assert done.peak_bytes < 2 * limit * 2**20
+    # Each process has a limit of its own; between two looks at the tree they may add up.
+    processes = 2 if work is misbehaviour.eats_in_a_loky_child else 1
+    assert done.peak_bytes < 2 * processes * limit * 2**20
 
 
 def _with_memory_error(task, send):
