@@ -9,17 +9,13 @@ import numpy as np
 
 from kbench.data.content import read as read_bytes
 from kbench.data.formats import Part, row_of
-from kbench.data.formats.parquet import require_finite
-from kbench.data.formats.table import Column, Table, chosen, encode, target_of
+from kbench.data.formats.table import Column, Table, chosen, read_tables, require_finite, target_of
 from kbench.errors import DataError
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`. Parsed by SciPy, in Python."""
-    options = source.get("columns") or {}
-    return encode(
-        {part: [_table(path, options) for path in paths] for part, paths in parts.items()}, source
-    )
+    return read_tables(parts, source, _table)
 
 
 def _table(path: Path, options: Mapping[str, Any]) -> Table:

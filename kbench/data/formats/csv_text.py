@@ -17,7 +17,7 @@ import numpy as np
 from kbench.data.content import read as read_bytes
 from kbench.data.formats import DELIMITERS, Part
 from kbench.data.formats.arrow import columns
-from kbench.data.formats.table import Table, chosen, encode, is_number, target_of
+from kbench.data.formats.table import Table, chosen, is_number, read_tables, target_of
 from kbench.errors import DataError
 
 _BLOCK_BYTES = 4 << 20
@@ -58,12 +58,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
     -----
     O(bytes) time. Memory: the text of one file, 4 bytes for each of its fields, and the result.
     """
-    options = source.get("columns") or {}
-    tables = {
-        part: [_table(path, options, text_target=task != "regression") for path in paths]
-        for part, paths in parts.items()
-    }
-    return encode(tables, source)
+    return read_tables(parts, source, partial(_table, text_target=task != "regression"))
 
 
 def _table(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Table:

@@ -4,21 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kbench.data.content import read as read_bytes
 from kbench.data.formats import Part, row_of
 from kbench.data.formats.arrow import columns
-from kbench.data.formats.table import Table, chosen, encode, target_of
+from kbench.data.formats.table import Table, chosen, read_tables, require_finite, target_of
 from kbench.errors import DataError
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`. Memory: the whole of each file."""
-    options = source.get("columns") or {}
-    return encode(
-        {part: [_table(path, options) for path in paths] for part, paths in parts.items()}, source
-    )
+    return read_tables(parts, source, _table)
 
 
 def _table(path: Path, options: Mapping[str, Any]) -> Table:
@@ -54,14 +49,3 @@ def _as_texts(column: Any, name: str, path: Path) -> Any:
         raise DataError(
             f"{path}: column {name!r} is of type {column.type}, should be numbers or texts"
         ) from None
-
-
-def require_finite(arrays: Mapping[str, Any], path: Path) -> None:
-    """Refuse a number that is missing or too large for float32."""
-    for name, column in arrays.items():
-        odd = np.flatnonzero(~np.isfinite(column.values))
-        if odd.size:
-            raise DataError(
-                f"{path}, row {odd[0] + 1}: column {name!r} is missing or not finite, should be a "
-                "number"
-            )

@@ -77,6 +77,28 @@ def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str:
     return choose(names, -1 if wanted is None else wanted, "target", path)
 
 
+def read_tables(
+    parts: Mapping[str, list[Path]],
+    source: Mapping[str, Any],
+    read_table: Callable[[Path, Mapping[str, Any]], Table],
+) -> dict[str, Part]:
+    """The rows of each part, whose files `read_table(path, source.columns)` reads one by one."""
+    options = source.get("columns") or {}
+    tables = {part: [read_table(path, options) for path in paths] for part, paths in parts.items()}
+    return encode(tables, source)
+
+
+def require_finite(arrays: Mapping[str, Column], path: Path) -> None:
+    """Refuse a number that is missing or too large for float32."""
+    for name, column in arrays.items():
+        odd = np.flatnonzero(~np.isfinite(column.values))
+        if odd.size:
+            raise DataError(
+                f"{path}, row {odd[0] + 1}: column {name!r} is missing or not finite, should be a "
+                "number"
+            )
+
+
 def encode(tables: Mapping[str, list[Table]], source: Mapping[str, Any]) -> dict[str, Part]:
     """Features and target of each part.
 
