@@ -14,10 +14,8 @@ from kbench.config import composer
 
 def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 0."""
-    from kbench.run.environment import describe, environment_id
     from kbench.run.plan import make_plan
-    from kbench.run.results import ResultsFolder
-    from kbench.run.runner import split
+    from kbench.run.runner import finished_here, split
 
     overrides, multirun, _ = flags(argv)
     shown = [word for word in overrides if word.startswith("show=")]
@@ -25,8 +23,7 @@ def main(argv: Sequence[str]) -> int:
     show = one_of("show", shown[-1][5:], ["summary", "runs"]) if shown else "summary"
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
-    folder = ResultsFolder(plan.settings.results_dir)
-    todo, done = split(plan, folder, environment_id(describe()))
+    todo, done = split(plan, finished_here(plan))
     if show == "runs":
         for run in todo:
             print(run.command)

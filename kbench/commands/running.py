@@ -19,17 +19,14 @@ def main(argv: Sequence[str]) -> int:
 
             print(OmegaConf.to_yaml(OmegaConf.create(hydra.compose(overrides))), end="")
             return 0
-        from kbench.run.environment import describe as describe_environment
-        from kbench.run.environment import environment_id
         from kbench.run.plan import make_plan
         from kbench.run.progress import describe
-        from kbench.run.results import ResultsFolder
-        from kbench.run.runner import Runner, check_methods, split, worker_sandbox
+        from kbench.run.runner import Runner, check_methods, finished_here, split, worker_sandbox
 
         plan = make_plan(hydra, overrides, multirun=multirun)
         sandbox = worker_sandbox(plan)
-        folder = ResultsFolder(plan.settings.results_dir)
-        todo, _ = split(plan, folder, environment_id(describe_environment()))
+        finished = finished_here(plan)
+        todo, _ = split(plan, finished)
         if todo or plan.absent:
             check_methods(sandbox, plan)
             plan = make_plan(hydra, overrides, multirun=multirun, obtain=True)
@@ -40,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     for reason in plan.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
     runner = Runner(plan, sandbox)
-    summary = runner.execute()
+    summary = runner.execute(finished)
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)
     told = len(plan.runs) == 1 and summary.written  # by the progress, just above

@@ -6,6 +6,7 @@ Only this process writes rows, after the guard has reported; a runner that is ki
 in progress and nothing else.
 """
 
+import functools
 import os
 import signal
 import sys
@@ -57,16 +58,21 @@ class Summary:
         return 1 if self.failed or self.absent else 0
 
 
-def split(
-    plan: Plan, folder: ResultsFolder, environment: str
-) -> tuple[list[Run], list[tuple[Run, str, str]]]:
+Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> what its row says
+
+
+def finished_here(plan: Plan) -> Finished:
+    """What the user's rows hold for this environment; each thread count is read once."""
+    folder = ResultsFolder(plan.settings.results_dir)
+    environment = environment_id(describe())
+    return functools.cache(lambda threads: folder.finished(environment, threads))
+
+
+def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, str, str]]]:
     """(runs to do, runs that are done with their status and message), by `rerun`."""
-    finished: dict[int, dict[str, Any]] = {}
     todo, done = [], []
     for run in plan.runs:
-        if run.threads not in finished:
-            finished[run.threads] = folder.finished(environment, run.threads)
-        row = finished[run.threads].get(run.key)
+        row = finished(run.threads).get(run.key)
         if row is None or _again(plan.settings.rerun, row, run):
             todo.append(run)
         else:
@@ -128,9 +134,9 @@ class Runner:
         self._show = show
         self._jobs: dict[Any, tuple[Run, Job, datetime, int]] = {}
 
-    def execute(self) -> Summary:
-        """Run what is missing; returns when all is done or the user stopped it."""
-        todo, done = split(self.plan, self.folder, self.environment_id)
+    def execute(self, finished: Finished) -> Summary:
+        """Run what is not `finished`; returns when all is done or the user stopped it."""
+        todo, done = split(self.plan, finished)
         for run, status, message in done:
             self._found(run, status, message)
         if not todo:
