@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
 
@@ -47,15 +47,20 @@ _COLUMNS: dict[str, str] = {
     "data_sha256": "string",
     "preset": "string",
     "params": "string",
+    "tuned": "string",
+    "tuned_sha256": "string",
     "accuracy": "double",
     "error": "double",
     "balanced_accuracy": "double",
     "f1": "double",
+    "roc_auc": "double",
+    "average_precision": "double",
     "rmse": "double",
     "mae": "double",
     "r2": "double",
     "kernel_error": "double",
     "objective": "double",
+    "duality_gap": "double",
     "n_support": "int64",
     "n_iter": "int64",
     "converged": "bool",
@@ -70,6 +75,7 @@ _COLUMNS: dict[str, str] = {
     "prediction_cost": "double",
     "prediction_flops": "double",
     "model_bytes": "int64",
+    "model": "string",
     "n_parameters": "int64",
     "peak_bytes": "int64",
     "threads": "int64",
