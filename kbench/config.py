@@ -18,6 +18,7 @@ from typing import Any
 
 from kbench.errors import ConfigError
 
+BACKENDS = ("loky", "dask", "ray", "slurm")
 RERUN = ("none", "failed", "changed", "all")
 
 
@@ -40,9 +41,23 @@ class Limits:
 
 @dataclass
 class Parallel:
-    """How many runs share the machine; more than one disturbs the timings, and the rows say so."""
+    """Where runs are done, and how many at a time.
 
+    backend : loky, guarded processes of this machine; dask, ray, slurm, the same on a cluster's.
+    jobs : runs at a time; more than one on a machine disturbs the timings, and the rows say so.
+    address : of a running Dask scheduler or Ray cluster; without one, a local one is started.
+    options : what the engine is started with, or submitit's parameters of a job.
+    """
+
+    backend: str = "loky"
     jobs: int = 1
+    address: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def here(self) -> bool:
+        """Whether this machine does the runs, with nobody in between."""
+        return self.backend == "loky"
 
 
 @dataclass
@@ -316,6 +331,11 @@ def settings(config: Mapping[str, Any]) -> Settings:
         )
     if typed.parallel.jobs < 1:
         raise ConfigError(f"parallel.jobs is {typed.parallel.jobs}, should be 1 or more")
+    if typed.parallel.backend not in BACKENDS:
+        raise ConfigError(
+            f"parallel.backend is {typed.parallel.backend!r}, should be one of "
+            f"{', '.join(BACKENDS)}"
+        )
     if typed.rerun not in RERUN:
         raise ConfigError(f"rerun is {typed.rerun!r}, should be one of {', '.join(RERUN)}")
     return typed

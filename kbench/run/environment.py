@@ -6,6 +6,7 @@ anything that changes between two runs. Nothing is imported to be asked for its 
 """
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import json
@@ -14,6 +15,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,26 @@ def environment_id(env: Mapping[str, Any]) -> str:
     stable = {name: value for name, value in env.items() if name not in _NOT_IN_ID}
     text = json.dumps(stable, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a run was done, and by which code: see `describe` and `source_state`."""
+
+    environment: Mapping[str, Any]
+    version: str
+    commit: str | None
+    dirty: bool | None
+
+    @property
+    def environment_id(self) -> str:
+        return environment_id(self.environment)
+
+
+@functools.cache
+def provenance() -> Provenance:
+    """This machine and this code; found out once for a process."""
+    return Provenance(describe(), *source_state())
 
 
 def source_state() -> tuple[str, str | None, bool | None]:

@@ -73,6 +73,10 @@ class Plan:
             "seed": run.seed,
             "task": run.task,
             "prepared": str(self.prepared[canonical(run.dataset_config)]),
+            "dataset": dict(run.dataset_config),
+            "data_sha256": run.data_sha256,
+            "datasets_dir": self.settings.datasets_dir,
+            "download": self.settings.download,
             "threads": run.threads,
         }
 

@@ -13,6 +13,7 @@ names are made of content, and nobody rewrites a file of somebody else. A file t
 holds no rows of kbench is named in `ResultsFolder.warnings` and otherwise left alone.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -126,8 +127,8 @@ class ResultsFolder:
                     self.warnings.append(f"{path}: no description of an environment ({exc})")
         return found
 
-    def finished(self, environment: str, threads: int) -> dict[str, dict[str, str | None]]:
-        """What the user's own rows hold for an environment and a thread count.
+    def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, str | None]]:
+        """What the user's own rows hold for an environment (None: any) and a thread count.
 
         Returns
         -------
@@ -141,15 +142,16 @@ class ResultsFolder:
         import pyarrow.compute as pc
 
         table = self._read_rows(self.path, _OUTCOME)
-        here = pc.and_(
-            pc.equal(table["environment"], environment), pc.equal(table["threads"], threads)
-        )
-        found = rows.newest(table.filter(here)).select(
-            ["key", "status", "message", "source_sha256"]
-        )
+        here = pc.equal(table["threads"], threads)
+        if environment is not None:
+            here = pc.and_(here, pc.equal(table["environment"], environment))
+        found = rows.newest(table.filter(here)).sort_by("started_at")
+        found = found.select(["key", "status", "message", "source_sha256"])
         return {row.pop("key"): row for row in found.to_pylist()}
 
-    def latest(self, key: str, environment: str, threads: int) -> dict[str, str | None] | None:
+    def latest(
+        self, key: str, environment: str | None, threads: int
+    ) -> dict[str, str | None] | None:
         """As `finished`, for one run: reads its own file only, so it costs the same for any folder.
 
         Returns None where there is no such file (never run, or merged already).
@@ -157,12 +159,11 @@ class ResultsFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        path = self.path / _file_name(key, environment, threads)
-        try:
-            table = rows.conform(pq.ParquetFile(path).read(), _OUTCOME)
-        except (OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
-            return None
-        found = table.select(["status", "message", "source_sha256"]).to_pylist()
+        found = []
+        for path in self.path.glob(_file_name(key, environment or "*", threads)):
+            with contextlib.suppress(OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
+                table = rows.conform(pq.ParquetFile(path).read(), _OUTCOME)
+                found += table.select(["status", "message", "source_sha256"]).to_pylist()
         return found[0] if found else None
 
     def read(self, *, reference: bool = True) -> "pd.DataFrame":

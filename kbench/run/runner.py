@@ -6,12 +6,13 @@ Only this process writes rows, after the guard has reported; a runner that is ki
 in progress and nothing else.
 """
 
+import contextlib
 import functools
 import os
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
@@ -20,8 +21,9 @@ from typing import Any
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
+from kbench.run.cluster import Cluster, RemoteJob, open_cluster
 from kbench.run.command import canonical
-from kbench.run.environment import describe, environment_id, source_state
+from kbench.run.environment import provenance
 from kbench.run.plan import Plan, Run
 from kbench.run.progress import Progress
 from kbench.run.results import ResultsFolder
@@ -62,10 +64,15 @@ Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> what 
 
 
 def finished_here(plan: Plan) -> Finished:
-    """What the user's rows hold for this environment; each thread count is read once."""
+    """What the user's rows hold for the plan's environment; each thread count is read once."""
     folder = ResultsFolder(plan.settings.results_dir)
-    environment = environment_id(describe())
+    environment = _environment(plan)
     return functools.cache(lambda threads: folder.finished(environment, threads))
+
+
+def _environment(plan: Plan) -> str | None:
+    """The id of the machine that will do the plan's runs; None where a cluster decides."""
+    return provenance().environment_id if plan.settings.parallel.here else None
 
 
 def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, str, str]]]:
@@ -93,9 +100,23 @@ def _again(rerun: str, row: dict[str, Any], run: Run) -> bool:
 
 def worker_sandbox(plan: Plan) -> Sandbox:
     """A sandbox whose workers have imported what the plan's methods need."""
+    return Sandbox(_preload(plan))
+
+
+@contextlib.contextmanager
+def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
+    """Where the plan's runs are done: `sandbox` on this machine, or the cluster it names."""
+    if plan.settings.parallel.here:
+        yield sandbox
+    else:
+        with open_cluster(plan.settings, _preload(plan)) as cluster:
+            yield cluster
+
+
+def _preload(plan: Plan) -> list[str]:
     modules = {path.partition(":")[0] for path, _ in plan.estimators}
     ours = {m for m in modules if m.partition(".")[0] in ("kbench", "sklearn")}
-    return Sandbox([*PRELOAD, *sorted(ours)])
+    return [*PRELOAD, *sorted(ours)]
 
 
 def check_methods(sandbox: Sandbox, plan: Plan) -> None:
@@ -127,12 +148,10 @@ class Runner:
         self.sandbox = sandbox
         self.settings = plan.settings
         self.folder = ResultsFolder(plan.settings.results_dir)
-        self.environment = describe()
-        self.environment_id = environment_id(self.environment)
-        self.version, self.commit, self.dirty = source_state()
+        self.here = provenance()
         self.summary = Summary(absent=dict(plan.absent))
         self._show = show
-        self._jobs: dict[Any, tuple[Run, Job, datetime, int]] = {}
+        self._jobs: dict[Any, tuple[Run, Job | RemoteJob, datetime, int]] = {}
 
     def execute(self, finished: Finished) -> Summary:
         """Run what is not `finished`; returns when all is done or the user stopped it."""
@@ -141,18 +160,19 @@ class Runner:
             self._found(run, status, message)
         if not todo:
             return self.summary
-        self.folder.store_environment(self.environment)
-        self._claims = Claims(self.folder.path)
-        self._progress = Progress(len(todo)) if self._show else None
-        handlers = {s: signal.signal(s, self._stop) for s in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            self._loop(deque(todo))
-        finally:
-            for signum, handler in handlers.items():
-                signal.signal(signum, handler)
-            if self._progress is not None:
-                self._progress.close()
-            self._claims.close()
+        self.folder.store_environment(self.here.environment)
+        with _workplace(self.plan, self.sandbox) as self._workers:
+            self._claims = Claims(self.folder.path)
+            self._progress = Progress(len(todo)) if self._show else None
+            handlers = {s: signal.signal(s, self._stop) for s in (signal.SIGINT, signal.SIGTERM)}
+            try:
+                self._loop(deque(todo))
+            finally:
+                for signum, handler in handlers.items():
+                    signal.signal(signum, handler)
+                if self._progress is not None:
+                    self._progress.close()
+                self._claims.close()
         return self.summary
 
     def _stop(self, signum: int, _: Any) -> None:
@@ -188,7 +208,7 @@ class Runner:
     def _done_meanwhile(self, run: Run) -> bool:
         if self.settings.rerun != "none":
             return False
-        row = self.folder.latest(run.key, self.environment_id, run.threads)
+        row = self.folder.latest(run.key, _environment(self.plan), run.threads)
         if row is None or _again("none", row, run):
             return False
         self._found(run, str(row["status"]), row.get("message") or "")
@@ -201,7 +221,7 @@ class Runner:
 
     def _start(self, run: Run, slot: int) -> None:
         task = self.plan.task(run) | {"cpus": _cpus(slot, run.threads)}
-        job = self.sandbox.start(work, task, dict(run.limits))
+        job = self._workers.start(work, task, dict(run.limits))
         self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
         if self._progress is not None:
             self._progress.running([r.label for r, *_ in self._jobs.values()])
@@ -209,6 +229,8 @@ class Runner:
     def _finish(self, connection: Any) -> int:
         run, job, started, slot = self._jobs.pop(connection)
         outcome = job.outcome()
+        if outcome.provenance is not None:
+            self.folder.store_environment(outcome.provenance.environment)
         row = self.row(run, outcome, started)
         self.folder.write(row, outcome.result.get("curves") or ())
         if outcome.log:
@@ -223,6 +245,7 @@ class Runner:
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
         """The row of one attempt: what was asked, what was measured, where and when."""
+        there = outcome.provenance or self.here
         measured = dict(outcome.result.get("row") or {})
         if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:
             measured["peak_bytes"] += outcome.children_peak_bytes
@@ -242,10 +265,10 @@ class Runner:
             **measured,
             "threads": run.threads,
             "jobs": self.settings.parallel.jobs,
-            "environment": self.environment_id,
-            "kbench_version": self.version,
-            "commit": self.commit,
-            "dirty": self.dirty,
+            "environment": there.environment_id,
+            "kbench_version": there.version,
+            "commit": there.commit,
+            "dirty": there.dirty,
             "source_sha256": registry.source_sha256(run.estimator),
             "started_at": started,
             "command": run.command,

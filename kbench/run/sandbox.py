@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kbench.run import processes
+from kbench.run.environment import Provenance
 
 TICK_S = 0.05
 HEAD_BYTES = 8_192
@@ -43,6 +44,7 @@ class Outcome:
     status : ok | error | unavailable (the worker's own word), or timeout | memory | crashed |
     interrupted (the guard's). result : what the worker reported last. peak_bytes : most memory
     that the tree held beyond the worker's start. log : head and tail of what was printed.
+    provenance : where and by which code it was run; None is the runner's own.
     """
 
     status: str
@@ -51,6 +53,7 @@ class Outcome:
     peak_bytes: int | None = None
     children_peak_bytes: int = 0
     log: str = ""
+    provenance: Provenance | None = None
 
 
 class Sandbox:

@@ -1,104 +1,20 @@
 """The runner as a user starts it: statuses, skipping, signals, several runners, nothing lost."""
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections import Counter
-from pathlib import Path
 
 import pandas as pd
-import psutil
 import pytest
-
-HERE = Path(__file__).parent
-YAML = """
-name: {name}
-estimator: naughty.{cls}
-meta: {{about: misbehaves, tasks: [binary, multiclass]}}
-how: {how}
-seconds: 0.0
-marker: ''
-value: 0
-"""
-
-MISDEEDS = {
-    "nothing": "ok",
-    "raises": "error",
-    "exits_by_system_exit": "error",
-    "hangs": "timeout",
-    "eats": "memory",
-    "exits": "crashed",
-    "is_killed": "crashed",
-    "prints": "ok",
-    "leaves_children": "ok",
-    "does_not_converge": "ok",
-    "is_unavailable": "unavailable",
-}
+from harness import MISDEEDS, furnish, kbench, rows, start, wait_for, workers
 
 
 @pytest.fixture
 def here(tmp_path):
-    """A working directory with the naughty methods as configs of its own."""
-    folder = tmp_path / "configs" / "method"
-    folder.mkdir(parents=True)
-    for how in MISDEEDS:
-        (folder / f"{how}.yaml").write_text(YAML.format(name=how, cls="Naughty", how=how))
-    (folder / "positive.yaml").write_text(
-        YAML.format(name="positive", cls="Positive", how="nothing")
-    )
-    return tmp_path
-
-
-def environment():
-    return os.environ | {"PYTHONPATH": str(HERE)}
-
-
-def kbench(here, *words, check=None, timeout=120):
-    done = subprocess.run(
-        [sys.executable, "-m", "kbench", *words],
-        cwd=here,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    if check is not None:
-        assert done.returncode == check, done.stderr
-    return done
-
-
-def start(here, *words):
-    return subprocess.Popen(
-        [sys.executable, "-m", "kbench", *words],
-        cwd=here,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def rows(here):
-    return pd.read_parquet(here / "results")
-
-
-def wait_for(condition, within=60.0):
-    deadline = time.monotonic() + within
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return found
-
-
-def workers(here):
-    """Processes of any runner that was started in this folder, the fork servers' included."""
-    return [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(here)]
+    return furnish(tmp_path)
 
 
 def test_every_misdeed_gets_its_status_and_the_sweep_goes_on(here):

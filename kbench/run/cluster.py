@@ -1,0 +1,302 @@
+"""Runs on other machines: the engines that `parallel.backend` names beside this machine's own.
+
+A cluster takes the place of the sandbox in the runner. Each of its processes keeps a sandbox of its
+own, so that a run is guarded and limited there exactly as it is here:
+
+    runner -- engine (Dask, Ray, SLURM) -- its worker process -- fork server -- guard -- worker
+
+A worker process that dies takes its run along; the run is started once more, then it is `crashed`.
+Only the runner writes rows, so the machines need no common results folder. Prepared data are read
+from the runner's path where the file system is shared, and prepared on the spot where it is not.
+"""
+
+import contextlib
+import functools
+import importlib
+import logging
+import multiprocessing
+import platform
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+from kbench.config import Settings
+from kbench.errors import ConfigError, DataError, KbenchError
+from kbench.run.environment import provenance
+from kbench.run.sandbox import Outcome, Sandbox, Work
+
+ATTEMPTS = 2
+_LOOK_S = 0.5
+
+
+class Engine(Protocol):
+    """What kbench needs of a cluster."""
+
+    def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
+        """Call `function(*args)` somewhere; the future fails when the process there dies."""
+
+    def stop(self, future: Future[Outcome]) -> None:
+        """End a call in progress; its future is then done or cancelled."""
+
+    def close(self) -> None:
+        """Let go of the cluster, and end it where it was started here."""
+
+
+class Cluster:
+    """Starts guarded workers by an engine; stands in for a `Sandbox`.
+
+    Parameters
+    ----------
+    engine : Engine
+    preload : modules that a worker's fork server imports, as for `Sandbox`.
+    """
+
+    def __init__(self, engine: Engine, preload: list[str]) -> None:
+        self._engine = engine
+        self._preload = tuple(preload)
+
+    def start(self, work: Work, task: dict[str, Any], limits: dict[str, Any]) -> "RemoteJob":
+        """Run `work(task, send)` in a worker of the cluster; returns at once."""
+        return RemoteJob(self._engine, (self._preload, work, task, limits))
+
+
+class RemoteJob:
+    """A run somewhere else; wait on `connection`, then take `outcome()`."""
+
+    def __init__(self, engine: Engine, call: tuple[Any, ...]) -> None:
+        self._engine = engine
+        self._call = call
+        self._attempts = 0
+        self._interrupted = False
+        self._outcome: Outcome | None = None
+        self.connection, self._done = multiprocessing.Pipe(duplex=False)
+        self._submit()
+
+    def interrupt(self) -> None:
+        """End the run; its outcome will be `interrupted`."""
+        if not self._interrupted:
+            self._interrupted = True
+            self._engine.stop(self._future)
+
+    def outcome(self) -> Outcome:
+        """Block until the run has ended."""
+        with contextlib.suppress(EOFError):
+            self.connection.recv_bytes()
+        self.connection.close()
+        assert self._outcome is not None
+        return self._outcome
+
+    def _submit(self) -> None:
+        self._attempts += 1
+        self._future = self._engine.submit(run_guarded, *self._call)
+        self._future.add_done_callback(self._ended)
+
+    def _ended(self, future: Future[Outcome]) -> None:
+        try:
+            outcome = future.result()
+        except (Exception, CancelledError) as error:
+            if self._interrupted:
+                outcome = Outcome("interrupted", "stopped by the user")
+            elif self._attempts < ATTEMPTS:
+                return self._submit()
+            else:
+                what = " ".join(str(error).split())[:200]
+                message = f"its worker process was lost {ATTEMPTS} times"
+                outcome = Outcome("crashed", f"{message} ({type(error).__name__}: {what})")
+        self._outcome = outcome
+        self._done.close()
+        return None
+
+
+@functools.cache
+def _sandbox(preload: tuple[str, ...]) -> Sandbox:
+    # A process that Dask's nanny started is daemonic, and those may not have children. Ours end by
+    # themselves when their parent is gone.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+    return Sandbox(preload)
+
+
+def run_guarded(
+    preload: tuple[str, ...],
+    work: Work,
+    task: dict[str, Any],
+    limits: dict[str, Any],
+    stopped: Callable[[], bool] = bool,
+) -> Outcome:
+    """Do one run in a sandbox of this process, on whichever machine that is.
+
+    `stopped()` is asked twice a second whether the run is to be ended.
+    """
+    if not Path(task["prepared"]).is_dir():
+        try:
+            task = task | {"prepared": str(_prepared_here(task))}
+        except KbenchError as error:
+            return Outcome("error", str(error), provenance=provenance())
+    job = _sandbox(preload).start(work, task, limits)
+    while not job.connection.poll(_LOOK_S):
+        if stopped():
+            job.interrupt()
+    outcome = job.outcome()
+    outcome.provenance = provenance()
+    return outcome
+
+
+def _prepared_here(task: dict[str, Any]) -> Path:
+    """Prepare the run's data on a machine that does not share the runner's file system."""
+    from kbench.data import Folders, fingerprint, prepare
+
+    folders = Folders.from_environment(task["datasets_dir"])
+    prepared = prepare(task["dataset"], folders, download=task["download"])
+    if (found := fingerprint(task["dataset"], folders)) != task["data_sha256"]:
+        raise DataError(
+            f"data set {task['dataset']['name']} is another one on {platform.node()}: checksum "
+            f"{found}, should be {task['data_sha256']} as on the machine that runs kbench"
+        )
+    return prepared
+
+
+@contextlib.contextmanager
+def open_cluster(settings: Settings, preload: list[str]) -> Iterator[Cluster]:
+    """The cluster of `parallel.backend`: connected to or started here, and let go at the end.
+
+    Raises
+    ------
+    ConfigError
+        The engine is not installed, refuses its options, or is not to be found.
+    """
+    parallel = settings.parallel
+    try:
+        engine = _ENGINES[parallel.backend](settings)
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        what = " ".join(str(error).split())[:200]
+        where = f" at parallel.address={parallel.address}" if parallel.address else ""
+        raise ConfigError(
+            f"parallel.backend={parallel.backend}: no cluster{where}: {what}"
+        ) from None
+    try:
+        yield Cluster(engine, preload)
+    finally:
+        engine.close()
+
+
+class _Dask:
+    """A Dask cluster: at the scheduler's address, or local with a process for each job."""
+
+    def __init__(self, settings: Settings) -> None:
+        dask, distributed = _require("dask", "dask"), _require("distributed", "dask")
+        parallel = settings.parallel
+        self._cluster: Any = None
+        self._stop = f"kbench-stop-{uuid.uuid4().hex}"
+        if parallel.address is None:
+            # A second attempt is the business of `RemoteJob`, not of the scheduler.
+            with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+                self._cluster = distributed.LocalCluster(
+                    n_workers=parallel.jobs,
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                    **parallel.options,
+                )
+        where = self._cluster or parallel.address
+        self._client = distributed.Client(where, set_as_default=False, timeout="15s")
+        self._executor = self._client.get_executor(pure=False)
+        self._event = distributed.Event(self._stop, client=self._client)
+
+    def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
+        return self._executor.submit(function, *args, stopped=_DaskEvent(self._stop))
+
+    def stop(self, future: Future[Outcome]) -> None:
+        self._event.set()  # Dask cancels what is queued, not what runs
+        future.cancel()
+
+    def close(self) -> None:
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+class _DaskEvent:
+    """Whether an event of the cluster is set; asked in its workers."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self) -> bool:
+        from distributed import Event
+
+        return bool(Event(self._name).is_set())
+
+
+class _Ray:
+    """A Ray cluster: at its address, or local with a process for each job."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._ray = _require("ray", "ray")
+        parallel, self._threads = settings.parallel, settings.limits.threads
+        local = {"num_cpus": parallel.jobs * self._threads, "include_dashboard": False}
+        self._ray.init(
+            address=parallel.address,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            **({} if parallel.address else local),
+            **parallel.options,
+        )
+        self._references: dict[Future[Outcome], Any] = {}
+
+    def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
+        remote = self._ray.remote(num_cpus=self._threads, max_retries=0)(function)
+        reference = remote.remote(*args)
+        future: Future[Outcome] = reference.future()
+        self._references[future] = reference
+        return future
+
+    def stop(self, future: Future[Outcome]) -> None:
+        self._ray.cancel(self._references[future], force=True)
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+
+class _Slurm:
+    """A job of the batch system for each run, by submitit.
+
+    `parallel.options` are submitit's parameters (timeout_min, slurm_partition, ...); `cluster`
+    among them is slurm, or local for processes of this machine.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        submitit = _require("submitit", "slurm")
+        parallel = settings.parallel
+        options = {"cpus_per_task": settings.limits.threads, **parallel.options}
+        folder = Path(settings.results_dir) / "_slurm"
+        self._executor = submitit.AutoExecutor(folder, cluster=options.pop("cluster", "slurm"))
+        self._executor.update_parameters(**options)
+        self._waiting = ThreadPoolExecutor(2 * parallel.jobs)
+        self._jobs: dict[Future[Outcome], Any] = {}
+
+    def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
+        job = self._executor.submit(function, *args)
+        future = self._waiting.submit(job.result)
+        self._jobs[future] = job
+        return future
+
+    def stop(self, future: Future[Outcome]) -> None:
+        self._jobs[future].cancel(check=False)
+
+    def close(self) -> None:
+        self._waiting.shutdown()
+
+
+_ENGINES: dict[str, Callable[[Settings], Engine]] = {"dask": _Dask, "ray": _Ray, "slurm": _Slurm}
+
+
+def _require(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"parallel.backend={extra} needs the package {error.name}: "
+            f"pip install 'kbench[{extra}]'"
+        ) from None

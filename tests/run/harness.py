@@ -1,0 +1,94 @@
+"""The command line in a folder of its own, with misbehaving methods beside the shipped ones."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import psutil
+
+HERE = Path(__file__).parent
+YAML = """
+name: {name}
+estimator: naughty.{cls}
+meta: {{about: misbehaves, tasks: [binary, multiclass]}}
+how: {how}
+seconds: 0.0
+marker: ''
+value: 0
+"""
+
+MISDEEDS = {
+    "nothing": "ok",
+    "raises": "error",
+    "exits_by_system_exit": "error",
+    "hangs": "timeout",
+    "eats": "memory",
+    "exits": "crashed",
+    "is_killed": "crashed",
+    "prints": "ok",
+    "leaves_children": "ok",
+    "does_not_converge": "ok",
+    "is_unavailable": "unavailable",
+}
+
+
+def furnish(here):
+    """Make `here` a working directory with the naughty methods as configs of its own."""
+    folder = here / "configs" / "method"
+    folder.mkdir(parents=True)
+    for how in MISDEEDS:
+        (folder / f"{how}.yaml").write_text(YAML.format(name=how, cls="Naughty", how=how))
+    (folder / "positive.yaml").write_text(
+        YAML.format(name="positive", cls="Positive", how="nothing")
+    )
+    return here
+
+
+def environment():
+    return os.environ | {"PYTHONPATH": str(HERE)}
+
+
+def kbench(here, *words, check=None, timeout=120):
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", *words],
+        cwd=here,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    if check is not None:
+        assert done.returncode == check, done.stderr
+    return done
+
+
+def start(here, *words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "kbench", *words],
+        cwd=here,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def rows(here):
+    return pd.read_parquet(here / "results")
+
+
+def wait_for(condition, within=60.0):
+    deadline = time.monotonic() + within
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+def workers(here):
+    """Processes of any runner that was started in this folder, the fork servers' included."""
+    return [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(here)]
