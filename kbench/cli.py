@@ -18,6 +18,7 @@ COMMANDS = {
     "report": ("the results as tables: terminal, Markdown or CSV", "reporting"),
     "merge": ("compact the files of many runs into one", "merging"),
     "debug": ("do one run again in this process, with its traceback", "debugging"),
+    "completion": ("what bash, zsh or fish need to complete kbench's words", "completion"),
     "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),
 }
 
@@ -59,7 +60,7 @@ def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(HELP, end="")
         for word, (about, _) in COMMANDS.items():
-            print(f"  {word:9} {about}")
+            print(f"  {word:10} {about}")
         return 0
     if words[0] == "--version":
         print(f"kbench {__version__}")

@@ -18,6 +18,8 @@ from typing import Any
 
 from kbench.errors import ConfigError
 
+# Folders of configs/ that a command chooses from.
+GROUPS = ("method", "dataset", "experiment", "grid", "limits", "parallel")
 BACKENDS = ("loky", "dask", "ray", "slurm")
 RERUN = ("none", "failed", "changed", "all")
 

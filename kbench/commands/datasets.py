@@ -16,12 +16,15 @@ from kbench.commands.arguments import one_of, read
 from kbench.config import composer, options, read_yaml, require_option
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
+WORDS = ("where", "check", "prepare", "all")
+KEYS = ("datasets_dir",)
+
 
 def main(argv: Sequence[str]) -> int:
     """Do what the first word says for each data set that is named."""
     from kbench.data import Folders
 
-    bare, values = read(argv, ["datasets_dir"])
+    bare, values = read(argv, KEYS)
     if not bare:
         raise ConfigError("kbench data takes where, check or prepare, and names of data sets")
     verb = one_of("what to do", bare[0], ["where", "check", "prepare"])

@@ -1,9 +1,10 @@
-"""kbench list [methods|datasets|experiments|grids|limits]: what there is, and what each is.
+"""kbench list [methods|datasets|experiments|grids|limits|parallel] [--json]: what there is.
 
 Data sets say whether their raw files are at hand: in datasets/ of the working directory, in a
 folder of $KBENCH_DATA, or inside an installed package.
 """
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,23 +13,33 @@ from typing import Any
 from kbench.commands.arguments import one_of, read
 from kbench.config import options, read_yaml
 
-GROUPS = {
+# What can be listed, and the group of configs that it is.
+KINDS = {
     "methods": "method",
     "datasets": "dataset",
     "experiments": "experiment",
     "grids": "grid",
     "limits": "limits",
+    "parallel": "parallel",
 }
+WORDS = (*KINDS, "--json")
+KEYS = ("datasets_dir",)
 
 
 def main(argv: Sequence[str]) -> int:
     """Print one line per name; exit code 0."""
-    bare, values = read(argv, ["datasets_dir"])
+    bare, values = read([word for word in argv if word != "--json"], KEYS)
     for word in bare:
-        one_of("what to list", word, GROUPS)
+        one_of("what to list", word, KINDS)
+    datasets_dir = values.get("datasets_dir", "datasets")
+    kinds = {k: _rows(k, datasets_dir) for k in bare or ("methods", "datasets", "experiments")}
+    if "--json" in argv:
+        print(
+            json.dumps({k: [_named(k, row) for row in rows] for k, rows in kinds.items()}, indent=1)
+        )
+        return 0
     width = shutil.get_terminal_size((100, 24)).columns
-    for kind in bare or ["methods", "datasets", "experiments"]:
-        rows = _rows(kind, values.get("datasets_dir", "datasets"))
+    for kind, rows in kinds.items():
         print(f"{kind} ({len(rows)})")
         columns = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
         for row in rows:
@@ -38,10 +49,21 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _named(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
+    """A row for programs: what a column means, and the file behind the name."""
+    name, tasks, state, about = row
+    entry: dict[str, Any] = {"name": name}
+    if kind == "methods":
+        entry |= {"tasks": tasks.split(", "), "role": state}
+    elif kind == "datasets":
+        entry |= {"task": tasks, "state": state}
+    return entry | {"about": about, "config": str(options(KINDS[kind])[name])}
+
+
 def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
     """(name, task, state, what it is), by name."""
     rows = []
-    for name, path in options(GROUPS[kind]).items():
+    for name, path in options(KINDS[kind]).items():
         if kind == "methods":
             rows.append((name, *_method(read_yaml(path))))
         elif kind == "datasets":

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.config import Composer, require_option
+from kbench.config import GROUPS, Composer, require_option
 from kbench.errors import ConfigError
 
 
@@ -63,7 +63,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             prefix = text.partition("=")[0]
             if key.startswith("grid.") and not prefix.startswith(("+", "~")):
                 prefix = f"++{prefix}"
-            if key in ("grid", "limits"):
+            if key in GROUPS:
                 for value in values:
                     require_option(key, value)
             dimensions.append([f"{prefix}={value}" for value in values])
