@@ -1,0 +1,70 @@
+"""Every command, program and config of the documentation, as a reader would type them.
+
+A page is one working directory: its ```yaml and ```python blocks whose first line names a file
+become that file, other ```python blocks are run, and of ```sh blocks every line must end with the
+exit code that its comment states, 0 where it states none.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbench.run.rows import schema
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r"^# (?:file: )?(\S+\.(?:ya?ml|py|txt|csv))$")
+
+
+def run(command, here):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=here,
+        env=os.environ | {"PATH": path, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert "Traceback" not in done.stderr, f"{command}\n{done.stderr}"
+    return done
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_does_what_it_says(page, tmp_path):
+    for language, text in BLOCK.findall(page.read_text()):
+        first, _, rest = text.partition("\n")
+        if named := FILE.match(first):
+            path = tmp_path / named[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(rest)
+        elif language == "python":
+            done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True)
+            assert done.returncode == 0, f"{page.name}\n{text}\n{done.stderr.decode()}"
+        elif language == "sh":
+            for line in text.replace("\\\n", " ").splitlines():
+                command, _, comment = line.partition("  #")
+                if not command.strip() or command.startswith("#"):
+                    continue
+                expected = re.search(r"exit code (\d+)", comment)
+                done = run(command, tmp_path)
+                wanted = int(expected[1]) if expected else 0
+                assert done.returncode == wanted, f"{page.name}: {line}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_page_on_results_explains_every_column():
+    text = (ROOT / "docs" / "results.md").read_text()
+    explained = set(re.findall(r"`(\w+)`", text))
+    assert set(schema().names) <= explained
