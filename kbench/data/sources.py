@@ -1,16 +1,15 @@
 """Raw files, bundled tables and generators become rows; facts are checked and the split is made."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kbench.data import bundled, formats, generators
-from kbench.data.content import read
 from kbench.data.folders import FileStatus, part_of
-from kbench.data.rows import DenseRows, GeneratedRows, Rows, SparseRows, join
+from kbench.data.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
+from kbench.data.spill import spill
 from kbench.data.split import split_rows
 from kbench.data.target import numbered, wanted_rows
 from kbench.errors import ConfigError, DataError
@@ -23,7 +22,9 @@ def generator(config: Mapping[str, Any]) -> generators.Generator:
     return generators.build(name, d=config["d"], seed=config["seed"], noise=noise)
 
 
-def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows, dict[str, Any]]:
+def load(
+    config: Mapping[str, Any], files: list[FileStatus], scratch: Path
+) -> tuple[Rows, Rows, dict[str, Any]]:
     """Training and test rows of a data set, unscaled, with raw targets.
 
     Parameters
@@ -32,6 +33,8 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
         Checked.
     files : list of FileStatus
         All present.
+    scratch : Path
+        A folder for what does not fit into memory; made where it is needed, and left to the caller.
 
     Returns
     -------
@@ -51,7 +54,7 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
         made = generator(config)
         n, n_test = config["n"], config["n_test"]
         return GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule
-    parts, labels = _read(config, files)
+    parts, labels = _read(config, files, scratch)
     rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
@@ -69,14 +72,14 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
 
 
 def _read(
-    config: Mapping[str, Any], files: list[FileStatus]
+    config: Mapping[str, Any], files: list[FileStatus], scratch: Path
 ) -> tuple[list[Any], tuple[str, ...] | None]:
     """The parts, and the labels where they are texts."""
     if files[0].role == "bundled":
         return _bundled(config, files), None
     name = config["source"].get("format") or "libsvm"
     if name == "libsvm":
-        return _libsvm(config, files), None
+        return _libsvm(config, files, scratch), None
     paths: dict[str, list[Path]] = {}
     for file in files:
         assert file.path is not None
@@ -90,8 +93,12 @@ def _read(
         config, {part: rows.y for part, rows in found.items()}, max(widths.values()), files
     )
     _check_targets(config, found)
-    kinds = [DenseRows if isinstance(r.X, np.ndarray) else SparseRows for r in found.values()]
-    parts = [kind(rows.X, rows.y) for kind, rows in zip(kinds, found.values(), strict=True)]
+    parts = [
+        DenseRows(rows.X, rows.y)
+        if isinstance(rows.X, np.ndarray)
+        else SparseRows(CsrArrays.of(rows.X), rows.y)
+        for rows in found.values()
+    ]
     return parts, next(iter(found.values())).labels
 
 
@@ -115,28 +122,22 @@ def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
     return [DenseRows(X, y)]
 
 
-def _libsvm(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
-    """Rows of each LIBSVM file, all of one width."""
+def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> list[Any]:
+    """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`."""
     from kbench.data import libsvm  # compiled: only where such a file is read
 
-    width = config.get("n_features")
-    read_rows = []
+    largest = 0
+
+    def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray]]:
+        nonlocal largest
+        for found in libsvm.pieces(path, n_features=config.get("n_features")):
+            largest = max(largest, found.largest_index)
+            yield found.to_csr(), found.labels
+
+    parts = spill(((f.role, pieces(f.path)) for f in files if f.path is not None), scratch)
     for file in files:
-        assert file.path is not None
-        content = read(file.path)
-        read_rows.append(libsvm.parse(content, name=str(file.path), n_features=width))
-        del content
-    largest = max(r.largest_index for r in read_rows)
-    if width is None:
-        width = max(largest, 1)
-    parts = {}
-    for file, found in zip(files, read_rows, strict=True):
-        csr = replace(found, n_features=width).to_csr()
-        csr.eliminate_zeros()
-        part = SparseRows(csr, found.labels)
         if file.sample is not None:
-            part = _draw(part, *file.sample, file)
-        parts[file.role] = part
+            parts[file.role] = _draw(parts[file.role], *file.sample, file)
     _check_facts(config, {role: p.y for role, p in parts.items()}, largest, files)
     return list(parts.values())
 
