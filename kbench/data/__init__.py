@@ -10,6 +10,7 @@ from kbench.data.config import check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status
 from kbench.data.prepared import Dataset, open_prepared
+from kbench.data.stream import chunks
 
 __all__ = [
     "Dataset",
@@ -17,6 +18,7 @@ __all__ = [
     "FileStatus",
     "Folders",
     "check_config",
+    "chunks",
     "fingerprint",
     "influence",
     "locate",
