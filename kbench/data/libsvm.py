@@ -138,6 +138,17 @@ def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]
     _require_rows(n, not empty, str(path))
 
 
+def line_of(path: Path, row: int) -> str:
+    """`file:line` of a row, from 0, of a file that can be read; reads it again."""
+    for first, text, _ in text_pieces(path):
+        for number, line in enumerate(text.split(b"\n"), start=first):
+            if line.removeprefix(b"\xef\xbb\xbf").partition(b"#")[0].strip():
+                if row == 0:
+                    return f"{path}:{number}"
+                row -= 1
+    raise IndexError(row)
+
+
 def _require_rows(n: int, some_text: bool, name: str) -> None:
     if not some_text:
         raise DataError(f"{name}: the file is empty, should hold rows of LIBSVM text")

@@ -1,6 +1,7 @@
 """Raw files, bundled tables and generators become rows; facts are checked and the split is made."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def _read(
     _check_facts(
         config, {part: rows.y for part, rows in found.items()}, max(widths.values()), files
     )
-    _check_targets(config, found)
+    _check_targets(config, [(rows.y, rows.where) for rows in found.values()])
     parts = [
         DenseRows(rows.X, rows.y)
         if isinstance(rows.X, np.ndarray)
@@ -102,17 +103,19 @@ def _read(
     return parts, next(iter(found.values())).labels
 
 
-def _check_targets(config: Mapping[str, Any], found: Mapping[str, formats.Part]) -> None:
-    """Refuse a target out of the range that the facts give."""
+def _check_targets(
+    config: Mapping[str, Any], found: list[tuple[np.ndarray, Callable[[int], str]]]
+) -> None:
+    """Refuse a target out of the range that the facts give; of each part: targets, and `where`."""
     limits = (config.get("facts") or {}).get("target")
     if not limits:
         return
-    for rows in found.values():
-        odd = np.flatnonzero((rows.y < limits[0]) | (rows.y > limits[1]))
+    for y, where in found:
+        odd = np.flatnonzero((y < limits[0]) | (y > limits[1]))
         if odd.size:
             raise DataError(
-                f"{rows.where(int(odd[0]))}: target {rows.y[odd[0]]:g}, should be from "
-                f"{limits[0]:g} to {limits[1]:g}"
+                f"{where(int(odd[0]))}: target {y[odd[0]]:g}, should be from {limits[0]:g} to "
+                f"{limits[1]:g}"
             )
 
 
@@ -134,7 +137,10 @@ def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -
             largest = max(largest, found.largest_index)
             yield found.to_csr(), found.labels
 
-    parts = spill(((f.role, pieces(f.path)) for f in files if f.path is not None), scratch)
+    paths = {file.role: file.path for file in files if file.path is not None}
+    parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch)
+    where = {role: partial(libsvm.line_of, path) for role, path in paths.items()}
+    _check_targets(config, [(part.y, where[role]) for role, part in parts.items()])
     for file in files:
         if file.sample is not None:
             parts[file.role] = _draw(parts[file.role], *file.sample, file)
