@@ -64,7 +64,7 @@ def prepare(
     Notes
     -----
     O(bytes) time, once. Memory of LIBSVM text and of plain .npy files: blocks of 32 MiB and about
-    50 bytes a row, however large the file is; the values of LIBSVM text lie on disk meanwhile, 8
+    40 bytes a row, however large the file is; the values of LIBSVM text lie on disk meanwhile, 8
     bytes each. Of other formats: the text, the values, and blocks. Generators need 8 bytes a row.
     """
     config = check_config(config)

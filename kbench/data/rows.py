@@ -47,7 +47,14 @@ def _steps(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
 
 
 def _consecutive(order: np.ndarray) -> bool:
-    return bool(order[-1] - order[0] == order.size - 1 and np.all(np.diff(order) == 1))
+    return bool(order[-1] - order[0] == order.size - 1 and np.all(order[1:] > order[:-1]))
+
+
+def _chosen(array: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """array[order], not copied where the rows follow each other."""
+    if order.size and _consecutive(order):
+        return array[order[0] : order[-1] + 1]
+    return array[order]
 
 
 class DenseRows(Rows):
@@ -60,11 +67,11 @@ class DenseRows(Rows):
 
     @property
     def y(self) -> np.ndarray:
-        return self._y[self._order]
+        return _chosen(self._y, self._order)
 
     def blocks(self) -> Iterator[np.ndarray]:
         for part in _steps(self._order, self.d):
-            block = self._X[part[0] : part[-1] + 1] if _consecutive(part) else self._X[part]
+            block = _chosen(self._X, part)
             yield block if block.dtype.kind == "f" else block.astype(np.float32)
 
     def take(self, order: np.ndarray) -> "DenseRows":
@@ -116,7 +123,7 @@ class SparseRows(Rows):
 
     @property
     def y(self) -> np.ndarray:
-        return self._y[self._order]
+        return _chosen(self._y, self._order)
 
     @property
     def nnz(self) -> int:

@@ -22,7 +22,10 @@ class ColumnScaling:
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Scaled float32 copy of X : (rows, d)."""
-        return ((X - self.shift) * self.factor + self.base).astype(np.float32)
+        scaled = X - self.shift
+        scaled *= self.factor
+        scaled += self.base
+        return scaled.astype(np.float32)
 
     @property
     def keeps_zeros(self) -> bool:

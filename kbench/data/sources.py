@@ -165,7 +165,7 @@ def _check_facts(
     fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
     found: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
     found["n_features"] = largest
-    classes = np.unique(np.concatenate(list(labels.values())))
+    classes = np.unique(np.concatenate([np.unique(y) for y in labels.values()]))
     found["n_classes"] = int(classes.size)
     found["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
     names: dict[str, str] = {}
