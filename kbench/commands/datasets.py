@@ -1,6 +1,6 @@
 """kbench data where|check|prepare [NAME ...|all] [datasets_dir=DIR]
 
-where    each raw file: where it lies, or where it is looked for and where it comes from
+where    each raw file, of variants too: where it lies, or where it is looked for and comes from
 check    read the raw files that are at hand and hold them against the facts of their config, also
          those of variants that have files of their own (half of census, a tenth of kddcup99)
 prepare  download what is missing and write the prepared arrays that runs map into memory
@@ -58,16 +58,21 @@ def _forms(config: dict[str, Any], folders: Any) -> Iterator[dict[str, Any]]:
 
 
 def _where(names: list[str], folders: Any) -> int:
-    from kbench.data import locate
+    from kbench.data import by_files, locate
 
     for name in names:
         print(name)
-        for file in locate(read_yaml(options("dataset")[name]), folders):
-            print(f"  {file.name}: {file.path or 'absent'}")
-            if file.path is None:
-                for candidate in file.candidates:
-                    print(f"    looked for {candidate}")
-                print(f"    comes from {file.url or 'no public address'}")
+        for variants, form in by_files(read_yaml(options("dataset")[name])):
+            indent = "  "
+            if variants:
+                print(f"  variant {variants}")
+                indent = "    "
+            for file in locate(form, folders):
+                print(f"{indent}{file.name}: {file.path or 'absent'}")
+                if file.path is None:
+                    for candidate in file.candidates:
+                        print(f"{indent}  looked for {candidate}")
+                    print(f"{indent}  comes from {file.url or 'no public address'}")
     return 0
 
 

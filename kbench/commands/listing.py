@@ -1,7 +1,7 @@
 """kbench list [methods|datasets|experiments|grids|limits|parallel] [--json]: what there is.
 
 Data sets say whether their raw files are at hand: in datasets/ of the working directory, in a
-folder of $KBENCH_DATA, or inside an installed package.
+folder of $KBENCH_DATA, or inside an installed package; "present (half)": those of a variant alone.
 """
 
 import json
@@ -84,12 +84,19 @@ def _method(config: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _dataset(config: dict[str, Any], datasets_dir: str) -> tuple[str, str, str]:
-    from kbench.data import Folders, locate
+    from kbench.data import Folders, by_files, locate
 
     if "kind" not in (config.get("source") or {}):
         return str(config.get("task") or "any"), "no source", str(config.get("about", ""))
-    files = locate(config, Folders.from_environment(datasets_dir))
-    state = "present" if all(file.path is not None for file in files) else "absent"
+    folders = Folders.from_environment(datasets_dir)
+    present = [
+        names.partition(",")[0]
+        for names, form in by_files(config)
+        if all(file.path is not None for file in locate(form, folders))
+    ]
+    state = "absent"
+    if present:  # the data set as it stands, or only some of its variants
+        state = "present" if not present[0] else f"present ({'; '.join(present)})"
     if config["source"]["kind"] == "file":
         state = "yours"
     facts = config.get("facts") or {}

@@ -6,17 +6,20 @@
 Importing this package is light; numba, SciPy and tqdm come with the first file that is read.
 """
 
-from kbench.data.config import check_config, influence, with_variant
+from kbench.data.config import by_files, check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status
 from kbench.data.prepared import Dataset, open_prepared
+from kbench.data.stream import chunks
 
 __all__ = [
     "Dataset",
     "DatasetStatus",
     "FileStatus",
     "Folders",
+    "by_files",
     "check_config",
+    "chunks",
     "fingerprint",
     "influence",
     "locate",

@@ -47,6 +47,31 @@ def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The forms of a data set that have raw files of their own.
+
+    Returns
+    -------
+    list of (str, dict)
+        Names of variants, separated by commas where they share their files, and the config of the
+        first; the data set's own form, with an empty name, comes first.
+    """
+    forms: list[tuple[list[str], dict[str, Any]]] = [
+        ([], with_variant({**config, "variant": None}))
+    ]
+    for name, variant in (config.get("variants") or {}).items():
+        if not ((variant or {}).get("source") or {}).get("files"):
+            continue
+        form = with_variant({**config, "variant": name})
+        same = (n for n, c in forms if c["source"].get("files") == form["source"]["files"])
+        names = next(same, None)
+        if names is None:
+            forms.append(([name], form))
+        elif names:  # the data set's own files need no name
+            names.append(name)
+    return [(", ".join(names), form) for names, form in forms]
+
+
 def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in over.items():
         old = base.get(key)

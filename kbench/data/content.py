@@ -73,6 +73,33 @@ def read(path: Path) -> bytearray:
     return content
 
 
+def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
+    """The decompressed text of a file in pieces of whole lines, O(CHUNK) each.
+
+    A line that is longer than CHUNK is a piece of its own. The last piece may lack a line feed.
+
+    Yields
+    ------
+    number : int
+        Of the piece's first line, from 1.
+    text : bytes
+        Not empty.
+    last : bool
+    """
+    number, rest = 1, bytearray()
+    for piece in chunks(path):
+        seen = len(rest)
+        rest += piece
+        end = rest.rfind(b"\n", seen) + 1
+        if 0 < end < len(rest):  # what follows shows that this piece is not the last one
+            text = bytes(rest[:end])
+            del rest[:end]
+            yield number, text, False
+            number += text.count(b"\n")
+    if rest:
+        yield number, bytes(rest), True
+
+
 def content_sha256(path: Path, memory: Path) -> str:
     """sha256 of the decompressed bytes; `memory` is the JSON file that spares hashing again."""
     known = remembered_sha256(path, memory)

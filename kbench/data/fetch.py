@@ -23,6 +23,8 @@ from urllib.request import Request, urlopen
 
 from kbench.data.content import CHUNK, read_json, remember
 from kbench.data.folders import FileStatus, Folders
+from kbench.data.mirrors import is_mirror
+from kbench.data.mirrors import write as write_mirror
 from kbench.errors import DataError, DataNotFoundError
 
 ATTEMPTS = 3
@@ -50,7 +52,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     Returns
     -------
     Path
-        The file, named as the URL names it.
+        The file, named as the URL names it; a table of `kbench.data.mirrors` as the data set does.
 
     Raises
     ------
@@ -61,13 +63,18 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
         disk is full. Nothing of it stays.
     """
     assert file.url is not None
-    target = folders.own / unquote(Path(urlsplit(file.url).path).name)
+    mirrored = is_mirror(file.url)
+    name = file.name if mirrored else unquote(Path(urlsplit(file.url).path).name)
+    target = folders.own / name
     part = target.with_name(f".{target.name}.part")
     with writable(folders.own), exclusive(folders.own):
         if target.is_file():  # another process fetched it while this one waited
             return target
         try:
-            _fetch_with_resume(file.url, part, progress)
+            if mirrored:
+                write_mirror(file.url, part, folders.own / "_scikit_learn")
+            else:
+                _fetch_with_resume(file.url, part, progress)
         except (_Broken, _Refused, HTTPException, OSError) as error:
             if isinstance(error, OSError) and error.errno in (
                 errno.ENOSPC,
@@ -78,7 +85,8 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
                 raise
             raise DataNotFoundError(missing_message(file, folders, why=_reason(error))) from None
         try:
-            _verify(part, file, folders)
+            if not mirrored:  # the bytes of a table are those of the writing library
+                _verify(part, file, folders)
         except DataError:
             part.unlink(missing_ok=True)
             raise

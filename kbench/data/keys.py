@@ -157,7 +157,11 @@ KEYS: dict[str, Key] = {
         " recognised by content, its suffix may follow",
         optional=False,
     ),
-    "source.files.*.url": Key(_text, "where the file is fetched from"),
+    "source.files.*.url": Key(
+        _text,
+        "where the file is fetched from; sklearn:NAME and openml:NUMBER ask scikit-learn's fetcher"
+        " and keep a parquet table, the target its last column",
+    ),
     "source.files.*.sha256": Key(_sha256, "of the file as fetched, where it is published"),
     "source.files.*.otherwise.names": Key(
         _texts, "the file to draw rows from where the first is not found", optional=False

@@ -13,12 +13,15 @@ it, if the text lies within 1e-15 (relative) of the middle between the two. Labe
 equal `float(text)` always.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
+from kbench.data.content import text_pieces
 from kbench.data.libsvm_diagnosis import diagnose
 from kbench.errors import DataError
 
@@ -73,7 +76,7 @@ class LibsvmRows:
 def parse(
     content: bytes | bytearray | np.ndarray, *, name: str, n_features: int | None = None
 ) -> LibsvmRows:
-    """Read LIBSVM text.
+    """Read LIBSVM text that is in memory as a whole.
 
     Parameters
     ----------
@@ -99,9 +102,65 @@ def parse(
     O(bytes) time; memory of the text and, beside it, 8 bytes a value and 24 bytes a row.
     """
     text = content if isinstance(content, np.ndarray) else np.frombuffer(content, dtype=np.uint8)
-    if text.size == 0:
+    found = _parsed(text, name, n_features, line=1, last=True)
+    _require_rows(found.labels.size, bool(text.size), name)
+    return found
+
+
+def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]:
+    """Read a LIBSVM file, plain or compressed, piece by piece; memory does not grow with the file.
+
+    Parameters
+    ----------
+    path : Path
+    n_features : int, optional
+        Width of every piece; without it that of a piece is the largest index so far.
+
+    Yields
+    ------
+    LibsvmRows
+        Of about `content.CHUNK` bytes of text; together the rows that `parse` finds.
+
+    Raises
+    ------
+    DataError
+        As `parse` does, with the line's number in the file; or the file is damaged.
+    """
+    n, largest, empty = 0, 0, True
+    for line, text, last in text_pieces(path):
+        empty = False
+        content = np.frombuffer(text, dtype=np.uint8)
+        found = _parsed(content, str(path), n_features, line=line, last=last)
+        n += found.labels.size
+        largest = max(largest, found.largest_index)
+        if found.labels.size:
+            yield replace(found, n_features=largest if n_features is None else n_features)
+    _require_rows(n, not empty, str(path))
+
+
+def line_of(path: Path, row: int) -> str:
+    """`file:line` of a row, from 0, of a file that can be read; reads it again."""
+    for first, text, _ in text_pieces(path):
+        for number, line in enumerate(text.split(b"\n"), start=first):
+            if line.removeprefix(b"\xef\xbb\xbf").partition(b"#")[0].strip():
+                if row == 0:
+                    return f"{path}:{number}"
+                row -= 1
+    raise IndexError(row)
+
+
+def _require_rows(n: int, some_text: bool, name: str) -> None:
+    if not some_text:
         raise DataError(f"{name}: the file is empty, should hold rows of LIBSVM text")
-    if text[-1] != _LF:
+    if n == 0:
+        raise DataError(f"{name}: no rows, only empty lines or comments; should hold LIBSVM text")
+
+
+def _parsed(
+    text: np.ndarray, name: str, n_features: int | None, *, line: int, last: bool
+) -> LibsvmRows:
+    """The rows of whole lines; `line` is the number of the first one, `last` ends the file."""
+    if text.size == 0 or text[-1] != _LF:
         text = np.append(text, np.uint8(_LF))  # what every loop stops at
     text = text.view()
     text.flags.writeable = False  # one kind of array, one compilation
@@ -112,7 +171,7 @@ def parse(
     indptr = np.empty(lines + 1, dtype=np.int64)
     indices = np.empty(colons, dtype=np.int32)
     values = np.empty(colons, dtype=np.float32)
-    start = 3 if bytes(text[:3]) == b"\xef\xbb\xbf" else 0
+    start = 3 if line == 1 and bytes(text[:3]) == b"\xef\xbb\xbf" else 0
     n, nnz, largest, wrong_at = _fill(text, start, limit, labels, label_at, indptr, indices, values)
     for row in np.flatnonzero(label_at[:n] >= 0):
         labels[row] = _float_at(text, label_at[row])
@@ -120,9 +179,11 @@ def parse(
             wrong_at = label_at[row]  # on a line before the position that it replaces, or the same
             break
     if wrong_at >= 0:
-        raise DataError(diagnose(text, wrong_at, name=name, n_features=n_features, limit=limit))
-    if n == 0:
-        raise DataError(f"{name}: no rows, only empty lines or comments; should hold LIBSVM text")
+        raise DataError(
+            diagnose(
+                text, wrong_at, name=name, n_features=n_features, limit=limit, line=line, last=last
+            )
+        )
     return LibsvmRows(
         labels[:n],
         indptr[: n + 1],

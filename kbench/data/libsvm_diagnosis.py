@@ -14,40 +14,53 @@ _TEXT_CONTROLS = frozenset(b"\t\n\r")
 _LARGEST_FLOAT32 = 3.4028235e38
 
 
-def diagnose(text: np.ndarray, at: int, *, name: str, n_features: int | None, limit: int) -> str:
+def diagnose(
+    text: np.ndarray,
+    at: int,
+    *,
+    name: str,
+    n_features: int | None,
+    limit: int,
+    line: int = 1,
+    last: bool = True,
+) -> str:
     """One line, `name:line: what was found, what would be right`.
 
     Parameters
     ----------
     text : ndarray of uint8
-        The whole file.
+        The file, or a piece of it in whole lines.
     at : int
         Position in it of something that the reader did not accept.
     n_features : int or None
         Number of features that the caller expects.
     limit : int
         Largest index that the reader accepts.
+    line : int
+        Number of the text's first line in the file.
+    last : bool
+        Whether the file ends with the text.
     """
     content = text.tobytes()
     begin = content.rfind(b"\n", 0, at) + 1
     end = content.find(b"\n", at)
-    last = end < 0 or end >= len(content) - 1
-    line = content[begin : len(content) if end < 0 else end]
-    where = f"{name}:{content.count(bytes([10]), 0, begin) + 1}: "
+    last = last and (end < 0 or end >= len(content) - 1)
+    found = content[begin : len(content) if end < 0 else end]
+    where = f"{name}:{content.count(bytes([10]), 0, begin) + line}: "
 
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start == b"<":
+    if line == 1 and start == b"<":
         return (
             f"{where}the file is an HTML or XML page, should be LIBSVM text; a server may have "
             "sent it instead of the data: delete the file and fetch it again"
         )
-    junk = next((b for b in line if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
+    junk = next((b for b in found if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
     if junk is not None:
         return (
             f"{where}binary data (byte 0x{junk:02x}), should be LIBSVM text, plain or compressed "
             "by gzip, bzip2, xz or zip"
         )
-    return where + _describe(line, n_features=n_features, limit=limit, last=last)
+    return where + _describe(found, n_features=n_features, limit=limit, last=last)
 
 
 def _describe(line: bytes, *, n_features: int | None, limit: int, last: bool) -> str:

@@ -63,8 +63,9 @@ def prepare(
 
     Notes
     -----
-    O(bytes) time, once. Memory: the text, the values in CSR form, and blocks; after a random split
-    a second copy of the values. Generators need 8 bytes a row.
+    O(bytes) time, once. Memory of LIBSVM text and of plain .npy files: blocks of 32 MiB and about
+    40 bytes a row, however large the file is; the values of LIBSVM text lie on disk meanwhile, 8
+    bytes each. Of other formats: the text, the values, and blocks. Generators need 8 bytes a row.
     """
     config = check_config(config)
     files = _obtain(config, folders, download=download, progress=progress)
@@ -206,7 +207,8 @@ def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha
     """Write every file of a prepared folder."""
     from kbench.data import scaling, sources, target
 
-    train, test, rule = sources.load(config, files)
+    scratch = folder / "scratch"
+    train, test, rule = sources.load(config, files, scratch)
     dense = _is_dense(config, train, test)
     kind = config.get("scale") or "none"
     over = [train, test] if config.get("scale_over") == "all" else [train]
@@ -234,6 +236,7 @@ def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha
         "n_test": n_test,
         "n_features": train.d,
     }
+    shutil.rmtree(scratch, ignore_errors=True)
     (folder / prepared.META).write_text(json.dumps(meta, indent=1))
 
 
@@ -265,8 +268,18 @@ def _write_dense(folder: Path, name: str, rows: Any, n: int, columns: Any) -> No
 
 
 def _write_csr(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:
-    csr = rows.csr[:n]
-    data = csr.data if columns is None else csr.data * columns.factor[csr.indices]
-    prepared.save(folder / f"{name}.data.npy", data.astype(np.float32, copy=False))
-    prepared.save(folder / f"{name}.indices.npy", csr.indices)
-    prepared.save(folder / f"{name}.indptr.npy", csr.indptr)
+    rows = rows.take(np.arange(n))
+    nnz = rows.nnz
+    index = np.int32 if nnz <= np.iinfo(np.int32).max else np.int64
+    with (
+        prepared.ArrayWriter(folder / f"{name}.data.npy", (nnz,), np.float32) as data,
+        prepared.ArrayWriter(folder / f"{name}.indices.npy", (nnz,), np.int32) as indices,
+        prepared.ArrayWriter(folder / f"{name}.indptr.npy", (n + 1,), index) as indptr,
+    ):
+        indptr.write(np.zeros(1))
+        written = 0
+        for csr in rows.csr_blocks():
+            data.write(csr.data if columns is None else csr.data * columns.factor[csr.indices])
+            indices.write(csr.indices)
+            indptr.write(csr.indptr[1:].astype(np.int64) + written)
+            written += csr.nnz

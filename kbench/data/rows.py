@@ -1,11 +1,14 @@
 """Rows on their way from a raw file to the prepared arrays: selected, scaled, in blocks.
 
-Three kinds stand behind one small interface (`n`, `d`, `y`, `blocks`): rows in memory, dense or
-CSR, and rows that a generator makes anew at every pass.
+Three kinds stand behind one small interface (`n`, `d`, `y`, `blocks`): dense rows and CSR rows,
+both in memory or on memory maps, and rows that a generator makes anew at every pass. Selecting and
+reordering rows keeps their numbers only, so that a file larger than memory is never held as a
+whole.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,55 +39,124 @@ class Rows(ABC):
         return 1.0
 
 
-def _block_rows(d: int) -> int:
-    return max(1, BLOCK_BYTES // (8 * max(d, 1)))
+def _steps(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
+    """`order` in pieces of as many rows of `width` numbers as make a block."""
+    step = max(1, int(BLOCK_BYTES / (8 * max(width, 1.0))))
+    for start in range(0, order.size, step):
+        yield order[start : start + step]
+
+
+def _consecutive(order: np.ndarray) -> bool:
+    return bool(order[-1] - order[0] == order.size - 1 and np.all(order[1:] > order[:-1]))
+
+
+def _chosen(array: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """array[order], not copied where the rows follow each other."""
+    if order.size and _consecutive(order):
+        return array[order[0] : order[-1] + 1]
+    return array[order]
 
 
 class DenseRows(Rows):
-    """Rows of an array, which may be a memory map, or of bytes."""
+    """Rows of an array, which may be a memory map, or of bytes, in the order `order`."""
 
-    def __init__(self, X: np.ndarray, y: np.ndarray) -> None:
+    def __init__(self, X: np.ndarray, y: np.ndarray, order: np.ndarray | None = None) -> None:
         self._X, self._y = X, y
-        self.n, self.d = X.shape
+        self._order = np.arange(X.shape[0]) if order is None else order
+        self.n, self.d = self._order.size, X.shape[1]
 
     @property
     def y(self) -> np.ndarray:
-        return self._y
+        return _chosen(self._y, self._order)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        step = _block_rows(self.d)
-        for start in range(0, self.n, step):
-            block = self._X[start : start + step]
+        for part in _steps(self._order, self.d):
+            block = _chosen(self._X, part)
             yield block if block.dtype.kind == "f" else block.astype(np.float32)
 
     def take(self, order: np.ndarray) -> "DenseRows":
         """The rows `order`, in that order."""
-        return DenseRows(self._X[order], self._y[order])
+        return DenseRows(self._X, self._y, self._order[order])
+
+
+@dataclass(frozen=True)
+class CsrArrays:
+    """The arrays of a CSR matrix of d columns without stored zeros; they may be memory maps."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    d: int
+
+    @classmethod
+    def of(cls, csr: Any) -> "CsrArrays":
+        """Those of a SciPy matrix."""
+        return cls(csr.data, csr.indices, csr.indptr, csr.shape[1])
+
+    def counts(self, order: np.ndarray) -> np.ndarray:
+        """Entries of the rows `order`, int64."""
+        return self.indptr[order + 1].astype(np.int64) - self.indptr[order]
+
+    def take(self, order: np.ndarray) -> Any:
+        """The rows `order` as `csr_matrix`, in memory.
+
+        SciPy's own selection would copy maps whose index types differ.
+        """
+        from scipy.sparse import csr_matrix
+
+        counts = self.counts(order)
+        indptr = np.append(0, np.cumsum(counts))
+        places: Any = slice(int(self.indptr[order[0]]), int(self.indptr[order[-1] + 1]))
+        if not _consecutive(order):
+            places = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
+        entries = (self.data[places], self.indices[places], indptr.astype(np.int32))
+        return csr_matrix(entries, shape=(order.size, self.d))
 
 
 class SparseRows(Rows):
-    """Rows of a CSR matrix without stored zeros."""
+    """Rows of CSR arrays in the order `order`."""
 
-    def __init__(self, csr: Any, y: np.ndarray) -> None:
-        self.csr, self._y = csr, y
-        self.n, self.d = csr.shape
+    def __init__(self, arrays: CsrArrays, y: np.ndarray, order: np.ndarray | None = None) -> None:
+        self.arrays, self._y = arrays, y
+        self._order = np.arange(y.size) if order is None else order
+        self.n, self.d = self._order.size, arrays.d
 
     @property
     def y(self) -> np.ndarray:
-        return self._y
+        return _chosen(self._y, self._order)
+
+    @property
+    def nnz(self) -> int:
+        """Entries."""
+        return int(self.arrays.counts(self._order).sum())
 
     @property
     def density(self) -> float:
-        return float(self.csr.nnz / max(1, self.n * self.d))
+        return float(self.nnz / max(1, self.n * self.d))
 
     def blocks(self) -> Iterator[np.ndarray]:
-        step = _block_rows(self.d)
-        for start in range(0, self.n, step):
-            yield self.csr[start : start + step].toarray()
+        for part in _steps(self._order, self.d):
+            yield self.arrays.take(part).toarray()
+
+    def csr_blocks(self) -> Iterator[Any]:
+        """The rows in order as `csr_matrix`, O(32 MiB) each where they are of about one length."""
+        for part in _steps(self._order, self.nnz / max(1, self.n)):
+            yield self.arrays.take(part)
 
     def take(self, order: np.ndarray) -> "SparseRows":
         """The rows `order`, in that order."""
-        return SparseRows(self.csr[order], self._y[order])
+        return SparseRows(self.arrays, self._y, self._order[order])
+
+    def followed_by(self, others: list["SparseRows"]) -> "SparseRows":
+        """All rows of several; without a copy where they are of the same arrays."""
+        every = [self, *others]
+        if all(rows.arrays is self.arrays for rows in others):
+            order = np.concatenate([rows._order for rows in every])
+            return SparseRows(self.arrays, self._y, order)
+        from scipy.sparse import vstack
+
+        whole = vstack([rows.arrays.take(rows._order) for rows in every], format="csr")
+        return SparseRows(CsrArrays.of(whole), np.concatenate([rows.y for rows in every]))
 
 
 class GeneratedRows(Rows):
@@ -115,9 +187,7 @@ def join(parts: list[Any]) -> Any:
     """Rows of several files, one after the other (all dense, or all sparse)."""
     if len(parts) == 1:
         return parts[0]
-    y = np.concatenate([p.y for p in parts])
     if isinstance(parts[0], SparseRows):
-        from scipy.sparse import vstack
-
-        return SparseRows(vstack([p.csr for p in parts], format="csr"), y)
+        return parts[0].followed_by(parts[1:])
+    y = np.concatenate([p.y for p in parts])
     return DenseRows(np.vstack([X for p in parts for X in p.blocks()]), y)

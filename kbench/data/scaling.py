@@ -22,7 +22,10 @@ class ColumnScaling:
 
     def apply(self, X: np.ndarray) -> np.ndarray:
         """Scaled float32 copy of X : (rows, d)."""
-        return ((X - self.shift) * self.factor + self.base).astype(np.float32)
+        scaled = X - self.shift
+        scaled *= self.factor
+        scaled += self.base
+        return scaled.astype(np.float32)
 
     @property
     def keeps_zeros(self) -> bool:
@@ -65,9 +68,9 @@ def _range(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
     high = np.full(parts[0].d, -np.inf)
     for rows in parts:
         if isinstance(rows, SparseRows):
-            ends = (rows.csr.min(axis=0).toarray(), rows.csr.max(axis=0).toarray())
-            np.minimum(low, ends[0].ravel(), out=low)
-            np.maximum(high, ends[1].ravel(), out=high)
+            for csr in rows.csr_blocks():
+                np.minimum(low, csr.min(axis=0).toarray().ravel(), out=low)
+                np.maximum(high, csr.max(axis=0).toarray().ravel(), out=high)
             continue
         for X in rows.blocks():
             np.minimum(low, X.min(axis=0), out=low)

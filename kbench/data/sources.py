@@ -1,16 +1,16 @@
 """Raw files, bundled tables and generators become rows; facts are checked and the split is made."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kbench.data import bundled, formats, generators
-from kbench.data.content import read
 from kbench.data.folders import FileStatus, part_of
-from kbench.data.rows import DenseRows, GeneratedRows, Rows, SparseRows, join
+from kbench.data.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
+from kbench.data.spill import spill
 from kbench.data.split import split_rows
 from kbench.data.target import numbered, wanted_rows
 from kbench.errors import ConfigError, DataError
@@ -23,7 +23,9 @@ def generator(config: Mapping[str, Any]) -> generators.Generator:
     return generators.build(name, d=config["d"], seed=config["seed"], noise=noise)
 
 
-def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows, dict[str, Any]]:
+def load(
+    config: Mapping[str, Any], files: list[FileStatus], scratch: Path
+) -> tuple[Rows, Rows, dict[str, Any]]:
     """Training and test rows of a data set, unscaled, with raw targets.
 
     Parameters
@@ -32,6 +34,8 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
         Checked.
     files : list of FileStatus
         All present.
+    scratch : Path
+        A folder for what does not fit into memory; made where it is needed, and left to the caller.
 
     Returns
     -------
@@ -51,7 +55,7 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
         made = generator(config)
         n, n_test = config["n"], config["n_test"]
         return GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule
-    parts, labels = _read(config, files)
+    parts, labels = _read(config, files, scratch)
     rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
@@ -69,14 +73,14 @@ def load(config: Mapping[str, Any], files: list[FileStatus]) -> tuple[Rows, Rows
 
 
 def _read(
-    config: Mapping[str, Any], files: list[FileStatus]
+    config: Mapping[str, Any], files: list[FileStatus], scratch: Path
 ) -> tuple[list[Any], tuple[str, ...] | None]:
     """The parts, and the labels where they are texts."""
     if files[0].role == "bundled":
         return _bundled(config, files), None
     name = config["source"].get("format") or "libsvm"
     if name == "libsvm":
-        return _libsvm(config, files), None
+        return _libsvm(config, files, scratch), None
     paths: dict[str, list[Path]] = {}
     for file in files:
         assert file.path is not None
@@ -89,23 +93,29 @@ def _read(
     _check_facts(
         config, {part: rows.y for part, rows in found.items()}, max(widths.values()), files
     )
-    _check_targets(config, found)
-    kinds = [DenseRows if isinstance(r.X, np.ndarray) else SparseRows for r in found.values()]
-    parts = [kind(rows.X, rows.y) for kind, rows in zip(kinds, found.values(), strict=True)]
+    _check_targets(config, [(rows.y, rows.where) for rows in found.values()])
+    parts = [
+        DenseRows(rows.X, rows.y)
+        if isinstance(rows.X, np.ndarray)
+        else SparseRows(CsrArrays.of(rows.X), rows.y)
+        for rows in found.values()
+    ]
     return parts, next(iter(found.values())).labels
 
 
-def _check_targets(config: Mapping[str, Any], found: Mapping[str, formats.Part]) -> None:
-    """Refuse a target out of the range that the facts give."""
+def _check_targets(
+    config: Mapping[str, Any], found: list[tuple[np.ndarray, Callable[[int], str]]]
+) -> None:
+    """Refuse a target out of the range that the facts give; of each part: targets, and `where`."""
     limits = (config.get("facts") or {}).get("target")
     if not limits:
         return
-    for rows in found.values():
-        odd = np.flatnonzero((rows.y < limits[0]) | (rows.y > limits[1]))
+    for y, where in found:
+        odd = np.flatnonzero((y < limits[0]) | (y > limits[1]))
         if odd.size:
             raise DataError(
-                f"{rows.where(int(odd[0]))}: target {rows.y[odd[0]]:g}, should be from "
-                f"{limits[0]:g} to {limits[1]:g}"
+                f"{where(int(odd[0]))}: target {y[odd[0]]:g}, should be from {limits[0]:g} to "
+                f"{limits[1]:g}"
             )
 
 
@@ -115,28 +125,25 @@ def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
     return [DenseRows(X, y)]
 
 
-def _libsvm(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
-    """Rows of each LIBSVM file, all of one width."""
+def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> list[Any]:
+    """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`."""
     from kbench.data import libsvm  # compiled: only where such a file is read
 
-    width = config.get("n_features")
-    read_rows = []
+    largest = 0
+
+    def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray]]:
+        nonlocal largest
+        for found in libsvm.pieces(path, n_features=config.get("n_features")):
+            largest = max(largest, found.largest_index)
+            yield found.to_csr(), found.labels
+
+    paths = {file.role: file.path for file in files if file.path is not None}
+    parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch)
+    where = {role: partial(libsvm.line_of, path) for role, path in paths.items()}
+    _check_targets(config, [(part.y, where[role]) for role, part in parts.items()])
     for file in files:
-        assert file.path is not None
-        content = read(file.path)
-        read_rows.append(libsvm.parse(content, name=str(file.path), n_features=width))
-        del content
-    largest = max(r.largest_index for r in read_rows)
-    if width is None:
-        width = max(largest, 1)
-    parts = {}
-    for file, found in zip(files, read_rows, strict=True):
-        csr = replace(found, n_features=width).to_csr()
-        csr.eliminate_zeros()
-        part = SparseRows(csr, found.labels)
         if file.sample is not None:
-            part = _draw(part, *file.sample, file)
-        parts[file.role] = part
+            parts[file.role] = _draw(parts[file.role], *file.sample, file)
     _check_facts(config, {role: p.y for role, p in parts.items()}, largest, files)
     return list(parts.values())
 
@@ -158,7 +165,7 @@ def _check_facts(
     fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
     found: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
     found["n_features"] = largest
-    classes = np.unique(np.concatenate(list(labels.values())))
+    classes = np.unique(np.concatenate([np.unique(y) for y in labels.values()]))
     found["n_classes"] = int(classes.size)
     found["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
     names: dict[str, str] = {}

@@ -80,7 +80,7 @@ def encode(
             positive = _positive(labels, rule)
             y_train, y_test = (np.isin(y, positive).astype(float) for y in (y_train, y_test))
         return *_scaled(y_train, y_test, rule.get("scale") or "none"), None
-    labels = np.unique(np.concatenate([y_train, y_test]))
+    labels = np.unique(np.concatenate([np.unique(y_train), np.unique(y_test)]))
     if task == "multiclass":
         odd = labels[(labels != np.round(labels)) | (np.abs(labels) > 2**31 - 1)]
         if odd.size:

@@ -165,13 +165,19 @@ def test_data_check_looks_at_variants_with_files_of_their_own(tmp_path):
         "split: {kind: first, n_train: 1}\nfacts: {n: 4}\n"
         "variants:\n"
         "  raw: {scale: none}\n"
-        "  half: {source: {files: {all: {names: [half.csv]}}}, facts: {n: 2}}\n"
+        "  half: &half {source: {files: {all: {names: [half.csv]}}}, facts: {n: 2}}\n"
+        "  lower: *half\n"
     )
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "half.csv").write_text("1,2\n3,4\n")
     done = kbench(tmp_path, "data", "check", "halves")
     assert "absent: halves: whole.csv is not there" in done.stdout
     assert "halves (half): ok, 1 + 1 rows, 1 features" in done.stdout
+    listed = kbench(tmp_path, "list", "datasets").stdout
+    assert "present (half)" in listed.split("halves")[1].partition("\n")[0]
+    where = kbench(tmp_path, "data", "where", "halves").stdout
+    assert "  whole.csv: absent\n" in where
+    assert "  variant half, lower\n    half.csv: datasets/half.csv\n" in where
     (tmp_path / "datasets" / "half.csv").write_text("1,2\n3\n")
     done = kbench(tmp_path, "data", "check", "halves")
     assert done.returncode == 1

@@ -187,6 +187,14 @@ def test_two_files_must_have_the_same_columns(folders):
     put(folders, test="y,b,a\n3,2,1\n")
     data = opened(config, folders)
     np.testing.assert_array_equal(data.X_test, data.X_train)
+    put(folders, train="1,2,3\n", test="1,2\n")
+    with pytest.raises(DataError, match=r"toy\.t:1: no column '3', .*toy has it"):
+        prepare(config, folders)
+    told = merge(config, {"source": {"columns": {"delimiter": "comma"}}})
+    put(folders, test="\n1;2;3\n")
+    with pytest.raises(DataError, match=r"toy\.t:2: 1 field between delimiters ','.* set .*delim"):
+        prepare(told, folders)
+    assert left_over(folders.own) == []
 
 
 def test_labels_that_are_texts(folders):
@@ -430,6 +438,8 @@ def test_arrays(folders):
         ({"X": X}, r"no array y, there is X"),
         ({"X": X, "y": y[1:]}, r"X has shape \(6, 3\) and y \(5,\), should be \(n, d\) and"),
         ({"X": X, "y": np.full(6, np.nan)}, r"row 1: target nan"),
+        ({"X": np.where(X[4, 1] == X, np.nan, X), "y": y}, r"row 5: column 2 is nan, should be"),
+        ({"X": np.where(X[3, 0] == X, 1e39, X), "y": y}, r"row 4: column 1 is 1e\+39, should be"),
         ({"X": X.astype(str), "y": y}, r"X is of type <U\d+, should be numbers"),
         ({"X": np.array([object()] * 6), "y": y}, r"no npz file of numbers, or damaged"),
     ):

@@ -210,6 +210,14 @@ def test_facts_that_the_files_do_not_match(toy, fact, message):
     prepare(named(facts=right), toy)
 
 
+def test_a_target_out_of_range_is_named_by_file_and_line(toy):
+    (toy.read_only[0] / "toy.t").write_text("\ufeff# two rows\n1 1:2\n\n3 6:1 # here\n")
+    config = named(task="regression", n_features=6, facts={"target": [-1, 2]})
+    with pytest.raises(DataError, match=r"toy\.t:4: target 3, should be from -1 to 2$"):
+        prepare(config, toy)
+    assert left_over(toy.own) == []
+
+
 def test_malformed_lines_are_named_by_file_and_line(toy):
     (toy.read_only[0] / "toy.t").write_text("1 1:1\n1 0:3\n")
     with pytest.raises(DataError, match=r"toy\.t:2: index 0 in '0:3', indices start at 1"):

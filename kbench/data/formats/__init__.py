@@ -98,6 +98,13 @@ def read(
     return found
 
 
-def row_of(path: Path) -> Callable[[int], str]:
-    """`where` of files without lines."""
-    return lambda row: f"{path}, row {row + 1}"
+def row_of(path: Path, begin: int = 0, chunk: int | None = None) -> Callable[[int], str]:
+    """`where` of files without lines, for rows from `begin`; with the number of their chunk."""
+
+    def where(row: int) -> str:
+        number = begin + row + 1
+        if chunk is None:
+            return f"{path}, row {number}"
+        return f"{path}, row {number} (chunk {(number - 1) // chunk + 1})"
+
+    return where

@@ -1,7 +1,7 @@
 """Reader of ARFF tables (Weka, OpenML) through SciPy: nominal attributes are categories."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from kbench.errors import DataError
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`. Parsed by SciPy, in Python."""
-    return read_tables(parts, source, _table)
+    return read_tables(parts, source, _tables)
 
 
-def _table(path: Path, options: Mapping[str, Any]) -> Table:
+def _tables(path: Path, options: Mapping[str, Any]) -> Iterator[Table]:
     from scipy.io import arff
 
     try:
@@ -42,8 +42,8 @@ def _table(path: Path, options: Mapping[str, Any]) -> Table:
             arrays[name] = _categories(rows[name])
         else:
             arrays[name] = Column(rows[name].astype(np.float64 if name == target else np.float32))
-    require_finite(arrays, path)
-    return Table(path, arrays, target, int(rows.size), row_of(path))
+    require_finite(arrays, row_of(path))
+    yield Table(path, arrays, target, int(rows.size), row_of(path))
 
 
 def _categories(values: np.ndarray) -> Column:

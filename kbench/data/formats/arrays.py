@@ -7,7 +7,7 @@ MATLAB file are X and y.
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from kbench.errors import DataError
 
 _NPY = b"\x93NUMPY"
 _PARTS = ("train", "test")
+_CHECKED_ROWS = 4096
+_LIMIT = 2.0**128 - 2.0**103  # from here on rounding to float32 gives inf
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
@@ -28,7 +30,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
     found: dict[str, Part] = {}
     for part, paths in parts.items():
         if source["format"] == "npy":
-            arrays = {"X": _npy(paths[0]), "y": _npy(paths[1])}
+            arrays = {"X": npy(paths[0]), "y": npy(paths[1])}
         else:
             arrays = (_mat if source["format"] == "mat" else _npz)(paths[0])
         if part == "all" and "X_train" in arrays:
@@ -56,13 +58,31 @@ def _part(arrays: Mapping[str, np.ndarray], options: Mapping[str, Any], path: Pa
             f"{path}: {names[0]} has shape {X.shape} and {names[1]} {y.shape}, should be (n, d) "
             "and (n,)"
         )
-    odd = np.flatnonzero(~np.isfinite(y))
-    if odd.size:
-        raise DataError(f"{path}, row {odd[0] + 1}: target {y[odd[0]]}, should be a finite number")
+    require_finite_targets(y, row_of(path))
+    for begin in range(0, X.shape[0], _CHECKED_ROWS):
+        require_finite(X[begin : begin + _CHECKED_ROWS], row_of(path, begin))
     return Part(X, y.astype(np.float64), None, row_of(path))
 
 
-def _npy(path: Path) -> np.ndarray:
+def require_finite(X: np.ndarray, where: Callable[[int], str]) -> None:
+    """Refuse rows with a number that float32 does not hold; X : (rows, d)."""
+    if X.dtype.kind != "f" or -_LIMIT < float(X.min()) <= float(X.max()) < _LIMIT:
+        return
+    row, column = np.argwhere(~(np.abs(X.astype(np.float64)) < _LIMIT))[0]
+    raise DataError(
+        f"{where(int(row))}: column {column + 1} is {X[row, column]}, should be a finite number"
+    )
+
+
+def require_finite_targets(y: np.ndarray, where: Callable[[int], str]) -> None:
+    """Refuse a target that is missing or infinite; y : (rows,)."""
+    odd = np.flatnonzero(~np.isfinite(y))
+    if odd.size:
+        raise DataError(f"{where(int(odd[0]))}: target {y[odd[0]]}, should be a finite number")
+
+
+def npy(path: Path) -> np.ndarray:
+    """The array of an .npy file: mapped where the file is plain, else read."""
     try:
         with open(path, "rb") as raw:
             plain = raw.read(len(_NPY)) == _NPY

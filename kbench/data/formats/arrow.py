@@ -1,5 +1,6 @@
 """Columns of an Arrow table as arrays: numbers in float32, texts as categories."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
 
-def columns(table: Any, target: str, path: Path) -> dict[str, Column]:
+def columns(table: Any, target: str, path: Path, where: Callable[[int], str]) -> dict[str, Column]:
     """The columns of a `pyarrow.Table`; what is missing among numbers is NaN.
 
     Parameters
@@ -20,6 +21,8 @@ def columns(table: Any, target: str, path: Path) -> dict[str, Column]:
         A column whose numbers stay in float64.
     path : Path
         For errors.
+    where : callable
+        Row number from 0 -> its place, for errors.
 
     Raises
     ------
@@ -38,7 +41,7 @@ def columns(table: Any, target: str, path: Path) -> dict[str, Column]:
         elif types.is_boolean(kind):
             column = column.cast(pa.int8())
         if types.is_dictionary(column.type):
-            found[name] = _categories(column, name, path)
+            found[name] = _categories(column, name, where)
         elif types.is_floating(column.type) or types.is_integer(column.type):
             values = column.to_numpy()
             found[name] = Column(values.astype(np.float64 if name == target else np.float32))
@@ -50,11 +53,11 @@ def columns(table: Any, target: str, path: Path) -> dict[str, Column]:
     return found
 
 
-def _categories(column: Any, name: str, path: Path) -> Column:
+def _categories(column: Any, name: str, where: Callable[[int], str]) -> Column:
     whole = column.unify_dictionaries().combine_chunks()
     if whole.null_count:
         row = int(np.flatnonzero(whole.is_null().to_numpy(zero_copy_only=False))[0])
-        raise DataError(f"{path}, row {row + 1}: column {name!r} is missing, should be a text")
+        raise DataError(f"{where(row)}: column {name!r} is missing, should be a text")
     texts = [str(text).strip() for text in whole.dictionary.to_pylist()]
     categories = tuple(dict.fromkeys(texts))
     place = {text: k for k, text in enumerate(categories)}

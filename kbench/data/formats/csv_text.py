@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kbench.data.content import read as read_bytes
+from kbench.data.content import text_pieces
 from kbench.data.formats import DELIMITERS, Part
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.table import Table, chosen, is_number, read_tables, target_of
@@ -56,32 +56,57 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
     Notes
     -----
-    O(bytes) time. Memory: the text of one file, 4 bytes for each of its fields, and the result.
+    O(bytes) time. Memory: 4 bytes for each field, and the result.
     """
-    return read_tables(parts, source, partial(_table, text_target=task != "regression"))
+    return read_tables(parts, source, partial(tables, text_target=task != "regression"))
 
 
-def _table(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Table:
+def tables(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Iterator[Table]:
+    """A file piece by piece, plain or compressed; O(content.CHUNK) memory.
+
+    Parameters
+    ----------
+    path : Path
+    options : mapping
+        `source.columns` of a config.
+    text_target : bool
+        Whether the target is read as text.
+    """
+    form, n = None, 0
+    for line, text, _ in text_pieces(path):
+        if line == 1:
+            text = text.removeprefix(_BOM)
+        _require_line_ends(text, path, line)
+        if not text.strip():
+            continue
+        if form is None:
+            form = _form(text, options, path, text_target=text_target, line=line)
+        skip = max(0, form.skip - line + 1)
+        if skip and next(_lines(text, line, after=form.skip), None) is None:
+            continue  # the names of the columns alone
+        table = _table(text, form, path, line=line, skip=skip)
+        n += table.n
+        yield table
+    if not n:
+        raise DataError(f"{path}: no rows")
+
+
+def _table(text: bytes, form: _Form, path: Path, *, line: int, skip: int) -> Table:
+    """The rows of whole lines, the first of which is number `line` of the file."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    content = read_bytes(path)
-    if content.startswith(_BOM):
-        del content[: len(_BOM)]
-    _require_line_ends(content, path)
-    form = _form(content, options, path, text_target=text_target)
-    if form.delimiter == " ":
-        content = _squeezed(content)
-    text = pa.dictionary(pa.int32(), pa.string())
-    types = {name: text if name in form.texts else pa.float32() for name in form.names}
-    types[form.target] = text if text_target else pa.float64()
+    content = _squeezed(text) if form.delimiter == " " else text
+    kind = pa.dictionary(pa.int32(), pa.string())
+    types = {name: kind if name in form.texts else pa.float32() for name in form.names}
+    types[form.target] = kind if form.text_target else pa.float64()
     try:
         found = arrow_csv.read_csv(
             pa.BufferReader(content),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
                 block_size=_BLOCK_BYTES,
-                skip_rows=form.skip,
+                skip_rows=skip,
                 column_names=form.names,
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=form.delimiter),
@@ -93,27 +118,24 @@ def _table(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Tabl
         )
     except pa.ArrowInvalid as error:
         reason = " ".join(str(error).split())[:200]
-        raise _diagnosed(content, form, path) or DataError(f"{path}: {reason}") from None
-    arrays = columns(found, form.target, path)
+        raise _diagnosed(content, form, path, line) or DataError(f"{path}: {reason}") from None
+    where = partial(_where, path, line, line + skip - 1)
+    arrays = columns(found, form.target, path, where)
     numbers = (c.values for c in arrays.values() if c.categories is None)
     if not all(np.isfinite(values).all() for values in numbers):
-        raise _diagnosed(content, form, path) or DataError(f"{path}: a number is missing")
-    if not found.num_rows:
-        raise DataError(f"{path}: no rows")
-    return Table(path, arrays, form.target, found.num_rows, partial(_where, path, form.skip))
+        raise _diagnosed(content, form, path, line) or DataError(f"{path}: a number is missing")
+    return Table(path, arrays, form.target, found.num_rows, where)
 
 
 def _form(
-    content: bytearray, options: Mapping[str, Any], path: Path, *, text_target: bool
+    content: bytes, options: Mapping[str, Any], path: Path, *, text_target: bool, line: int
 ) -> _Form:
     """The layout, from the config and from the first line that is not empty."""
-    lines = ((k, raw.decode("utf-8", "replace")) for k, raw in _lines(content))
-    number, line = next(lines, (1, ""))
-    if not line:
-        raise DataError(f"{path}: no rows")
+    number, raw = next(_lines(content, line))
+    first = raw.decode("utf-8", "replace")
     told = options.get("delimiter")
-    delimiter = DELIMITERS[told] if told else _guess(line)
-    fields = _fields(line, delimiter)
+    delimiter = DELIMITERS[told] if told else _guess(first)
+    fields = _fields(first, delimiter)
     names = list(options.get("names") or [])
     header = options.get("header")
     if header is None:
@@ -157,49 +179,42 @@ def _fields(line: str, delimiter: str) -> list[str]:
     return [field.strip() for field in fields]
 
 
-def _lines(content: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not empty, with their numbers from 1."""
-    begin, number = 0, 0
-    while begin < len(content):
-        end = content.find(b"\n", begin)
-        end = len(content) if end < 0 else end
-        number += 1
-        line = bytes(content[begin:end]).removesuffix(b"\r")
-        begin = end + 1
-        if line.strip():
-            yield number, line
+def _lines(content: bytes, number: int, *, after: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not empty, with their numbers in the file, where they are above `after`."""
+    for k, line in enumerate(content.split(b"\n"), start=number):
+        if k > after and line.strip():
+            yield k, line.removesuffix(b"\r")
 
 
-def _require_line_ends(content: bytearray, path: Path) -> None:
+def _require_line_ends(content: bytes, path: Path, number: int) -> None:
     """Refuse a carriage return alone, which some programs take for the end of a line."""
     if content.count(b"\r") == content.count(b"\r\n"):
         return
     place = re.search(rb"\r(?!\n)", content)
     assert place is not None
     raise DataError(
-        f"{path}:{content.count(10, 0, place.start()) + 1}: a carriage return within the line, "
-        "lines should end in LF or CR LF"
+        f"{path}:{content.count(10, 0, place.start()) + number}: a carriage return within the line,"
+        " lines should end in LF or CR LF"
     )
 
 
-def _squeezed(content: bytearray) -> bytearray:
+def _squeezed(content: bytes) -> bytes:
     """One space for each run of white space within a line, none at its ends; lines stay."""
-    content = bytearray(re.sub(rb"[ \t]+", b" ", content))
+    content = re.sub(rb"[ \t]+", b" ", content)
     content = content.replace(b"\n ", b"\n").replace(b" \r\n", b"\n").replace(b" \n", b"\n")
     return content.removeprefix(b" ").removesuffix(b" ")
 
 
-def _where(path: Path, skip: int, row: int) -> str:
-    """`file:line` of a row; reads the file again."""
-    rows = (number for number, _ in _lines(read_bytes(path)) if number > skip)
-    return f"{path}:{next(n for k, n in enumerate(rows) if k == row)}"
+def _where(path: Path, line: int, after: int, row: int) -> str:
+    """`file:line` of a row of the piece that begins at `line`; reads the file again."""
+    piece = next(text for number, text, _ in text_pieces(path) if number == line)
+    numbers = (number for number, _ in _lines(piece, line, after=after))
+    return f"{path}:{next(n for k, n in enumerate(numbers) if k == row)}"
 
 
-def _diagnosed(content: bytes | bytearray, form: _Form, path: Path) -> DataError | None:
+def _diagnosed(content: bytes, form: _Form, path: Path, line: int) -> DataError | None:
     """The first line that cannot be read, and why."""
-    for number, raw in _lines(content):
-        if number <= form.skip:
-            continue
+    for number, raw in _lines(content, line, after=form.skip):
         try:
             fields = _fields(raw.decode(), form.delimiter)
         except UnicodeDecodeError:

@@ -1,6 +1,6 @@
 """Reader of Parquet tables: texts and dictionaries are categories, all else numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +10,54 @@ from kbench.data.formats.arrow import columns
 from kbench.data.formats.table import Table, chosen, read_tables, require_finite, target_of
 from kbench.errors import DataError
 
+_MAGIC = b"PAR1"
+_BATCH_VALUES = 1 << 18
+
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
-    """Rows of each part; see `kbench.data.formats.read`. Memory: the whole of each file."""
-    return read_tables(parts, source, _table)
+    """Rows of each part; see `kbench.data.formats.read`."""
+    return read_tables(parts, source, tables)
 
 
-def _table(path: Path, options: Mapping[str, Any]) -> Table:
+def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) -> Iterator[Table]:
+    """A file batch by batch; a plain file is never held as a whole, beyond one of its row groups.
+
+    Parameters
+    ----------
+    path : Path
+        Plain, or compressed as a whole.
+    options : mapping
+        `source.columns` of a config.
+    chunk : int, optional
+        Rows of the chunks that errors number.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
+    n = 0
     try:
-        found = parquet.read_table(pa.BufferReader(read_bytes(path)), use_threads=False)
+        with open(path, "rb") as raw:
+            plain = raw.read(len(_MAGIC)) == _MAGIC
+        opened = parquet.ParquetFile(path if plain else pa.BufferReader(read_bytes(path)))
+        with opened:
+            rows = max(1, _BATCH_VALUES // max(1, len(opened.schema_arrow)))
+            for batch in opened.iter_batches(rows, use_threads=False):
+                if batch.num_rows:
+                    found = pa.Table.from_batches([batch])
+                    yield _table(found, path, options, begin=n, chunk=chunk)
+                    n += batch.num_rows
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path}: no Parquet file, or damaged ({reason})") from None
-    names = found.column_names
-    if not names or not found.num_rows:
+    if not n:
         raise DataError(f"{path}: no rows")
+
+
+def _table(
+    found: Any, path: Path, options: Mapping[str, Any], *, begin: int, chunk: int | None
+) -> Table:
+    names = found.column_names
+    where = row_of(path, begin, chunk)
     target = target_of(names, options, path)
     dropped = set(chosen(names, options, "drop", path)) - {target}
     found = found.drop_columns(sorted(dropped))
@@ -35,9 +65,9 @@ def _table(path: Path, options: Mapping[str, Any]) -> Table:
         if name not in dropped and name != target:
             place = found.column_names.index(name)
             found = found.set_column(place, name, _as_texts(found.column(name), name, path))
-    arrays = columns(found, target, path)
-    require_finite(arrays, path)
-    return Table(path, arrays, target, found.num_rows, row_of(path))
+    arrays = columns(found, target, path, where)
+    require_finite(arrays, where)
+    return Table(path, arrays, target, found.num_rows, where)
 
 
 def _as_texts(column: Any, name: str, path: Path) -> Any:

@@ -6,7 +6,7 @@ the test file has beside them is an error, or by `source.columns.unknown: ignore
 zeros. Features stand in the order of the file's columns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -80,53 +80,99 @@ def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str:
 def read_tables(
     parts: Mapping[str, list[Path]],
     source: Mapping[str, Any],
-    read_table: Callable[[Path, Mapping[str, Any]], Table],
+    tables: Callable[[Path, Mapping[str, Any]], Iterable[Table]],
 ) -> dict[str, Part]:
-    """The rows of each part, whose files `read_table(path, source.columns)` reads one by one."""
+    """The rows of each part, whose files `tables(path, source.columns)` reads piece by piece."""
     options = source.get("columns") or {}
-    tables = {part: [read_table(path, options) for path in paths] for part, paths in parts.items()}
-    return encode(tables, source)
+    found = {p: [t for path in paths for t in tables(path, options)] for p, paths in parts.items()}
+    coding = Coding(options)
+    for k, group in enumerate(found.values()):
+        for table in group:
+            coding.learn(table, training=k == 0)
+    return {part: coding.part(group) for part, group in found.items()}
 
 
-def require_finite(arrays: Mapping[str, Column], path: Path) -> None:
+def require_finite(arrays: Mapping[str, Column], where: Callable[[int], str]) -> None:
     """Refuse a number that is missing or too large for float32."""
     for name, column in arrays.items():
         odd = np.flatnonzero(~np.isfinite(column.values))
         if odd.size:
             raise DataError(
-                f"{path}, row {odd[0] + 1}: column {name!r} is missing or not finite, should be a "
+                f"{where(int(odd[0]))}: column {name!r} is missing or not finite, should be a "
                 "number"
             )
 
 
-def encode(tables: Mapping[str, list[Table]], source: Mapping[str, Any]) -> dict[str, Part]:
-    """Features and target of each part.
+class Coding:
+    """Features and targets of tables that come one by one, all of the same columns.
 
-    Raises
-    ------
-    DataError
-        A column is missing, or numbers in one file and categories in another; a row has a category
-        that the training rows lack, or no target.
+    Attributes
+    ----------
+    labels : tuple of str or None
+        Targets that are texts, sorted; None where all seen so far are numbers.
     """
-    options = source.get("columns") or {}
-    every = [table for group in tables.values() for table in group]
-    first = every[0]
-    target = first.target
-    for table in every[1:]:
-        _same_columns(table, first)
-    used = [name for name in first.columns if name != target]
-    if not used:
-        raise DataError(f"{first.path}:1: no column is left beside the target {target!r}")
-    training = next(iter(tables.values()))
-    categories = {name: _seen(training, name) for name in used if first.columns[name].categories}
-    unknown_is_error = (options.get("unknown") or "error") == "error"
-    labels = _labels([table.columns[target] for table in every])
-    parts = {}
-    for part, group in tables.items():
-        X = [_features(t, used, categories, unknown_is_error) for t in group]
-        y = [_target(t, target, labels) for t in group]
-        parts[part] = Part(_stack(X), np.concatenate(y), labels, _where(group))
-    return parts
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._unknown_is_error = (options.get("unknown") or "error") == "error"
+        self._first: Table | None = None
+        self._seen: dict[str, set[str]] = {}
+        self._texts: set[str] | None = set()
+
+    def learn(self, table: Table, *, training: bool) -> None:
+        """Take note of the categories of a training table, and of the labels of any.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or numbers in one table and categories in another.
+        """
+        if self._first is None:
+            self._first = table
+            used = [name for name in table.columns if name != table.target]
+            if not used:
+                raise DataError(
+                    f"{table.path}:1: no column is left beside the target {table.target!r}"
+                )
+            self._seen = {name: set() for name in used if table.columns[name].categories}
+        _same_columns(table, self._first)
+        for name in self._seen if training else ():
+            column = table.columns[name]
+            assert column.categories is not None
+            counts = np.bincount(column.values, minlength=len(column.categories))
+            self._seen[name].update(column.categories[k] for k in np.flatnonzero(counts))
+        texts = table.columns[table.target].categories
+        if texts is None:
+            self._texts = None
+        elif self._texts is not None:
+            self._texts.update(set(texts) - {""})
+
+    @property
+    def only_numbers(self) -> bool:
+        """Whether what is known says all: no column of the tables learnt holds texts."""
+        return not self._seen and self._texts is None
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        if self._texts is None or all(is_number(text) for text in self._texts):
+            return None
+        return tuple(sorted(self._texts))
+
+    def part(self, tables: list[Table]) -> Part:
+        """The rows of tables that were learnt, one after the other.
+
+        Raises
+        ------
+        DataError
+            A row has a category that the training rows lack, or no target.
+        """
+        assert self._first is not None
+        target = self._first.target
+        used = [name for name in self._first.columns if name != target]
+        categories = {name: sorted(seen) for name, seen in self._seen.items()}
+        labels = self.labels
+        X = [_features(t, used, categories, self._unknown_is_error) for t in tables]
+        y = [_target(t, target, labels) for t in tables]
+        return Part(_stack(X), np.concatenate(y), labels, _where(tables))
 
 
 def _same_columns(table: Table, first: Table) -> None:
@@ -142,17 +188,6 @@ def _same_columns(table: Table, first: Table) -> None:
     for name in table.columns:
         if name not in first.columns:
             raise DataError(f"{table.path}:1: a column {name!r}, {first.path} has none")
-
-
-def _seen(tables: list[Table], name: str) -> list[str]:
-    """The categories of a column that some row has, sorted."""
-    found: set[str] = set()
-    for table in tables:
-        column = table.columns[name]
-        assert column.categories is not None
-        counts = np.bincount(column.values, minlength=len(column.categories))
-        found.update(column.categories[k] for k in np.flatnonzero(counts))
-    return sorted(found)
 
 
 def _places(
@@ -204,14 +239,6 @@ def _features(
     starts = np.cumsum(np.concatenate(counts))
     entries = (np.concatenate(values), np.concatenate(rows), starts)
     return csc_matrix(entries, shape=(table.n, starts.size - 1)).tocsr()
-
-
-def _labels(targets: list[Column]) -> tuple[str, ...] | None:
-    """The texts of a target, sorted, or None where they all are numbers."""
-    if any(column.categories is None for column in targets):
-        return None
-    texts = sorted({text for column in targets for text in column.categories or ()} - {""})
-    return None if all(is_number(text) for text in texts) else tuple(texts)
 
 
 def is_number(text: str) -> bool:

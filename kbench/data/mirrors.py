@@ -1,0 +1,102 @@
+"""Data sets that scikit-learn's fetchers hold, and OpenML's, kept as Parquet tables.
+
+The URL of a raw file says which: `sklearn:covtype` is `sklearn.datasets.fetch_covtype`,
+`openml:554` is the data set of that number on https://www.openml.org. What is fetched becomes one
+table, the target its last column; from there on it is a file like any other. scikit-learn's own
+cache is looked into first ($SCIKIT_LEARN_DATA, else ~/scikit_learn_data), and what it downloads
+goes to `_scikit_learn` in the folder of the raw files.
+"""
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from kbench.config import nearest
+from kbench.errors import ConfigError, DataError
+
+SCHEMES = ("sklearn", "openml")
+FETCHERS = ("california_housing", "covtype")
+
+
+def is_mirror(url: str) -> bool:
+    """Whether a URL is one of this module's."""
+    return url.partition(":")[0] in SCHEMES
+
+
+def write(url: str, table: Path, home: Path) -> None:
+    """Fetch a data set and write it as the Parquet file `table`.
+
+    Parameters
+    ----------
+    url : str
+    table : Path
+    home : Path
+        Where scikit-learn keeps what it has to download.
+
+    Raises
+    ------
+    ConfigError
+        There is no such fetcher, or the number is none.
+    DataError
+        The data set is no table of numbers and categories with one target.
+    OSError
+        It is in no cache and cannot be downloaded.
+    """
+    caches = [Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser(), home]
+    scheme, _, name = url.partition(":")
+    fetch = _sklearn if scheme == "sklearn" else _openml
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of retries: the error says enough
+        found = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
+    targets = [str(target) for target in found.target_names]
+    frame = found.frame
+    if len(targets) != 1 or targets[0] not in frame:
+        raise DataError(f"{url}: {len(targets)} targets ({', '.join(targets)}), should be one")
+    frame = frame[[*(c for c in frame.columns if c != targets[0]), targets[0]]]
+    try:
+        frame.to_parquet(table, index=False)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        table.unlink(missing_ok=True)
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(f"{url}: no table of numbers and categories ({reason})") from None
+
+
+def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
+    from sklearn import datasets
+
+    if name not in FETCHERS:
+        hint = nearest(name, FETCHERS) or f"; there are {', '.join(FETCHERS)}"
+        raise ConfigError(
+            f"{url}: scikit-learn has no fetcher that kbench knows of this name{hint}"
+        )
+    fetcher = getattr(datasets, f"fetch_{name}")
+    for cache in caches:
+        try:
+            return _one_target(fetcher(data_home=cache, as_frame=True, download_if_missing=False))
+        except OSError:  # not in this one
+            continue
+    return _one_target(fetcher(data_home=home, as_frame=True, n_retries=1, delay=0.1))
+
+
+def _one_target(found: Any) -> Any:
+    """What a fetcher returned; the names of its target are those of its frame's last columns."""
+    columns = [c for c in found.frame.columns if c not in found.feature_names]
+    found.target_names = columns
+    return found
+
+
+def _openml(url: str, name: str, caches: list[Path], home: Path) -> Any:
+    from sklearn.datasets import fetch_openml
+
+    if not name.isdecimal():
+        raise ConfigError(f"{url}: should be openml:NUMBER, the number of a data set on OpenML")
+    # Its cache is by address, and what is not there is asked for: one call for each cache would
+    # ask the network each time.
+    cache = next((c for c in caches if (c / "openml").is_dir()), home)
+    try:
+        return fetch_openml(
+            data_id=int(name), data_home=cache, as_frame=True, n_retries=1, delay=0.1
+        )
+    except ValueError as error:  # OpenML's own errors: no such number, not active
+        raise OSError(" ".join(str(error).split())[:200]) from None

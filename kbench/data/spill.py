@@ -1,0 +1,68 @@
+"""Rows that are read piece by piece, spilled to disk as CSR arrays and mapped back.
+
+What a preparation holds in memory is then a block of the rows, however large the raw file is. The
+arrays lie beside the prepared ones until these are written.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data.rows import CsrArrays, SparseRows
+
+_TYPES = {"data": np.float32, "indices": np.int32, "indptr": np.int64, "y": np.float64}
+
+
+def spill(
+    parts: Iterable[tuple[str, Iterator[tuple[Any, np.ndarray]]]], folder: Path
+) -> dict[str, SparseRows]:
+    """Write the rows of several parts one after the other, and map them.
+
+    Parameters
+    ----------
+    parts : iterable of (str, iterator of (csr_matrix, ndarray))
+        The name of a part and its rows with their targets, piece by piece.
+    folder : Path
+        Where the arrays are made; it must not be there yet.
+
+    Returns
+    -------
+    dict of str to SparseRows
+        Of the same arrays. The width is the largest of any piece; stored zeros are left out.
+
+    Notes
+    -----
+    O(entries) time; memory of a piece and 8 bytes a row, disk of 8 bytes an entry and 16 a row.
+    """
+    folder.mkdir()
+    width, ends = 1, {}
+    with ExitStack() as stack:
+        files = {n: stack.enter_context(open(folder / n, "wb")) for n in _TYPES}
+        files["indptr"].write(np.zeros(1, dtype=np.int64).data)
+        n = nnz = 0
+        for name, pieces in parts:
+            begin = n
+            for X, y in pieces:
+                X.eliminate_zeros()
+                width = max(width, X.shape[1])
+                ends_of_rows = X.indptr[1:].astype(np.int64) + nnz
+                found = {"data": X.data, "indices": X.indices, "indptr": ends_of_rows, "y": y}
+                for key, array in found.items():
+                    files[key].write(np.ascontiguousarray(array, dtype=_TYPES[key]).data)
+                n, nnz = n + y.size, nnz + X.nnz
+            ends[name] = (begin, n)
+    mapped = {n: _map(folder / n, dtype) for n, dtype in _TYPES.items()}
+    arrays = CsrArrays(mapped["data"], mapped["indices"], mapped["indptr"], width)
+    return {
+        name: SparseRows(arrays, mapped["y"], np.arange(begin, end))
+        for name, (begin, end) in ends.items()
+    }
+
+
+def _map(path: Path, dtype: Any) -> np.ndarray:
+    if not path.stat().st_size:  # nothing can be mapped
+        return np.empty(0, dtype=dtype)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
