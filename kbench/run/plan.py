@@ -73,6 +73,7 @@ class Plan:
             "seed": run.seed,
             "task": run.task,
             "prepared": str(self.prepared[canonical(run.dataset_config)]),
+            "holdout": run.dataset_config.get("holdout"),
             "threads": run.threads,
         }
 
