@@ -6,8 +6,8 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     merged-<hex>.parquet                    rows that `merge` compacted
     _curves/ _environments/ _logs/          what belongs to a row but is no scalar
     _reference/                             rows that came with the project, only read
-    _tune/                                  a results folder of its own: the trials of `kbench tune`,
-                                            scored on training rows that were held out
+    _tune/                                  a results folder of the trials of `kbench tune`, whose
+                                            scores are those of held out training rows
     .<name>.<hex>.tmp                       being written
 
 Many processes and machines may write one folder at once: a file is complete before it has its name,
