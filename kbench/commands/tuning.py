@@ -88,7 +88,7 @@ def _table(found: "Found") -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
 def _search(words: Sequence[str]) -> Search:
