@@ -49,7 +49,6 @@ class Summary:
     before: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[Run, str, str]] = field(default_factory=list)  # run, status, message
     absent: dict[str, str] = field(default_factory=dict)
-    skipped: int = 0  # runs that the caller did without
     stopped_by: int | None = None  # a signal
 
     @property
@@ -183,8 +182,8 @@ class Runner:
                     todo, held = held, todo
                 run = todo.popleft()
                 if self._skip(run):
-                    self.summary.skipped += 1
-                elif not self._claims.take(run.key):
+                    continue
+                if not self._claims.take(run.key):
                     held.append(run)
                     if not todo:
                         break

@@ -56,11 +56,12 @@ class Search:
             return f"{self.folds} folds"
         return f"{100 * self.validation:g} % held out"
 
-    def train_rows(self, n: int) -> int:
-        """Rows that every division of n training rows leaves to train on."""
+    @property
+    def first_holdout(self) -> dict[str, Any]:
+        """The division, as `dataset.holdout`, that leaves the fewest rows to train on."""
         if self.validation is None:
-            return n - math.ceil(n / self.folds)
-        return n - round(self.validation * n)
+            return {"folds": self.folds, "fold": 1}
+        return {"fraction": self.validation}
 
     def rungs(self, n_rows: int, n_candidates: int) -> list[int]:
         """Training rows of each rung, the last of which has all `n_rows`."""

@@ -151,7 +151,7 @@ def tune(
         _about(first),
         plan.dropped,
     )
-    rungs = search.rungs(search.train_rows(_n_train(plan)), len(candidates))
+    rungs = search.rungs(_train_rows(plan, search), len(candidates))
     alive = candidates
     if search.budget:  # what it cuts off should be no corner of the grid
         order = np.random.RandomState(first.seed).permutation(len(candidates))
@@ -194,13 +194,15 @@ def _climb(
     trials.settings = replace(trials.settings, results_dir=home)
     runner = Runner(trials, sandbox)
 
-    def hopeless(run: Run) -> bool:
-        """Whether another fold of the same candidate failed: it cannot be chosen any more."""
-        return any(other.params == run.params for other, _, _ in runner.summary.failed)
+    def unwanted(run: Run) -> bool:
+        """A candidate that failed on another fold cannot be chosen any more."""
+        if any(other.params == run.params for other, _, _ in runner.summary.failed):
+            return True
+        late = expired()
+        found.reached |= late
+        return late
 
-    finished = finished_here(trials)
-    summary = runner.execute(finished, skip=lambda run: expired() or hopeless(run))
-    found.reached |= summary.skipped > 0 and expired()
+    summary = runner.execute(finished_here(trials), skip=unwanted)
     found.stopped_by = summary.stopped_by
     found.failed += summary.failed
     scores = _scores(runner, found)
@@ -284,10 +286,14 @@ def _metric(task: str, name: str | None) -> MetricSpec:
     return known[name]
 
 
-def _n_train(plan: Plan) -> int:
+def _train_rows(plan: Plan, search: Search) -> int:
+    """Rows that every division leaves to train on; a ConfigError where it cannot be made."""
     from kbench.data import open_prepared
+    from kbench.data.split import holdout_rows
 
-    return open_prepared(plan.prepared[canonical(plan.runs[0].dataset_config)]).n_train
+    data = open_prepared(plan.prepared[canonical(plan.runs[0].dataset_config)])
+    train, _ = holdout_rows(data.y_train, search.first_holdout, classes=data.n_classes is not None)
+    return int(train.size)
 
 
 def _about(run: Run) -> dict[str, Any]:
