@@ -14,6 +14,7 @@ from kbench.errors import ConfigError, KbenchError
 COMMANDS = {
     "list": ("methods, data sets, experiments, grids: what each is", "listing"),
     "plan": ("what a command would run, what is done, what is left out and why", "planning"),
+    "tune": ("choose a method's parameters on the training rows", "tuning"),
     "data": ("check, prepare or find the files of data sets", "datasets"),
     "report": ("the results as tables: terminal, Markdown or CSV", "reporting"),
     "merge": ("compact the files of many runs into one", "merging"),

@@ -36,10 +36,10 @@ def names(value: str | None) -> list[str] | None:
     return None if value is None else [name for name in value.split(",") if name]
 
 
-def whole(what: str, value: str) -> int:
-    """A whole number from 1, or a ConfigError that says so."""
-    if not value.isdecimal() or int(value) < 1:
-        raise ConfigError(f"{what} is {value!r}, should be a whole number from 1")
+def whole(what: str, value: str, least: int = 1) -> int:
+    """A whole number from `least`, or a ConfigError that says so."""
+    if not value.isdecimal() or int(value) < least:
+        raise ConfigError(f"{what} is {value!r}, should be a whole number from {least}")
     return int(value)
 
 

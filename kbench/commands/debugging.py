@@ -17,6 +17,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
     from kbench.run.plan import make_plan
     from kbench.run.results import ResultsFolder
+    from kbench.run.tuned import NONE
     from kbench.run.worker import run as do_run
     from kbench.run.worker import set_threads
 
@@ -27,7 +28,8 @@ def main(argv: Sequence[str]) -> int:
     row = ResultsFolder(values.get("results_dir", "results")).row(bare[0])
     overrides, _, _ = flags(shlex.split(row["command"])[1:])
     with composer() as hydra:
-        plan = make_plan(hydra, overrides, obtain=True)
+        # The command holds every parameter; a tuned file written since must not add to them.
+        plan = make_plan(hydra, [*(word for word in overrides if word != NONE), NONE], obtain=True)
     run = plan.runs[0]
     print(f"{row['command']}\n  was {row['status']}: {row['message'] or 'no message'}")
     if run.key != row["key"]:

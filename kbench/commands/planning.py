@@ -1,8 +1,9 @@
 """kbench plan key=value ...: what the same command without `plan` would run.
 
 Says for every method and data set how many runs there are, how many have a row already (on this
-environment and with these threads), what was dropped and why, and which data are not at hand.
-Nothing is downloaded and nothing runs. `kbench plan ... show=runs` prints one command per run.
+environment and with these threads), which tuned files apply, what was dropped and why, and which
+data are not at hand. Nothing is downloaded and nothing runs. `kbench plan ... show=runs` prints one
+command per run.
 """
 
 from collections import Counter
@@ -35,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
         for dataset, method in pairs:
             counts = f"{wanted[dataset, method]:6} to run {found[dataset, method]:6} done"
             print(f"{f'{method} on {dataset}':{width}} {counts}")
+    for line in plan.tuned:
+        print(f"tuned: {line}")
     for reason in plan.dropped:
         print(f"dropped: {reason}")
     for message in plan.absent.values():

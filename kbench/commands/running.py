@@ -34,6 +34,8 @@ def main(argv: Sequence[str]) -> int:
         if plan.absent:
             raise ConfigError("; ".join(plan.absent.values()))
         raise ConfigError("nothing to run: " + "; ".join(plan.dropped))
+    for line in plan.tuned:
+        print(f"tuned: {line}", file=sys.stderr)
     for reason in plan.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
     runner = Runner(plan, sandbox)

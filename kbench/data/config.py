@@ -174,6 +174,7 @@ def _check_together(config: Mapping[str, Any]) -> None:
         )
     if kind == "file" and not config.get("path"):
         raise ConfigError("dataset.path has no value: add dataset.path=FILE to the command")
+    _check_holdout(config.get("holdout") or {})
     if kind == "generator":
         for name in ("n", "n_test", "d", "seed"):
             if config.get(name) is None:
@@ -194,6 +195,14 @@ def _check_together(config: Mapping[str, Any]) -> None:
         )
     if task != "regression" and target.get("scale", "none") not in (None, "none"):
         raise ConfigError(f"dataset.target.scale is for regression, dataset.task is {task}")
+
+
+def _check_holdout(holdout: Mapping[str, Any]) -> None:
+    folds, fold, fraction = (holdout.get(name) for name in ("folds", "fold", "fraction"))
+    if holdout and (fraction is None) == (folds is None or fold is None):
+        raise ConfigError("dataset.holdout should have folds and fold, or fraction")
+    if folds is not None and fold is not None and fold > folds:
+        raise ConfigError(f"dataset.holdout.fold is {fold}, there are {folds} folds")
 
 
 def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:

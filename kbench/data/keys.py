@@ -222,6 +222,13 @@ KEYS: dict[str, Key] = {
     "split.stratified": Key(_truth, "random: keep the shares of the classes"),
     "first_train": Key(_whole(1), "only the first so many training rows, after split and scaling"),
     "first_test": Key(_whole(1), "only the first so many test rows, after split and scaling"),
+    "holdout.folds": Key(
+        _whole(2), "the training rows in so many folds, of which one takes the test rows' place"
+    ),
+    "holdout.fold": Key(_whole(1), "which fold, from 1"),
+    "holdout.fraction": Key(_share, "in place of folds: share of training rows that validate"),
+    "holdout.rows": Key(_whole(1), "train on so many of the rows that are left; all if null"),
+    "holdout.seed": Key(_whole(0), "of the division into folds; 0 if null"),
     "storage": Key(
         _one_of("auto", "dense", "csr"),
         "of the prepared arrays; auto: dense unless wide and sparse",

@@ -187,6 +187,7 @@ def _sha256(config: Mapping[str, Any], files: list[FileStatus], folders: Folders
 
 def _key(config: Mapping[str, Any], sha256: str, files: list[FileStatus]) -> str:
     described = influence(config)
+    described.pop("holdout", None)  # applied to the arrays when they are opened
     described["sha256"] = sha256
     described["files"] = [[f.role, f.sample] for f in files]
     described["format"] = prepared.FORMAT

@@ -5,6 +5,7 @@ three) and `meta.json`. It appears by one rename, so that what can be opened is 
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.data.split import holdout_rows
 from kbench.errors import DataError
 
 FORMAT = 1
@@ -63,8 +65,15 @@ class Dataset:
         return int(self.X_train.shape[1])
 
 
-def open_prepared(path: str | Path) -> Dataset:
+def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) -> Dataset:
     """Open what `prepare` wrote; reads headers only.
+
+    Parameters
+    ----------
+    path : str or Path
+    holdout : mapping, optional
+        Of the data set's config: the training rows are divided again, as `holdout_rows` says, and
+        copied into memory. The files of the test rows are not opened.
 
     Raises
     ------
@@ -76,12 +85,18 @@ def open_prepared(path: str | Path) -> Dataset:
         meta = json.loads((folder / META).read_bytes())
         if meta["format"] != FORMAT:
             raise ValueError(f"format {meta['format']}, this kbench reads {FORMAT}")
-        arrays = {part: _open(folder, part, meta) for part in ("X_train", "X_test")}
-        arrays |= {part: _map(folder / f"{part}.npy") for part in ("y_train", "y_test")}
+        parts = ("train",) if holdout else ("train", "test")
+        arrays = {f"X_{part}": _open(folder, f"X_{part}", meta) for part in parts}
+        arrays |= {f"y_{part}": _map(folder / f"y_{part}.npy") for part in parts}
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
             f"{folder}: no prepared data set ({error}); delete the folder, it is made anew"
         ) from None
+    if holdout:
+        X, y = arrays["X_train"], arrays["y_train"]
+        divided = holdout_rows(y, holdout, classes=meta["n_classes"] is not None)
+        for part, rows in zip(("train", "test"), divided, strict=True):
+            arrays |= {f"X_{part}": _rows(X, rows), f"y_{part}": _rows(y, rows)}
     fields = ("name", "variant", "task", "n_classes", "sha256")
     return Dataset(**{name: meta[name] for name in fields}, **arrays)
 
@@ -97,6 +112,15 @@ def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:
     csr.data, csr.indices, csr.indptr = (_map(folder / f"{part}.{name}.npy") for name in _CSR)
     csr.has_canonical_format = True
     return csr
+
+
+def _rows(X: Any, rows: np.ndarray) -> Any:
+    """Rows of an array, read-only as the maps are."""
+    part = X[rows]
+    dense = isinstance(part, np.ndarray)
+    for array in [part] if dense else [getattr(part, name) for name in _CSR]:
+        array.flags.writeable = False
+    return part
 
 
 def _map(path: Path) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which rows train and which test."""
+"""Which rows train and which test; which of the training rows validate in their place."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -47,3 +47,61 @@ def _stratified(order: np.ndarray, y: np.ndarray, share: float) -> tuple[np.ndar
         members = order[y[order] == label]
         trains[members[: round(share * members.size)]] = True
     return order[trains[order]], order[~trains[order]]
+
+
+def holdout_rows(
+    y: np.ndarray, holdout: Mapping[str, Any], *, classes: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers, ascending, of the training rows that train and of those that validate.
+
+    Parameters
+    ----------
+    y : ndarray, shape (n,)
+        Targets of the training rows.
+    holdout : mapping
+        folds and fold (from 1), or fraction; rows; seed.
+    classes : bool
+        Whether y holds classes. Every part then has them in the shares of the whole: the counts of
+        two folds differ by at most one, for each class and altogether.
+
+    Raises
+    ------
+    ConfigError
+        There are fewer rows than asked for.
+
+    Notes
+    -----
+    `numpy.random.RandomState(seed).permutation(n)`, sorted by class, is dealt to the folds like
+    cards. A part of m rows is the first m after every class has been spread evenly over [0, 1), its
+    first row at 0: parts are nested, and a part of as many rows as there are classes has them all.
+    """
+    n = y.size
+    labels = y if classes else np.zeros(n, dtype=np.int8)
+    order = np.random.RandomState(holdout.get("seed") or 0).permutation(n)
+    order = order[np.argsort(labels[order], kind="stable")]
+    folds, fold, fraction = (holdout.get(name) for name in ("folds", "fold", "fraction"))
+    if folds is not None and fold is not None:
+        if folds > n:
+            raise ConfigError(f"dataset.holdout.folds is {folds}, there are {n} training rows")
+        validates = np.arange(n) % folds == fold - 1
+        train, validate = order[~validates], order[validates]
+    else:
+        order = _spread(order, labels)
+        n_train = n - round(holdout["fraction"] * n)
+        if not 0 < n_train < n:
+            raise ConfigError(
+                f"dataset.holdout.fraction is {fraction}, which leaves {n_train} of {n} training "
+                "rows to train"
+            )
+        train, validate = order[:n_train], order[n_train:]
+    rows = holdout.get("rows") or train.size
+    if rows > train.size:
+        raise ConfigError(f"dataset.holdout.rows is {rows}, there are {train.size} rows to train")
+    return np.sort(_spread(train, labels)[:rows]), np.sort(validate)
+
+
+def _spread(order: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Row numbers that are grouped by class, so mixed that every first part is stratified."""
+    _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    rank = np.arange(order.size) - np.repeat(starts, counts)
+    return order[np.argsort(rank / np.repeat(counts, counts), kind="stable")]

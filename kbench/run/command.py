@@ -25,10 +25,16 @@ def canonical(value: Any) -> str:
 
 
 class Command:
-    """The command line that reproduces a run: names, and all that differs from their defaults."""
+    """The command line that reproduces a run: names, and all that differs from their defaults.
 
-    def __init__(self, method: str, config: dict[str, Any], bare: dict[str, Any]) -> None:
+    Tuned parameters stand in it; `untuned` says that a tuned file must not add to them.
+    """
+
+    def __init__(
+        self, method: str, config: dict[str, Any], bare: dict[str, Any], *, untuned: bool
+    ) -> None:
         words = [f"method={method}", f"dataset={config['dataset']['name']}"]
+        words += ["tuned=none"] if untuned else []
         for group in ("dataset", "limits"):
             plain = flatten(bare[group])
             for key, value in flatten(config[group]).items():

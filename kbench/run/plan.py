@@ -17,6 +17,7 @@ from kbench.config import Composer, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.command import Command, canonical, hydra_value
 from kbench.run.request import Request, checked_seed, pairs, read_request
+from kbench.run.tuned import NONE, Tuned, find_tuned
 
 KEY_VERSION = 1  # raised when the metrics change, or anything else that is no config key
 
@@ -44,6 +45,8 @@ class Run:
     limits: Mapping[str, Any]
     threads: int
     command: str
+    tuned: str | None  # the tuned file that set some of the parameters
+    tuned_sha256: str | None
 
 
 @dataclass
@@ -53,6 +56,7 @@ class Plan:
     settings: Settings
     runs: list[Run] = field(default_factory=list)
     estimators: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # of all its runs
+    tuned: list[str] = field(default_factory=list)  # tuned files that apply, and warnings of them
     left_out: dict[str, list[str]] = field(default_factory=dict)  # reason -> what
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
     prepared: dict[str, Path] = field(default_factory=dict)  # canonical config -> folder
@@ -77,6 +81,7 @@ class Plan:
             "data_sha256": run.data_sha256,
             "datasets_dir": self.settings.datasets_dir,
             "download": self.settings.download,
+            "holdout": run.dataset_config.get("holdout"),
             "threads": run.threads,
         }
 
@@ -121,10 +126,11 @@ def make_plan(
             if plan is None:
                 plan = Plan(settings(config))
             unused -= set(config["method"])
+            tuned = find_tuned(method, dataset, chosen)
             bare = config
-            if chosen:
-                bare = composer.compose([f"method={method}", f"dataset={dataset}"])
-            runs = _expand(plan, config, bare, chosen, request, recipe, obtain=obtain)
+            if chosen or tuned:
+                bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
+            runs = _expand(plan, config, bare, chosen, request, recipe, tuned, obtain=obtain)
             for run in runs:
                 if run.key not in seen:
                     seen.add(run.key)
@@ -148,6 +154,7 @@ def _expand(
     chosen: list[str],
     request: Request,
     recipe: Mapping[str, Any],
+    tuned: Tuned | None,
     *,
     obtain: bool,
 ) -> Iterator[Run]:
@@ -169,6 +176,8 @@ def _expand(
         plan.drop(name, f"not for {dataset['task']}, which {dataset['name']} is")
         return
     fixed = {key: v for key, v in method.items() if key not in registry.RESERVED}
+    if tuned is not None:
+        tuned.check(name, bare["method"])
     grid = list(_combinations(plan, name, fixed, config.get("grid") or {}, request.params))
     path = registry.target(method["estimator"])
     plan.estimators += [(path, fixed | varied) for varied in grid]
@@ -178,9 +187,13 @@ def _expand(
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     limits = asdict(settings(config).limits)
     threads = limits.pop("threads")
-    command = Command(name, config, bare)
+    command = Command(name, config, bare, untuned=tuned is not None or NONE in chosen)
     form = _form(dataset, bare["dataset"])
     data_name = f"{dataset['name']} ({form})" if form else dataset["name"]
+    used = _undecided(tuned, fixed, grid[0]) if tuned and grid else []
+    if tuned is not None and used:
+        lines = tuned.notes(used, path, data_sha256, form)
+        plan.tuned += [line for line in lines if line not in plan.tuned]
     identity = {
         "version": KEY_VERSION,
         "method": name,
@@ -212,7 +225,18 @@ def _expand(
                 limits=limits,
                 threads=threads,
                 command=command.text(params, seed),
+                tuned=tuned.path.name if tuned and used else None,
+                tuned_sha256=tuned.sha256 if tuned and used else None,
             )
+
+
+def _undecided(tuned: Tuned, fixed: Mapping[str, Any], varied: Mapping[str, Any]) -> list[str]:
+    """Parameters of a tuned file that neither a grid nor the command line decides."""
+    return [
+        name
+        for name, value in tuned.params.items()
+        if name in fixed and name not in varied and canonical(fixed[name]) == canonical(value)
+    ]
 
 
 def _combinations(

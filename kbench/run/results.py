@@ -6,6 +6,8 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     merged-<hex>.parquet                    rows that `merge` compacted
     _curves/ _environments/ _logs/          what belongs to a row but is no scalar
     _reference/                             rows that came with the project, only read
+    _tune/                                  a results folder of the trials of `kbench tune`, whose
+                                            scores are those of held out training rows
     .<name>.<hex>.tmp                       being written
 
 Many processes and machines may write one folder at once: a file is complete before it has its name,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 
+
+TRIALS = "_tune"
 
 _OUTCOME = [*rows.IDENTITY, "started_at", "status", "message", "source_sha256"]
 
@@ -192,7 +196,7 @@ class ResultsFolder:
         return pa.concat_tables([_curve_schema().empty_table(), *known]).to_pandas()
 
     def row(self, key_prefix: str) -> dict[str, Any]:
-        """The newest row, own or reference, whose key begins with `key_prefix`.
+        """The newest row, own, reference or trial, whose key begins with `key_prefix`.
 
         Returns
         -------
@@ -204,9 +208,11 @@ class ResultsFolder:
         ConfigError
             When no key or more than one begins so.
         """
+        import pyarrow as pa
         import pyarrow.compute as pc
 
-        table = self._all(reference=True)
+        trials = ResultsFolder(self.path / TRIALS)
+        table = pa.concat_tables([self._all(reference=True), trials._all(reference=False)])
         table = table.filter(pc.starts_with(table["key"], key_prefix))
         keys = sorted(set(table["key"].to_pylist()))
         if not keys:

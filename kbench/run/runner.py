@@ -153,8 +153,14 @@ class Runner:
         self._show = show
         self._jobs: dict[Any, tuple[Run, Job | RemoteJob, datetime, int]] = {}
 
-    def execute(self, finished: Finished) -> Summary:
-        """Run what is not `finished`; returns when all is done or the user stopped it."""
+    def execute(
+        self, finished: Finished, *, skip: Callable[[Run], bool] = lambda run: False
+    ) -> Summary:
+        """Run what is not `finished`; returns when all is done or the user stopped it.
+
+        `skip` is asked before a run starts whether it is no longer wanted.
+        """
+        self._skip = skip
         todo, done = split(self.plan, finished)
         for run, status, message in done:
             self._found(run, status, message)
@@ -195,6 +201,8 @@ class Runner:
                 if not todo:
                     todo, held = held, todo
                 run = todo.popleft()
+                if self._skip(run):
+                    continue
                 if not self._claims.take(run.key):
                     held.append(run)
                     if not todo:
@@ -261,6 +269,8 @@ class Runner:
             "data_sha256": run.data_sha256,
             "preset": run.params.get("preset"),
             "params": canonical(run.params),
+            "tuned": run.tuned,
+            "tuned_sha256": run.tuned_sha256,
             "peak_bytes": outcome.peak_bytes,
             **measured,
             "threads": run.threads,

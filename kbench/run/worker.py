@@ -33,7 +33,8 @@ def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
 
     Parameters
     ----------
-    task : estimator (module:Class), params, warmup, seed, task, prepared (folder), threads, cpus.
+    task : estimator (module:Class), params, warmup, seed, task, prepared (folder), holdout,
+        threads, cpus.
     """
     try:
         set_threads(task["threads"], task.get("cpus"))
@@ -87,7 +88,7 @@ def run(
     from kbench.data import open_prepared
 
     begin = time.perf_counter()
-    data = open_prepared(Path(task["prepared"]))
+    data = open_prepared(Path(task["prepared"]), task.get("holdout"))
     for X in (data.X_train, data.X_test):
         _touch(X)
     load_s = time.perf_counter() - begin

@@ -1,0 +1,128 @@
+"""kbench tune method=M dataset=D grid=G [tune.KEY=VALUE] ...: choose parameters for later runs.
+
+Every setting of the grid (or of method.C=1,10,100) is scored on training rows that are held out;
+test rows are never looked at. The best one is written to configs/tuned/M-D.yaml in the working
+directory, and `kbench method=M dataset=D` uses it from then on; of equal means the earlier in the
+grid wins. Trials are rows in results/_tune; the same command goes on where it was stopped.
+
+  tune.cv=5             folds of cross-validation, stratified, drawn by seed
+  tune.validation=0.2   one division in their place: the share of training rows that validate
+  tune.halving=true     first all settings on few rows, then the better ones on more
+  tune.factor=3         halving: rows times 3, settings divided by 3 from rung to rung
+  tune.min_rows=200     halving: fewest training rows of a rung
+  tune.runs=N           budget: so many trials in all; settings are then tried in random order
+  tune.seconds=S        budget: no trial begins later than S seconds after the command
+  tune.metric=NAME      in place of accuracy, or RMSE
+
+Everything else is as for a run: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
+"""
+
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.commands.arguments import flags, one_of, read, whole
+from kbench.config import composer
+from kbench.errors import ConfigError
+from kbench.run.search import Search
+
+if TYPE_CHECKING:
+    from kbench.run.tune import Found
+
+_KEYS = ("cv", "validation", "halving", "factor", "min_rows", "runs", "seconds", "metric")
+_SHOWN = 5
+
+
+def main(argv: Sequence[str]) -> int:
+    """Tune, print the best settings, write the file; exit code as of a run."""
+    from kbench.run.tune import tune
+    from kbench.run.tuned import write_tuned
+
+    words, _, show = flags(argv)
+    if show:
+        raise ConfigError("kbench tune has no --cfg; `kbench method=... --cfg job` shows a config")
+    search = _search([word for word in words if word.startswith("tune.")])
+    overrides = [word for word in words if not word.startswith("tune.")]
+    with composer() as hydra:
+        found = tune(hydra, overrides, search, lambda line: print(line, file=sys.stderr))
+    for reason in found.dropped:
+        print(f"dropped: {reason}", file=sys.stderr)
+    if found.stopped_by is not None:
+        print(f"stopped: {_counted(found)}; the same command goes on from there")
+        return found.exit_code
+    if not found.ranked:
+        budget = f"the budget of {search.budget} is reached and " if found.reached else ""
+        print(f"nothing is written: {budget}no setting got through every fold; {_counted(found)}")
+        for run, status, message in found.failed[:_SHOWN]:
+            print(f"{run.label}: {status}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
+        return 1
+    for line in _table(found):
+        print(line)
+    command = shlex.join(["kbench", "tune", *argv])
+    path = write_tuned(found.method, found.dataset, found.params, found.told(search), command)
+    if found.reached:
+        print(f"the budget of {search.budget} is reached: this is the best so far")
+    names = f"method={found.method} dataset={found.dataset}"
+    print(f"{_counted(found)}; wrote {path}, which `kbench {names}` uses")
+    return found.exit_code
+
+
+def _counted(found: "Found") -> str:
+    """'trials: 124 ok, 1 timeout'."""
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(found.counts.items()))
+    return f"trials: {counts or 'none'}"
+
+
+def _table(found: "Found") -> list[str]:
+    """The best settings, one a line: score, training rows, parameters."""
+    head = [f"validation {found.metric.name}", "rows", *found.varied]
+    lines = [head]
+    for candidate in found.ranked[:_SHOWN]:
+        spread = "" if candidate.sd is None else f" ± {candidate.sd:.4f}"
+        values = [_shown(candidate.params[name]) for name in found.varied]
+        lines.append([f"{candidate.mean:.4f}{spread}", str(candidate.rows), *values])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.8g}" if isinstance(value, float) else str(value)
+
+
+def _search(words: Sequence[str]) -> Search:
+    """The keys of tune.*, typed and checked."""
+    _, values = read(words, [f"tune.{key}" for key in _KEYS])
+    given = {key.removeprefix("tune."): value for key, value in values.items()}
+    if "cv" in given and "validation" in given:
+        raise ConfigError(
+            "tune.cv and tune.validation are both given; one of them divides the rows"
+        )
+    found: dict[str, Any] = {}
+    for key, name, least in (
+        ("cv", "folds", 2),
+        ("factor", "factor", 2),
+        ("min_rows", "min_rows", 1),
+        ("runs", "runs", 1),
+    ):
+        if key in given:
+            found[name] = whole(f"tune.{key}", given[key], least)
+    if "validation" in given:
+        found["validation"] = _number("tune.validation", given["validation"], below=1.0)
+    if "seconds" in given:
+        found["seconds"] = _number("tune.seconds", given["seconds"])
+    if "halving" in given:
+        found["halving"] = one_of("tune.halving", given["halving"], ["true", "false"]) == "true"
+    return Search(**found, metric=given.get("metric"))
+
+
+def _number(what: str, text: str, *, below: float = math.inf) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < below:
+        limit = "" if math.isinf(below) else f" and below {below:g}"
+        raise ConfigError(f"{what} is {text!r}, should be a number above 0{limit}")
+    return value

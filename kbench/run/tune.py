@@ -1,0 +1,306 @@
+"""Choosing a method's parameters on the training rows alone: cross-validation, successive halving.
+
+    for each rung m_1 < m_2 < ... < all rows:            (without halving there is one)
+        a trial for each candidate and fold: fit m rows of the other folds, score on the fold
+        keep the best 1/factor of the candidates by their mean score
+
+Successive halving is Jamieson and Talwalkar's (AISTATS 2016) with training rows as the resource.
+Of equal means the earlier in the grid is better.
+
+A trial is a run on the data set with `dataset.holdout` set: it has a key, limits and a row as any
+other, in `_tune` of the results folder, and is not done again. The test rows are not opened.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench import __version__
+from kbench.config import Composer, nearest
+from kbench.errors import ConfigError
+from kbench.run import registry
+from kbench.run.command import canonical
+from kbench.run.metrics import METRICS, MetricSpec
+from kbench.run.plan import Plan, Run, make_plan
+from kbench.run.request import pairs, read_request
+from kbench.run.results import TRIALS
+from kbench.run.runner import Runner, check_methods, finished_here, worker_sandbox
+from kbench.run.sandbox import Sandbox
+from kbench.run.search import Candidate, Search, ranked
+from kbench.run.tuned import NONE
+
+
+@dataclass
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    method, dataset : str
+        As they were named.
+    metric : MetricSpec
+    varied : list of str
+        Parameters that the search chooses or the command line sets.
+    about : dict
+        What the tuned file tells of the data set and the method.
+    dropped : list of str
+        Parts of the command that did not apply, with the reason.
+    ranked : list of Candidate
+        Those with a score, best first.
+    failed : list of (Run, status, message)
+        Trials that are not ok.
+    counts : Counter
+        Status -> trials.
+    rungs : list of (training rows, candidates)
+        Those that were begun.
+    newest : datetime or None
+        When the last trial began.
+    reached : bool
+        Whether the budget ended the search.
+    stopped_by : int or None
+        The signal that did.
+    """
+
+    method: str
+    dataset: str
+    metric: MetricSpec
+    varied: list[str]
+    about: dict[str, Any]
+    dropped: list[str]
+    ranked: list[Candidate] = field(default_factory=list)
+    failed: list[tuple[Run, str, str]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    rungs: list[tuple[int, int]] = field(default_factory=list)
+    newest: datetime | None = None
+    reached: bool = False
+    stopped_by: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """As the runner's: 1 where a trial failed."""
+        if self.stopped_by is not None:
+            return 128 + self.stopped_by
+        return 1 if self.failed else 0
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What the best candidate sets."""
+        return {name: self.ranked[0].params[name] for name in self.varied}
+
+    def told(self, search: Search) -> dict[str, Any]:
+        """What the tuned file tells of the search; the same for the same trials."""
+        best = self.ranked[0]
+        validated = {"folds": search.folds, "validation": search.validation}
+        del validated["folds" if search.validation else "validation"]
+        return {
+            "metric": self.metric.name,
+            "mean": best.mean,
+            "sd": best.sd,
+            **validated,
+            "rows": best.rows,
+            "rungs": [{"rows": rows, "candidates": n} for rows, n in self.rungs],
+            "trials": self.counts.total(),
+            "failed": self.counts.total() - self.counts["ok"],
+            "budget": search.budget,
+            "complete": not self.reached,
+            **self.about,
+            "date": self.newest.isoformat(timespec="seconds") if self.newest else None,
+        }
+
+
+def tune(
+    composer: Composer, overrides: Sequence[str], search: Search, say: Callable[[str], None]
+) -> Found:
+    """Do the trials that are missing, and rank the candidates.
+
+    Parameters
+    ----------
+    overrides : as typed: one method, one data set, and a grid or values of its parameters.
+    search : Search
+    say : takes a line for the user at the beginning of each rung.
+
+    Raises
+    ------
+    ConfigError
+        A wrong name, key or value, or nothing to choose from.
+    DataError
+        The data set is absent or malformed.
+    """
+    begun = time.monotonic()
+
+    def expired() -> bool:
+        return search.seconds is not None and time.monotonic() - begun >= search.seconds
+
+    method, dataset = _one_pair(composer, overrides)
+    words = [*overrides, *([] if any(w.startswith("tuned=") for w in overrides) else [NONE])]
+    plan, sandbox = _checked_plan(composer, words)
+    first = plan.runs[0]
+    bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])["method"]
+    candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
+    found = Found(
+        method,
+        dataset,
+        _metric(first.task, search.metric),
+        _varied(method, candidates, bare),
+        _about(first),
+        plan.dropped,
+    )
+    rungs = search.rungs(_train_rows(plan, search), len(candidates))
+    alive = candidates
+    if search.budget:  # what it cuts off should be no corner of the grid
+        order = np.random.RandomState(first.seed).permutation(len(candidates))
+        alive = [candidates[i] for i in order]
+    for rung, rows in enumerate(rungs):
+        at = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
+        say(f"{at}{len(alive)} candidates, {search.division}, {rows} training rows")
+        found.rungs.append((rows, len(alive)))
+        # Folds differ by one row: the last rung takes what each of them has.
+        holdouts = search.holdouts(first.seed, rows if rung + 1 < len(rungs) else None)
+        trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=True)
+        _climb(trials, sandbox, alive, (rung, rows), search, found, expired)
+        found.ranked = ranked(candidates, found.metric)
+        passed = [c for c in found.ranked if c.rung == rung]
+        alive = passed[: search.survivors(len(alive))]
+        if found.reached or found.stopped_by is not None or not alive:
+            break
+    return found
+
+
+def _climb(
+    trials: Plan,
+    sandbox: Sandbox,
+    candidates: list[Candidate],
+    step: tuple[int, int],
+    search: Search,
+    found: Found,
+    expired: Callable[[], bool],
+) -> None:
+    """Do the trials of one rung; candidates that are through have the rung's scores afterwards."""
+    folds: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in trials.runs:
+        folds[canonical(run.params)].append(run)
+    trials.runs = [run for c in candidates for run in folds[canonical(c.params)]]
+    if search.runs is not None:
+        left = max(0, search.runs - found.counts.total())
+        found.reached = len(trials.runs) > left
+        del trials.runs[left:]
+    home = str(Path(trials.settings.results_dir) / TRIALS)
+    trials.settings = replace(trials.settings, results_dir=home)
+    runner = Runner(trials, sandbox)
+
+    def unwanted(run: Run) -> bool:
+        """A candidate that failed on another fold cannot be chosen any more."""
+        if any(other.params == run.params for other, _, _ in runner.summary.failed):
+            return True
+        late = expired()
+        found.reached |= late
+        return late
+
+    summary = runner.execute(finished_here(trials), skip=unwanted)
+    found.stopped_by = summary.stopped_by
+    found.failed += summary.failed
+    scores = _scores(runner, found)
+    for candidate in candidates:
+        own = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
+        known = [score for score in own if score is not None]
+        if len(known) == len(own):
+            candidate.rung, candidate.rows = step
+            candidate.scores = known
+
+
+def _scores(runner: Runner, found: Found) -> dict[str, float]:
+    """key -> score of the trials of a rung that are ok; counts them all."""
+    frame = runner.folder.read(reference=False)
+    keys = {run.key for run in runner.plan.runs}
+    threads = runner.plan.runs[0].threads if runner.plan.runs else 1
+    here = (frame["environment"] == runner.environment_id) & (frame["threads"] == threads)
+    frame = frame[here & frame["key"].isin(keys)]
+    found.counts.update(frame["status"])
+    if len(frame):
+        newest = frame["started_at"].max().to_pydatetime()
+        found.newest = max(newest, found.newest or newest)
+    ok = frame[frame["status"] == "ok"]
+    return dict(zip(ok["key"], ok[found.metric.name].astype(float), strict=True))
+
+
+def _one_pair(composer: Composer, overrides: Sequence[str]) -> tuple[str, str]:
+    """The method and the data set that a command names."""
+    for text, override in zip(overrides, composer.parse(overrides), strict=True):
+        key = override.key_or_group
+        if key == "experiment":
+            raise ConfigError("kbench tune takes method= and dataset=, not an experiment")
+        if override.is_sweep_override() and not key.startswith("method."):
+            raise ConfigError(f"{text}: kbench tune takes several values of the method's keys only")
+    request = read_request(composer, overrides, multirun=True)
+    named = list(pairs(request, None, {}))
+    if not named:
+        raise ConfigError("nothing to tune: name a method, as in `kbench tune method=svc`")
+    return named[0]
+
+
+def _checked_plan(composer: Composer, words: Sequence[str]) -> tuple[Plan, Sandbox]:
+    """The candidates as runs on the whole training set, their data obtained."""
+    plan = make_plan(composer, words, multirun=True)
+    sandbox = worker_sandbox(plan)
+    check_methods(sandbox, plan)
+    plan = make_plan(composer, words, multirun=True, obtain=True)
+    if not plan.runs:
+        raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
+    if len(plan.runs) == 1:
+        raise ConfigError(
+            f"nothing to choose from: {plan.runs[0].method} has one setting here; add grid=NAME "
+            "or several values, as in method.C=1,10,100"
+        )
+    return plan, sandbox
+
+
+def _varied(method: str, candidates: Sequence[Candidate], bare: Mapping[str, Any]) -> list[str]:
+    """Parameters that differ between the candidates, or from the method's own values."""
+    varied = []
+    for name in candidates[0].params:
+        if name not in bare:
+            raise ConfigError(
+                f"method {method} has no parameter {name!r}{nearest(name, bare)}; a tuned file "
+                "holds those of its config only"
+            )
+        values = {canonical(c.params[name]) for c in candidates}
+        if values != {canonical(bare[name])}:
+            varied.append(name)
+    return varied
+
+
+def _metric(task: str, name: str | None) -> MetricSpec:
+    known = {metric.name: metric for metric in METRICS[task]}
+    if name is None:
+        return METRICS[task][0]
+    if name not in known:
+        raise ConfigError(
+            f"tune.metric is {name!r}{nearest(name, known)}, should be one of {', '.join(known)}"
+        )
+    return known[name]
+
+
+def _train_rows(plan: Plan, search: Search) -> int:
+    """Rows that every division leaves to train on; a ConfigError where it cannot be made."""
+    from kbench.data import open_prepared
+    from kbench.data.split import holdout_rows
+
+    data = open_prepared(plan.prepared[canonical(plan.runs[0].dataset_config)])
+    train, _ = holdout_rows(data.y_train, search.first_holdout, classes=data.n_classes is not None)
+    return int(train.size)
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {
+        "seed": run.seed,
+        "data_sha256": run.data_sha256,
+        "variant": run.variant,
+        "source_sha256": registry.source_sha256(run.estimator),
+        "kbench_version": __version__,
+    }

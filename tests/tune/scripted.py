@@ -1,0 +1,35 @@
+"""An estimator for the tests of tuning: predicts by nearest centre, slowly or not at all."""
+
+import time
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+
+class Scripted(ClassifierMixin, BaseEstimator):
+    """Nearest centre of the classes, shrunk towards their mean.
+
+    Parameters
+    ----------
+    shrink : float, from 0 to 1, where all centres are one.
+    seconds : float, of sleep. breaks : bool, whether a fit of more than 300 rows raises.
+    """
+
+    def __init__(self, shrink=0.0, seconds=0.0, breaks=False):
+        self.shrink = shrink
+        self.seconds = seconds
+        self.breaks = breaks
+
+    def fit(self, X, y):
+        if X.shape[0] > 300:
+            time.sleep(self.seconds)
+            if self.breaks:
+                raise RuntimeError("broke")
+        self.classes_ = np.unique(y)
+        centres = np.array([X[y == label].mean(axis=0) for label in self.classes_])
+        self.centres_ = centres + self.shrink * (X.mean(axis=0) - centres)
+        return self
+
+    def predict(self, X):
+        squares = (self.centres_**2).sum(axis=1) - 2 * X @ self.centres_.T
+        return self.classes_[squares.argmin(axis=1)]

@@ -1,0 +1,147 @@
+"""Tuned files: what they set, what wins over them, what rows and plans say, files out of date."""
+
+import hashlib
+import shlex
+
+import pytest
+
+from kbench.config import composer, read_yaml
+from kbench.errors import ConfigError
+from kbench.run import registry
+from kbench.run.plan import make_plan
+from kbench.run.tuned import write_tuned
+
+SEARCH = {"metric": "accuracy", "mean": 0.98, "sd": 0.003, "complete": True, "variant": None}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KBENCH_DATA", raising=False)
+    return tmp_path
+
+
+def plan(*words):
+    with composer() as hydra:
+        return make_plan(hydra, list(words), multirun=True)
+
+
+def write(params, **search):
+    return write_tuned("svc", "digits", params, SEARCH | search, "kbench tune method=svc")
+
+
+def test_a_tuned_file_is_laid_over_the_method_and_named_by_its_runs():
+    (bare,) = plan("method=svc").runs
+    path = write({"C": 64, "gamma": 0.5})
+    found = plan("method=svc")
+    (run,) = found.runs
+    assert run.params == {**bare.params, "C": 64, "gamma": 0.5}
+    assert run.tuned == "svc-digits.yaml"
+    assert run.tuned_sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found.tuned == [
+        "configs/tuned/svc-digits.yaml: C=64 gamma=0.5 (validation accuracy 0.98 ± 0.003)"
+    ]
+    assert plan("method=svc", "dataset=iris").runs[0].tuned is None
+    assert plan("method=knn").tuned == []
+
+
+def test_parameters_that_were_tuned_or_typed_are_the_same_run():
+    typed = plan("method=svc", "method.C=64").runs[0]
+    write({"C": 64})
+    tuned = plan("method=svc").runs[0]
+    assert tuned.key == typed.key
+    assert (typed.tuned, tuned.tuned) == (None, "svc-digits.yaml")
+
+
+def test_the_command_line_and_grids_win():
+    write({"C": 64, "gamma": 0.5})
+    partly = plan("method=svc", "method.C=1,2")
+    assert [(run.params["C"], run.params["gamma"]) for run in partly.runs] == [(1, 0.5), (2, 0.5)]
+    assert {run.tuned for run in partly.runs} == {"svc-digits.yaml"}
+    assert partly.tuned[0].startswith("configs/tuned/svc-digits.yaml: gamma=0.5 (")
+    for words in (["grid=c_gamma"], ["method.C=64", "method.gamma=0.5"]):
+        whole = plan("method=svc", *words)
+        assert {run.tuned for run in whole.runs} == {None}
+        assert whole.tuned == []
+    (added,) = plan("method=svc", "++method.C=3").runs
+    assert (added.params["C"], added.params["gamma"]) == (3, 0.5)
+
+
+def test_none_leaves_the_file_out_and_another_can_be_named():
+    (bare,) = plan("method=svc").runs
+    path = write({"C": 64})
+    (without,) = plan("method=svc", "tuned=none").runs
+    assert (without.key, without.tuned) == (bare.key, None)
+    path.rename(path.with_name("mine.yaml"))
+    (named,) = plan("method=svc", "tuned=mine").runs
+    assert (named.params["C"], named.tuned) == (64, "mine.yaml")
+    with pytest.raises(ConfigError, match=r"no tuned is called 'nine' \(nearest: none, mine"):
+        plan("method=svc", "tuned=nine")
+
+
+@pytest.mark.parametrize("words", [["method=svc"], ["method=svc", "tuned=none"]])
+def test_a_command_does_not_depend_on_tuned_files(words):
+    path = write({"C": 64, "degree": 3})
+    (run,) = plan(*words).runs
+    for _ in range(2):
+        (again,) = plan(*shlex.split(run.command)[1:]).runs
+        assert again.key == run.key
+        path.write_text(path.read_text().replace("degree: 3", "degree: 5"))
+
+
+def test_a_file_for_an_older_version_of_the_method():
+    write({"C": 64, "gama": 0.5})
+    with pytest.raises(ConfigError) as error:
+        plan("method=svc")
+    assert str(error.value) == (
+        "configs/tuned/svc-digits.yaml: method svc has no parameter 'gama' (nearest: gamma); "
+        "tune it again, or say tuned=none"
+    )
+    write({"C": 64}, source_sha256="0" * 64)
+    assert plan("method=svc").tuned[1:] == [
+        "warning: configs/tuned/svc-digits.yaml: the method's source has changed since it was tuned"
+    ]
+    write({"C": 64}, source_sha256=registry.source_sha256("sklearn.svm:SVC"))
+    assert len(plan("method=svc").tuned) == 1
+
+
+def test_a_file_for_other_data():
+    (bare,) = plan("method=svc").runs
+    write({"C": 64}, data_sha256=bare.data_sha256)
+    assert len(plan("method=svc").tuned) == 1
+    write({"C": 64}, data_sha256="0" * 64)
+    (line,) = plan("method=svc").tuned[1:]
+    assert line == (
+        "warning: configs/tuned/svc-digits.yaml: tuned on data of checksum 000000000000, "
+        f"here it is {bare.data_sha256[:12]}"
+    )
+    write({"C": 64})
+    (line,) = plan("method=svc", "dataset.scale=standard").tuned[1:]
+    assert line.endswith("tuned on the plain form of the data set, used on scale=standard")
+
+
+def test_a_best_so_far_says_so():
+    write({"C": 64}, complete=False, sd=None)
+    (line,) = plan("method=svc").tuned
+    assert line.endswith("(validation accuracy 0.98, the best so far of an unfinished search)")
+
+
+def test_a_file_by_hand_needs_no_search(here):
+    path = here / "configs" / "tuned" / "svc-digits.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("# @package method\nC: 5\n")
+    assert plan("method=svc").tuned == ["configs/tuned/svc-digits.yaml: C=5"]
+    path.write_text("# @package method\nC: 5\nmeta: {tuned: {mean: high}}\n")
+    with pytest.raises(ConfigError, match=r"meta\.tuned\.mean is 'high', should be a number"):
+        plan("method=svc")
+    path.write_text("# @package method\nC: [\n")
+    with pytest.raises(ConfigError, match=r"svc-digits\.yaml"):
+        plan("method=svc")
+
+
+def test_what_is_written_is_read_back(here):
+    path = write({"C": 0.0009765625, "kernel": "rbf", "gamma": "scale"})
+    held = read_yaml(path)
+    assert held.pop("meta") == {"tuned": SEARCH}
+    assert held == {"C": 0.0009765625, "kernel": "rbf", "gamma": "scale"}
+    assert [p.name for p in path.parent.iterdir()] == ["svc-digits.yaml"]
