@@ -22,7 +22,7 @@ from kbench.report.style import COLOURS, MARKERS, Style, styles
 from kbench.report.tables import Comparison, Line, Problem, Row
 
 # Characters of the logs of all failed runs together: pages of many failures stay small.
-_LOGS = 1_000_000
+_LOGS = 250_000
 _DIGITS = 6
 
 # A blank as wide as a digit, and one as wide as a point: they align what stands above each other.
@@ -84,8 +84,9 @@ def rows_json(rows: Sequence[Row]) -> str:
     """Rows as a JSON object of columns, fit to stand inside a script element.
 
     `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
-    `{"of": [value, ...], "at": [index, ...]}`; `command` is a list of indices into `words`. Columns
-    without values are left out, floats have six digits, logs of failed runs are cut to their ends.
+    `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
+    list of indices into `words`, `phases` an object of columns. Columns without values are left
+    out, floats have six digits, logs of failed runs are cut to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
     tail = min(2000, _LOGS // max(failures, 1))
@@ -98,6 +99,9 @@ def rows_json(rows: Sequence[Row]) -> str:
                 [words.setdefault(word, len(words)) for word in (value or "").split(" ")]
                 for value in values
             ]
+        elif name == "phases":
+            phases = sorted({phase for value in values for phase in value or ()})
+            columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
         elif any(value is not None for value in values):
             columns[name] = _packed(values)
     data = {"n": len(rows), "columns": columns, "words": list(words)}
@@ -129,12 +133,14 @@ def _rounded(value: float) -> float | str:
 
 def _packed(values: list[Any]) -> Any:
     """Each value once, where that is shorter."""
-    texts = [json.dumps(value) for value in values]
-    different = dict.fromkeys(texts)
+    # 1 and True are equal and hash alike, and so are 0 and False.
+    different = {(type(value), value): value for value in values}
+    if len(different) == 1:
+        return {"all": values[0]}
     if 2 * len(different) > len(values):
         return values
-    at = {text: i for i, text in enumerate(different)}
-    return {"of": [json.loads(text) for text in different], "at": [at[text] for text in texts]}
+    at = {kind: i for i, kind in enumerate(different)}
+    return {"of": list(different.values()), "at": [at[type(value), value] for value in values]}
 
 
 class _Page:

@@ -6,7 +6,7 @@ seeds. Nothing is averaged but seeds, and no setting is chosen for the reader.
 """
 
 import json
-import statistics
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -90,7 +90,11 @@ class Line:
         values = [float(row[column]) for row in self.ok if row[column] is not None]
         if not values:
             return None
-        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+        mean = math.fsum(values) / len(values)
+        if len(values) == 1:
+            return mean, None
+        # Two passes of exact sums; statistics.stdev takes 20 times as long.
+        return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,8 @@ def test_an_address_of_a_run_opens_it(opened):
 
 
 def test_filters_hide_lines_marks_and_data_sets_and_mark_the_best_anew(opened):
-    best = f"[...{TABLE}.querySelectorAll('td.best')].map(c => c.parentElement.cells[0].textContent)"
+    first = "cell.parentElement.cells[0].textContent"
+    best = f"[...{TABLE}.querySelectorAll('td.best')].map(cell => {first})"
     assert set(opened.js(best)) == {"svc", "knn"}
     boxes = '[...document.querySelectorAll("#methods label")]'
     for method in ("svc", "svm"):

@@ -60,16 +60,22 @@ def embedded(text):
     """The rows in the page, as the script reads them."""
     raw = re.search(r'id="rows">(.*?)</script>', text, re.S)[1]
     data = json.loads(raw)
+
+    def entry(column, i):
+        if isinstance(column, list):
+            return column[i]
+        return column["all"] if "all" in column else column["of"][column["at"][i]]
+
     rows = []
     for i in range(data["n"]):
         row = {}
         for name, column in data["columns"].items():
             if name == "command":
                 row[name] = " ".join(data["words"][word] for word in column[i])
-            elif isinstance(column, list):
-                row[name] = column[i]
+            elif name == "phases":
+                row[name] = {phase: entry(seconds, i) for phase, seconds in column.items()}
             else:
-                row[name] = column["of"][column["at"][i]]
+                row[name] = entry(column, i)
         rows.append(row)
     return rows
 
@@ -119,6 +125,9 @@ def test_every_line_links_to_its_rows(page):
                 "command": st.one_of(st.none(), st.text()),
                 "converged": st.sampled_from([None, True, False]),
                 "status": st.sampled_from(["ok", "error"]),
+                "phases": st.one_of(
+                    st.none(), st.dictionaries(st.sampled_from("abc"), st.integers(0, 9))
+                ),
             }
         ),
         min_size=1,
@@ -133,6 +142,8 @@ def test_rows_come_back_out_of_their_columns(rows):
         for name in ("seed", "message", "converged", "status"):
             assert found.get(name) == row[name]
             assert type(found.get(name)) is type(row[name])
+        phases = {phase: s for phase, s in found["phases"].items() if s is not None}
+        assert phases == (row["phases"] or {})
         value = row["accuracy"]
         if value is None or math.isinf(value):
             assert found.get("accuracy") == (None if value is None else str(value))
@@ -146,7 +157,7 @@ def test_logs_are_of_failures_and_bounded():
     assert kept[0]["log"] is None
     assert kept[1]["log"].endswith("xend")
     many = [{"status": "error", "log": f"{i:>6}" * 1000} for i in range(3000)]
-    assert len(rows_json(many)) < 1_200_000
+    assert len(rows_json(many)) < 450_000
 
 
 def test_further_settings_are_there_and_hidden_at_first(page):

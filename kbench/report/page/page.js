@@ -21,7 +21,16 @@ function value(name, i) {
   const column = data.columns[name];
   if (column === undefined) return null;
   if (name === "command") return column[i].map((word) => data.words[word]).join(" ");
-  return Array.isArray(column) ? column[i] : column.of[column.at[i]];
+  if (name === "phases") {
+    const phases = Object.entries(column).map(([phase, seconds]) => [phase, entry(seconds, i)]);
+    return Object.fromEntries(phases.filter(([, seconds]) => seconds !== null));
+  }
+  return entry(column, i);
+}
+
+function entry(column, i) {
+  if (Array.isArray(column)) return column[i];
+  return "all" in column ? column.all : column.of[column.at[i]];
 }
 
 function names() {
