@@ -241,7 +241,7 @@ def _aligned(table: Grid, j: int) -> list[str]:
     """The cells of one column, padded so that points stand above each other."""
     cells = [row[j] for row in table.cells]
     decimals = max((_decimals(cell) for cell in cells), default=0)
-    spread = max((len(cell.sd) for cell in cells), default=0)
+    widest = max((_whole(cell.sd) for cell in cells), default=0)
     found = []
     for cell in cells:
         if cell.status:
@@ -253,11 +253,16 @@ def _aligned(table: Grid, j: int) -> list[str]:
         missing = decimals - _decimals(cell)
         pad = _FIGURE * missing + (_POINT if missing and not _decimals(cell) else "")
         sd = ""
-        if spread:
-            blank = _FIGURE * (spread - len(cell.sd))
-            sd = f"<small>{f'±{blank}{cell.sd}' if cell.sd else _FIGURE * (spread + 1)}</small>"
+        if cell.sd:
+            sd = f"<small>{_FIGURE * (widest - _whole(cell.sd))}±{cell.sd}{pad}</small>"
+        elif widest:
+            sd = f"<small>{_FIGURE * (widest + 1 + decimals)}{_POINT}</small>"
         found.append(f"<td{' class=best' if cell.best else ''}>{cell.mean}{pad}{sd}</td>")
     return found
+
+
+def _whole(number: str) -> int:
+    return len(number.partition(".")[0])
 
 
 def _decimals(cell: Cell) -> int:

@@ -1,8 +1,8 @@
 """The score of each line of a comparison against its fit time, as inline SVG.
 
-Time is on a logarithmic axis. The dashed staircase is the Pareto front: no line of this plot is
-both faster and better than those on it. A score far below the others (Tukey's fence) would flatten
-them all; it is drawn on the lower edge, with an arrow and its value.
+Time is on a logarithmic axis. A score far worse than the others (Tukey's fence) would flatten them
+all; it is drawn on the edge, with an arrow and its value. The dashed staircase is the Pareto front
+of the others: none of them is both faster and better than those on it.
 """
 
 import math
