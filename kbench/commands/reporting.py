@@ -11,7 +11,7 @@ and says so. dataset=a,b and method=a,b choose rows; metric=f1 leads with anothe
 columns=roc_auc,fit_wall_s shows other columns beside it; trials=true takes the trials of a tuning
 in, reference=false leaves out the rows that came with kbench, results_dir=DIR reads another folder.
 
-`kbench report compare method=a,b [dataset=...] [metric=...] [format=terminal|markdown|csv]`
+`kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (no HTML)
 compares any methods over the data sets on which all of them have runs: mean ranks, and differences
 of every pair over the same seeds, with 95 % bootstrap intervals.
 """

@@ -35,7 +35,7 @@ __all__ = [
 
 FORMATS = ("terminal", "markdown", "csv", "latex", "html")
 
-COMPARE_FORMATS = ("terminal", "markdown", "csv")
+COMPARE_FORMATS = ("terminal", "markdown", "csv", "latex")
 
 # Lines that one method may take in a table; more settings of it are only counted.
 SETTINGS = 5
@@ -164,6 +164,8 @@ def make_comparison(
         text = versus.comma_separated(found.bouts())
     elif format == "markdown":
         text = render.markdown_sheets(versus.sheets(found))
+    elif format == "latex":
+        text = latex.latex_sheets(versus.sheets(found))
     else:
         text = terminal.sheets(
             versus.sheets(found),

@@ -5,13 +5,14 @@ point, so that pdflatex never stops.
 """
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
 from kbench.report.tables import Comparison
+from kbench.report.versus import Sheet
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage[utf8]{inputenc}
@@ -43,7 +44,9 @@ _ESCAPES = {
     "`": r"{`}",
     "'": r"{'}",
     "±": r"$\pm$",
+    "−": r"$-$",
     "×": r"$\times$",
+    "÷": r"$\div$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "†": r"$\dagger$",
@@ -71,13 +74,20 @@ def latex(
         caption = f"{title(comparison.problem)}: {describe_problem(comparison.problem)}."
         caption += f" {describe_machine(comparison.machine, environments)}."
         below = notes(comparison, cut, settings, "format=csv has all")
-        blocks.append(
-            "\\begin{table}[htbp]\n\\centering\\small\n"
-            f"\\caption{{{escaped(caption)}}}\n"
-            + _tabular(grid(shown, columns))
-            + "".join(f"\n\\par\\smallskip {escaped(note)}" for note in below)
-            + "\n\\end{table}\n\\clearpage\n"
-        )
+        blocks.append(_table(caption, _tabular(grid(shown, columns)), below))
+    return "\n".join([*blocks, "\\end{document}\n"])
+
+
+def latex_sheets(found: Iterable[Sheet]) -> str:
+    """Plain tables, each on a page of its own below its name."""
+    blocks = [_PREAMBLE]
+    for sheet in found:
+        alignment = "l" * sheet.words + "r" * (len(sheet.header) - sheet.words)
+        lines = [f"\\begin{{tabular}}{{{alignment}}}", r"\toprule"]
+        lines += [" & ".join(map(escaped, sheet.header)) + r" \\", r"\midrule"]
+        lines += [" & ".join(map(escaped, row)) + r" \\" for row in sheet.rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        blocks.append(_table(sheet.name, "\n".join(lines), sheet.notes))
     return "\n".join([*blocks, "\\end{document}\n"])
 
 
@@ -95,6 +105,15 @@ def _escaped(character: str) -> str:
     if plain.isalnum():
         return plain
     return rf"\texttt{{U+{ord(character):04X}}}"
+
+
+def _table(caption: str, tabular: str, below: Iterable[str]) -> str:
+    return (
+        "\\begin{table}[htbp]\n\\centering\\small\n"
+        f"\\caption{{{escaped(caption)}}}\n{tabular}"
+        + "".join(f"\n\\par\\smallskip {escaped(note)}" for note in below)
+        + "\n\\end{table}\n\\clearpage\n"
+    )
 
 
 def _tabular(table: Grid) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 
-from kbench.report import make_report
+from kbench.report import make_comparison, make_report
 from kbench.report.latex import escaped
 from kbench.run.results import ResultsFolder
 
@@ -43,6 +43,22 @@ def test_tables_have_the_structure_of_booktabs(tmp_path):
     assert r"\textit{timeout}" in text
 
 
+def compiles(folder, text):
+    source = folder / "tables.tex"
+    source.write_text(text)
+    done = subprocess.run(
+        [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", source.name],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert source.with_suffix(".pdf").stat().st_size > 1000
+    assert "Missing character" not in source.with_suffix(".log").read_text(errors="replace")
+
+
 @settings(deadline=None)
 @given(st.text())
 def test_escaped_text_is_one_line_of_plain_letters(text):
@@ -63,19 +79,16 @@ def test_it_compiles(tmp_path):
         failed("mlp", "error", dataset=NASTY, message=NASTY),
         *(make_row("svc", 0.5, dataset=f"set {number}") for number in range(25)),
     ]
-    source = tmp_path / "tables.tex"
-    source.write_text(document(tmp_path, *rows))
-    done = subprocess.run(
-        [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", source.name],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert source.with_suffix(".pdf").stat().st_size > 1000
-    assert "Missing character" not in source.with_suffix(".log").read_text(errors="replace")
+    compiles(tmp_path, document(tmp_path, *rows))
+    folder = ResultsFolder(tmp_path / "results")
+    for dataset in ("a", "b"):
+        folder.write(make_row(NASTY.replace(",", ""), 0.5, dataset=dataset, rmse=0.5))
+        folder.write(make_row("[x]", 0.25, dataset=dataset, rmse=1.5))
+    methods = ["[x]", NASTY.replace(",", "")]
+    for metric in (None, "rmse"):
+        text = make_comparison(folder, methods=methods, metric=metric, format="latex")
+        assert text.count("\\begin{tabular}") == 3
+        compiles(tmp_path, text)
 
 
 def test_no_rows_make_a_document_too(tmp_path):

@@ -115,7 +115,7 @@ def test_output_is_the_same_from_the_same_rows(tmp_path, compare):
     rows = [make_row(m, 0.1 * s + 0.01 * len(m), s) for m in ("svc", "logit") for s in range(4)]
     methods = ["svc", "logit"]
     compare(*rows, methods=methods)
-    for format in ("terminal", "markdown", "csv"):
+    for format in ("terminal", "markdown", "csv", "latex"):
         before = compare(format=format, methods=methods)
         ResultsFolder(tmp_path / "results").merge()
         assert compare(format=format, methods=methods) == before
@@ -131,7 +131,7 @@ def test_output_is_the_same_from_the_same_rows(tmp_path, compare):
         ({"methods": ["svc"]}, "two methods or more: method=a,b"),
         ({"methods": None}, "two methods or more"),
         ({"methods": ["svc", "kn"]}, "no row has method 'kn'"),
-        ({"format": "html"}, "a comparison is one of terminal, markdown, csv"),
+        ({"format": "html"}, "a comparison is one of terminal, markdown, csv, latex"),
         ({"metric": "speed"}, "metric names 'speed'"),
     ],
 )
