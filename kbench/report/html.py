@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, replace
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -116,6 +117,8 @@ def _plain(name: str, row: Row, tail: int) -> Any:
         return None
     if name == "log":
         return value[-tail:]
+    if name == "params" and ("NaN" in value or "Infinity" in value):
+        return json.dumps(json.loads(value, parse_constant=str))  # Python's JSON, not the browser's
     if name == "started_at":
         return value.strftime("%Y-%m-%d %H:%M:%S UTC")
     if name == "phases":
@@ -232,7 +235,7 @@ class _Page:
         return (
             f'<tr{kinds} data-m="{self.methods[line.method]}"'
             f' data-r="{first} {len(line.rows)}">'
-            f'<th scope="row"><a href="#run-{line.rows[0]["key"][:10]}">'
+            f'<th scope="row"><a href="#run-{line.address}">'
             f"{_key(self.marks[line.method])}{name}</a></th>{''.join(cells)}<td>{runs}</td></tr>"
         )
 
@@ -305,7 +308,7 @@ def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
 
 def _anchor(problem: Problem) -> str:
     """A fragment that stays the same while rows come and go."""
-    parts = (problem.dataset, problem.variant, problem.n_train, (problem.data_sha256 or "")[:6])
+    parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6]))
     name = "-".join(str(part) for part in parts if part)
     return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 

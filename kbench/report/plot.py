@@ -197,7 +197,7 @@ def _mark(
         whisker = f'<path class="sd" d="M{x} {ends[0]}V{ends[1]}"/>'
     return (
         f'<a class="c{style.colour}{kind}" data-m="{method}"'
-        f' href="#run-{point.line.rows[0]["key"][:10]}"><title>{escape(words)}</title>{whisker}'
+        f' href="#run-{point.line.address}"><title>{escape(words)}</title>{whisker}'
         f'<use href="#s{style.marker}" x="{x}" y="{y}"/></a>'
     )
 

@@ -70,6 +70,12 @@ class Line:
         return f"{self.method}{mark} {self.setting}".rstrip()
 
     @property
+    def address(self) -> str:
+        """What no other line of a report has: one key may stand for runs on several machines."""
+        row = self.rows[0]
+        return f"{row['key'][:10]}-{row['environment']}-{row['threads']}"
+
+    @property
     def ok(self) -> list[Row]:
         return [row for row in self.rows if row["status"] == "ok"]
 

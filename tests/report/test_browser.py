@@ -61,7 +61,7 @@ def opened(browser, address):
     assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {address}
 
 
-TABLE = 'document.querySelector("#data-digits-1000-d1 table")'
+TABLE = 'document.querySelector("#data-digits-multiclass-d1-1000-500-64-10 table")'
 
 
 def shown(browser, column=0):

@@ -105,13 +105,29 @@ def test_every_line_links_to_its_rows(page):
     assert sorted(row["key"] for row in held) == sorted(row["key"] for row in rows)
     for method in ("svc", "knn", "mlp"):
         name = rf"(?:<svg[^>]*><use[^>]*></svg>){method}"
-        pattern = rf'data-r="(\d+) (\d+)"><th scope="row"><a href="#run-(\w+)">{name}'
+        pattern = rf'data-r="(\d+) (\d+)"><th scope="row"><a href="#run-(\w+)-\w+-1">{name}'
         first, count, key = re.search(pattern, text).groups()
         own = held[int(first) : int(first) + int(count)]
         assert {row["method"] for row in own} == {method}
         assert own[0]["key"].startswith(key)
         assert [row["seed"] for row in own] == list(range(int(count)))
     assert '<td class="st">timeout</td>' in text
+
+
+def test_addresses_are_unique_also_of_one_run_on_two_machines(page):
+    rows = [make_row("svc", 0.5), make_row("svc", 0.5, n_test=400), make_row("knn", 0.5)]
+    rows += [{**rows[0], "environment": "ffffffff"}, {**rows[0], "threads": 2}]
+    found = Page(page(*rows))
+    targets = [a["href"] for tag, a in found.tags if tag == "a" and a["href"].startswith("#run-")]
+    assert len(set(targets)) == 5
+    assert len(targets) == 10  # a line and a mark each
+    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+
+
+def test_infinite_parameters_are_json_for_browsers_too(page):
+    (row,) = embedded(page(make_row("svc", 0.5, params='{"C": Infinity, "tol": NaN}')))
+    assert json.loads(row["params"], parse_constant=pytest.fail) == {"C": "Infinity", "tol": "NaN"}
 
 
 @settings(deadline=None)
