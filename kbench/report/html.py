@@ -5,8 +5,6 @@ embedded once, as columns (`rows_json`); the script of the page builds the detai
 them on demand, sorts and filters. A content security policy forbids any request.
 """
 
-import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
@@ -16,15 +14,12 @@ from typing import Any
 
 from kbench import __version__
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
+from kbench.report.embedded import rows_json
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.plot import plot, points
 from kbench.report.quantities import Quantity
 from kbench.report.style import COLOURS, MARKERS, Style, styles
 from kbench.report.tables import Comparison, Line, Problem, Row
-
-# Characters of the logs of all failed runs together: pages of many failures stay small.
-_LOGS = 250_000
-_DIGITS = 6
 
 # A blank as wide as a digit, and one as wide as a point: they align what stands above each other.
 _FIGURE, _POINT = "\u2007", "\u2008"
@@ -79,71 +74,6 @@ def page(
     }
     text = template.joinpath("page.html").read_text()
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text)
-
-
-def rows_json(rows: Sequence[Row]) -> str:
-    """Rows as a JSON object of columns, fit to stand inside a script element.
-
-    `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
-    `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
-    list of indices into `words`, `phases` an object of columns. Columns without values are left
-    out, floats have six digits, logs of failed runs are cut to their ends.
-    """
-    failures = sum(row["status"] != "ok" for row in rows)
-    tail = min(2000, _LOGS // max(failures, 1))
-    words: dict[str, int] = {}
-    columns: dict[str, Any] = {}
-    for name in rows[0] if rows else ():
-        values = [_plain(name, row, tail) for row in rows]
-        if name == "command":
-            columns[name] = [
-                [words.setdefault(word, len(words)) for word in (value or "").split(" ")]
-                for value in values
-            ]
-        elif name == "phases":
-            phases = sorted({phase for value in values for phase in value or ()})
-            columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
-        elif any(value is not None for value in values):
-            columns[name] = _packed(values)
-    data = {"n": len(rows), "columns": columns, "words": list(words)}
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    # No "</script>" and no "<!--" may end the element from within.
-    return text.replace("<", "\\u003c")
-
-
-def _plain(name: str, row: Row, tail: int) -> Any:
-    value = row[name]
-    if value is None or name == "schema_version" or (name == "log" and row["status"] == "ok"):
-        return None
-    if name == "log":
-        return value[-tail:]
-    if name == "params" and ("NaN" in value or "Infinity" in value):
-        return json.dumps(json.loads(value, parse_constant=str))  # Python's JSON, not the browser's
-    if name == "started_at":
-        return value.strftime("%Y-%m-%d %H:%M:%S UTC")
-    if name == "phases":
-        return {phase: _rounded(seconds) for phase, seconds in value.items()}
-    if isinstance(value, (bool, str)):
-        return value
-    number = float(value)
-    return int(value) if number.is_integer() else _rounded(number)
-
-
-def _rounded(value: float) -> float | str:
-    # JSON knows no NaN and no infinity.
-    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else str(value)
-
-
-def _packed(values: list[Any]) -> Any:
-    """Each value once, where that is shorter."""
-    # 1 and True are equal and hash alike, and so are 0 and False.
-    different = {(type(value), value): value for value in values}
-    if len(different) == 1:
-        return {"all": values[0]}
-    if 2 * len(different) > len(values):
-        return values
-    at = {kind: i for i, kind in enumerate(different)}
-    return {"of": list(different.values()), "at": [at[type(value), value] for value in values]}
 
 
 class _Page:
@@ -282,14 +212,15 @@ def _header(text: str, direction: str) -> str:
 
 
 def _key(style: Style) -> str:
-    return (
-        f'<svg class="k c{style.colour}" viewBox="-7 -7 14 14" aria-hidden="true">'
-        f'<use href="#s{style.marker}"/></svg>'
-    )
+    return f'<svg class="k c{style.colour}"><use href="#k{style.marker}"/></svg>'
 
 
 def _symbols() -> str:
-    paths = "".join(f'<path id="s{i}" d="{outline}"/>' for i, outline in enumerate(MARKERS))
+    paths = "".join(
+        f'<path id="s{i}" d="{outline}"/>'
+        f'<symbol id="k{i}" viewBox="-7 -7 14 14"><use href="#s{i}"/></symbol>'
+        for i, outline in enumerate(MARKERS)
+    )
     return f'<svg class="defs" aria-hidden="true"><defs>{paths}</defs></svg>'
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_rows import failed, make_row
 
 from kbench.report import make_report
-from kbench.report.html import rows_json
+from kbench.report.embedded import rows_json
 from kbench.report.plot import Point, fence, pareto
 from kbench.report.style import COLOURS, MARKERS, styles
 from kbench.run.results import ResultsFolder
