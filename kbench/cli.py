@@ -16,7 +16,7 @@ COMMANDS = {
     "plan": ("what a command would run, what is done, what is left out and why", "planning"),
     "tune": ("choose a method's parameters on the training rows", "tuning"),
     "data": ("check, prepare or find the files of data sets", "datasets"),
-    "report": ("the results as tables: terminal, Markdown or CSV", "reporting"),
+    "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
     "merge": ("compact the files of many runs into one", "merging"),
     "debug": ("do one run again in this process, with its traceback", "debugging"),
     "completion": ("what bash, zsh or fish need to complete kbench's words", "completion"),

@@ -1,45 +1,88 @@
-"""kbench report [pages] [format=terminal|markdown|csv] [out=FILE] [method=a,b] [settings=N] ...
+"""kbench report [pages | compare] [format=terminal|markdown|csv|latex|html] [out=FILE] [KEY=...]
 
 Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean
 and spread over seeds. Times of different environments or thread counts stand in different tables,
-and a failed cell shows its status. Goes to standard output or into FILE; `kbench report pages`
-writes results/_report/ instead, as `make tables` does. A method with more than settings=5 parameter
-settings on a data set shows the best on the test set, and says so. dataset=a,b and method=a,b
-choose, reference=false leaves out the rows that came with kbench, results_dir=DIR reads another
-folder.
+and a failed cell shows its status. Goes to standard output or into FILE; format=html is one page
+with plots and every row behind its cells, in report.html unless out=FILE. `kbench report pages`
+writes every format to results/_report/ instead, as `make tables` does.
+
+A method with more than settings=5 parameter settings on a data set shows the best on the test set,
+and says so. dataset=a,b and method=a,b choose rows; metric=f1 leads with another score, and
+columns=roc_auc,fit_wall_s shows other columns beside it; trials=true takes the trials of a tuning
+in, reference=false leaves out the rows that came with kbench, results_dir=DIR reads another folder.
+
+`kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (no HTML)
+compares any methods over the data sets on which all of them have runs: mean ranks, and differences
+of every pair over the same seeds, with 95 % bootstrap intervals.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kbench.commands.arguments import names, one_of, read, whole
 from kbench.errors import ConfigError
 
+if TYPE_CHECKING:
+    from kbench.run.results import ResultsFolder
+
+
+_KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
+_KEYS += ["reference", "results_dir"]
+
 
 def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
-    from kbench.report import FORMATS, SETTINGS, make_report, write_report
+    from kbench.report import COMPARE_FORMATS, FORMATS, SETTINGS, make_comparison, make_report
+    from kbench.report.terminal import takes_colour
     from kbench.run.results import ResultsFolder
 
-    bare, values = read(
-        argv, ["format", "out", "method", "dataset", "settings", "reference", "results_dir"]
-    )
+    bare, values = read(argv, _KEYS)
+    folder = ResultsFolder(values.get("results_dir", "results"))
     if bare == ["pages"]:
-        for path in write_report(ResultsFolder(values.get("results_dir", "results"))):
-            print(path)
-        return 0
-    if bare:
-        raise ConfigError(f"kbench report takes key=value or `pages`, not {bare[0]!r}")
-    text = make_report(
-        ResultsFolder(values.get("results_dir", "results")),
-        format=one_of("format", values.get("format", "terminal"), FORMATS),
-        out=Path(values["out"]) if "out" in values else None,
-        methods=names(values.get("method")),
-        datasets=names(values.get("dataset")),
-        reference=one_of("reference", values.get("reference", "true"), ["true", "false"]) == "true",
-        settings=whole("settings", values.get("settings", str(SETTINGS))),
+        return _pages(folder)
+    if bare not in ([], ["compare"]):
+        raise ConfigError(f"kbench report takes key=value, `pages` or `compare`, not {bare[-1]!r}")
+    format = one_of(
+        "format", values.get("format", "terminal"), COMPARE_FORMATS if bare else FORMATS
     )
-    if "out" not in values:
+    out = Path(values["out"]) if "out" in values else None
+    if out is None and format == "html":
+        out = Path("report.html")
+    options: dict[str, Any] = {
+        "format": format,
+        "out": out,
+        "methods": names(values.get("method")),
+        "datasets": names(values.get("dataset")),
+        "metric": values.get("metric"),
+        "reference": _flag(values, "reference", "true"),
+        "trials": _flag(values, "trials", "false"),
+        "colour": out is None and takes_colour(sys.stdout),
+    }
+    if bare:
+        for key in ("columns", "settings"):
+            if key in values:
+                raise ConfigError(f"kbench report compare takes no {key}=...")
+        text = make_comparison(folder, **options)
+    else:
+        columns = names(values.get("columns"))
+        settings = whole("settings", values.get("settings", str(SETTINGS)))
+        text = make_report(folder, columns=columns, settings=settings, **options)
+    if out is None:
         sys.stdout.write(text)
+    else:
+        print(out)
     return 0
+
+
+def _pages(folder: "ResultsFolder") -> int:
+    from kbench.report import write_report
+
+    for path in write_report(folder):
+        print(path)
+    return 0
+
+
+def _flag(values: Mapping[str, str], key: str, default: str) -> bool:
+    return one_of(key, values.get(key, default), ["true", "false"]) == "true"

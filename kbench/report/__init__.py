@@ -1,7 +1,8 @@
 """Tables out of rows.
 
 `make_report` returns one text, `write_report` keeps a report beside the rows. Which runs are
-compared is decided in `tables`, how numbers read in `cells`, the layout in `render`.
+compared is decided in `tables`, how numbers read in `quantities` and `cells`, what is said below
+them in `notes`; each format has a layout of its own.
 """
 
 import logging
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
-from kbench.report import render
+from kbench.report import html, latex, render, terminal, versus
+from kbench.report.quantities import COSTS, quantity
 from kbench.report.tables import comparisons
+from kbench.run.rows import IDENTITY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +24,18 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-__all__ = ["FORMATS", "SETTINGS", "make_report", "write_report"]
+__all__ = [
+    "COMPARE_FORMATS",
+    "FORMATS",
+    "SETTINGS",
+    "make_comparison",
+    "make_report",
+    "write_report",
+]
 
-FORMATS = ("terminal", "markdown", "csv")
+FORMATS = ("terminal", "markdown", "csv", "latex", "html")
+
+COMPARE_FORMATS = ("terminal", "markdown", "csv", "latex")
 
 # Lines that one method may take in a table; more settings of it are only counted.
 SETTINGS = 5
@@ -38,64 +50,164 @@ def make_report(
     out: Path | None = None,
     methods: Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,
+    metric: str | None = None,
+    columns: Sequence[str] | None = None,
     settings: int = SETTINGS,
     reference: bool = True,
+    trials: bool = False,
     width: int | None = None,
+    colour: bool = False,
 ) -> str:
     """The comparison of all rows of a results folder.
 
     Parameters
     ----------
     folder : ResultsFolder
-    format : {"terminal", "markdown", "csv"}
+    format : {"terminal", "markdown", "csv", "latex", "html"}
     out : Path, optional
         Also write the text there.
     methods, datasets : sequence of str, optional
         Only these.
+    metric : str, optional
+        The row's column to lead with and to rank by, wherever a run has measured it; the first
+        score of the task otherwise.
+    columns : sequence of str, optional
+        The row's columns to show beside it instead of the costs. CSV holds all.
     settings : int
         Parameter settings of one method that a table shows, the best by the leading score; it says
-        how many there are. CSV holds all.
+        how many there are. CSV and HTML hold all.
     reference : bool
         Whether the reference rows take part.
+    trials : bool
+        Whether the trials of a tuning take part.
     width : int, optional
         Characters on a line of the terminal; asked of it when not given.
+    colour : bool
+        Whether the terminal's text has colours.
 
     Raises
     ------
     ConfigError
-        When no row has one of `methods` or `datasets`, or for another format.
+        When no row has one of `methods` or `datasets`, or for another format or column.
     """
     if format not in FORMATS:
         raise ConfigError(f"format={format}: a report is one of {', '.join(FORMATS)}")
-    frame = folder.read(reference=reference)
-    skipped = list(folder.warnings)
-    frame = _only(_only(frame, "method", methods), "dataset", datasets)
-    found = comparisons(_records(frame))
+    score = None if metric is None else quantity(metric, "metric")
+    shown = COSTS if columns is None else [quantity(name) for name in columns]
+    frame, skipped = _frame(folder, methods, datasets, reference=reference, trials=trials)
+    found = comparisons(_records(frame), score)
+    environments = folder.environments()
     if format == "csv":
         text = render.comma_separated(found)
-    elif not found:
+    elif not found and format in ("terminal", "markdown"):
         text = f"No results in {folder.path}/ yet. To begin: {_FIRST}\n"
     elif format == "markdown":
-        text = render.markdown(found, folder.environments(), settings=settings)
+        text = render.markdown(found, environments, shown, settings=settings)
+    elif format == "latex":
+        text = latex.latex(found, environments, shown, settings=settings)
+    elif format == "html":
+        text = html.page(found, environments, shown, settings=settings, remarks=skipped)
     else:
-        columns = width or shutil.get_terminal_size((120, 24)).columns
-        text = render.terminal(found, folder.environments(), width=columns, settings=settings)
-    if format == "csv":  # a note would be no CSV
+        text = terminal.terminal(
+            found,
+            environments,
+            shown,
+            width=width or shutil.get_terminal_size((120, 24)).columns,
+            settings=settings,
+            paint=terminal.coloured if colour else terminal.plain,
+        )
+    if format in ("csv", "latex"):  # which have no place for a note
         for line in skipped:
             _LOG.warning(line)
-    elif skipped:
+    elif skipped and format != "html":
         text += "\n" + "\n".join(skipped) + "\n"
     if out is not None:
         _write(out, text)
     return text
 
 
+def make_comparison(
+    folder: "ResultsFolder",
+    *,
+    methods: Sequence[str] | None,
+    format: str = "terminal",
+    out: Path | None = None,
+    datasets: Sequence[str] | None = None,
+    metric: str | None = None,
+    reference: bool = True,
+    trials: bool = False,
+    width: int | None = None,
+    colour: bool = False,
+) -> str:
+    """Methods against each other: mean ranks, and differences of every pair over the same seeds.
+
+    Parameters are those of `make_report`. CSV holds the pairs on each data set and no ranks.
+
+    Raises
+    ------
+    ConfigError
+        For less than two methods, for methods that have no data set in common, and as
+        `make_report`.
+    """
+    if format not in COMPARE_FORMATS:
+        raise ConfigError(f"format={format}: a comparison is one of {', '.join(COMPARE_FORMATS)}")
+    if len(set(methods or [])) < 2:
+        raise ConfigError("a comparison is of two methods or more: method=a,b")
+    names = list(dict.fromkeys(methods or []))
+    score = None if metric is None else quantity(metric, "metric")
+    frame, skipped = _frame(folder, names, datasets, reference=reference, trials=trials)
+    found = versus.versus(_records(frame), names, score)
+    if not found.bouts():
+        what = "" if score is None else f" and {score.column} measured"
+        raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
+    if format == "csv":
+        text = versus.comma_separated(found.bouts())
+    elif format == "markdown":
+        text = render.markdown_sheets(versus.sheets(found))
+    elif format == "latex":
+        text = latex.latex_sheets(versus.sheets(found))
+    else:
+        text = terminal.sheets(
+            versus.sheets(found),
+            width=width or shutil.get_terminal_size((120, 24)).columns,
+            paint=terminal.coloured if colour else terminal.plain,
+        )
+    for line in skipped:
+        _LOG.warning(line)
+    if out is not None:
+        _write(out, text)
+    return text
+
+
 def write_report(folder: "ResultsFolder") -> list[Path]:
-    """Write `_report/index.md` and `_report/comparisons.csv` in the results folder; their paths."""
-    page, table = folder.path / "_report" / "index.md", folder.path / "_report" / "comparisons.csv"
-    make_report(folder, format="markdown", out=page)
-    make_report(folder, format="csv", out=table)
-    return [page, table]
+    """Write the report in every format that is a file to `_report` in the results folder."""
+    names = {
+        "html": "index.html",
+        "markdown": "index.md",
+        "latex": "tables.tex",
+        "csv": "comparisons.csv",
+    }
+    paths = {format: folder.path / "_report" / name for format, name in names.items()}
+    for format, path in paths.items():
+        make_report(folder, format=format, out=path)
+    return list(paths.values())
+
+
+def _frame(
+    folder: "ResultsFolder",
+    methods: Sequence[str] | None,
+    datasets: Sequence[str] | None,
+    *,
+    reference: bool,
+    trials: bool,
+) -> "tuple[pd.DataFrame, list[str]]":
+    """The rows that take part, always in the same order, and what reading had to skip."""
+    frame = folder.read(reference=reference)
+    skipped = list(folder.warnings)
+    if not trials:
+        frame = frame[~frame["variant"].fillna("").str.startswith("tune")]
+    frame = _only(_only(frame, "method", methods), "dataset", datasets)
+    return frame.sort_values(list(IDENTITY)), skipped
 
 
 def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "pd.DataFrame":
@@ -109,7 +221,7 @@ def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "p
 
 
 def _records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
-    plain = frame.drop(columns=["log", "command", "phases"]).astype(object)
+    plain = frame.astype(object)
     return plain.where(plain.notna(), None).to_dict("records")
 
 

@@ -1,54 +1,11 @@
 """From a comparison to the words of its table: columns, units, rounding, the best of a column."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
+from kbench.report.quantities import COSTS, Quantity
 from kbench.report.tables import Comparison, Line, Machine, Problem
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A column of measured values.
-
-    Attributes
-    ----------
-    column : str
-        The row's column.
-    title : str
-        Name and unit, as the header has them.
-    direction : {"max", "min"}
-        Which of two values is better.
-    factor : float
-        From the row's unit to the header's.
-    digits : int
-        Significant digits.
-    decimals : int, optional
-        Digits after the point instead, the same for all values.
-    """
-
-    column: str
-    title: str
-    direction: Literal["max", "min"] = "min"
-    factor: float = 1.0
-    digits: int = 3
-    decimals: int | None = None
-
-    @property
-    def header(self) -> str:
-        return f"{self.title} {'↑' if self.direction == 'max' else '↓'}"
-
-
-# After the score, the most important first: a narrow terminal loses the last ones.
-COSTS = (
-    Quantity("fit_wall_s", "fit s"),
-    Quantity("predict_wall_s", "predict s"),
-    Quantity("prediction_cost", "predict × linear"),
-    Quantity("fit_cpu_s", "fit CPU s"),
-    Quantity("peak_bytes", "peak MB", factor=1e-6),
-    Quantity("model_bytes", "model MB", factor=1e-6),
-)
 
 
 @dataclass(frozen=True)
@@ -88,15 +45,20 @@ class Grid:
         return replace(self, quantities=quantities, cells=cells)
 
 
-def grid(comparison: Comparison) -> Grid:
-    """The table of one comparison; quantities that no line has measured are left out."""
-    score = _score(comparison.problem)
+def grid(comparison: Comparison, columns: Sequence[Quantity] = COSTS) -> Grid:
+    """The table of one comparison: its score, then `columns`.
+
+    Quantities that no line has measured are left out.
+    """
+    score = comparison.score
     measured = [
-        q for q in COSTS if any(line.mean_sd(q.column) is not None for line in comparison.lines)
+        q
+        for q in columns
+        if q != score and any(line.mean_sd(q.column) is not None for line in comparison.lines)
     ]
     quantities = [score, *measured]
-    columns = [_mark_best(q, comparison.lines, _column(q, comparison.lines)) for q in quantities]
-    cells = [list(row) for row in zip(*columns, strict=True)]
+    marked = [_mark_best(q, comparison.lines, _column(q, comparison.lines)) for q in quantities]
+    cells = [list(row) for row in zip(*marked, strict=True)]
     for row, line in zip(cells, comparison.lines, strict=True):
         if not line.ok:
             row[0] = Cell(status=", ".join(sorted(line.failures)))
@@ -106,13 +68,6 @@ def grid(comparison: Comparison) -> Grid:
         cells=cells,
         runs=[_runs(line) for line in comparison.lines],
     )
-
-
-def decimals_for(value: float, digits: int) -> int:
-    """Digits after the point, at most six, that show `value` with `digits` significant ones."""
-    if value == 0.0 or not math.isfinite(value):
-        return 0
-    return min(6, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
 
 
 def describe_problem(problem: Problem) -> str:
@@ -148,13 +103,6 @@ def describe_machine(machine: Machine, environments: Mapping[str, Mapping[str, A
     return "; ".join([*parts, f"environment {machine.environment}"])
 
 
-def _score(problem: Problem) -> Quantity:
-    metric = problem.metric
-    if metric.name == "accuracy":
-        return Quantity("accuracy", "accuracy %", "max", factor=100.0, decimals=2)
-    return Quantity(metric.name, metric.name.upper(), metric.direction, digits=4)
-
-
 def _column(quantity: Quantity, lines: list[Line]) -> list[Cell]:
     return [_cell(quantity, line) for line in lines]
 
@@ -163,12 +111,9 @@ def _cell(quantity: Quantity, line: Line) -> Cell:
     measured = line.mean_sd(quantity.column)
     if measured is None:
         return Cell()
-    mean = measured[0] * quantity.factor
-    decimals = quantity.decimals
-    if decimals is None:
-        decimals = decimals_for(mean, quantity.digits)
-    spread = "" if measured[1] is None else f"{measured[1] * quantity.factor:.{decimals}f}"
-    return Cell(f"{mean:.{decimals}f}", spread)
+    mean, sd = measured
+    decimals = quantity.decimals_of(mean)
+    return Cell(quantity.text(mean), "" if sd is None else quantity.text(sd, decimals))
 
 
 def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list[Cell]:

@@ -6,13 +6,13 @@ seeds. Nothing is averaged but seeds, and no setting is chosen for the reader.
 """
 
 import json
-import statistics
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kbench.run.metrics import METRICS, MetricSpec
+from kbench.report.quantities import Quantity, leading
 
 Row = Mapping[str, Any]
 
@@ -29,11 +29,6 @@ class Problem:
     n_test: int | None = None
     n_features: int | None = None
     n_classes: int | None = None
-
-    @property
-    def metric(self) -> MetricSpec:
-        """The score that comparisons lead with."""
-        return METRICS[self.task if self.task in METRICS else "binary"][0]
 
 
 @dataclass(frozen=True)
@@ -75,6 +70,12 @@ class Line:
         return f"{self.method}{mark} {self.setting}".rstrip()
 
     @property
+    def address(self) -> str:
+        """What no other line of a report has: one key may stand for runs on several machines."""
+        row = self.rows[0]
+        return f"{row['key'][:10]}-{row['environment']}-{row['threads']}"
+
+    @property
     def ok(self) -> list[Row]:
         return [row for row in self.rows if row["status"] == "ok"]
 
@@ -95,15 +96,20 @@ class Line:
         values = [float(row[column]) for row in self.ok if row[column] is not None]
         if not values:
             return None
-        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+        mean = math.fsum(values) / len(values)
+        if len(values) == 1:
+            return mean, None
+        # Two passes of exact sums; statistics.stdev takes 20 times as long.
+        return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Lines that may stand in one table, the best by `problem.metric` first, failures last."""
+    """Lines that may stand in one table, the best by `score` first, failures last."""
 
     problem: Problem
     machine: Machine
+    score: Quantity
     lines: list[Line] = field(default_factory=list)
 
     def shortened(self, settings: int) -> "tuple[Comparison, dict[str, int]]":
@@ -118,23 +124,28 @@ class Comparison:
         return replace(self, lines=kept), cut
 
 
-def comparisons(rows: Iterable[Row]) -> list[Comparison]:
+def comparisons(rows: Iterable[Row], metric: Quantity | None = None) -> list[Comparison]:
     """Group rows into comparisons, ordered by data set, variant, size, and machine.
 
     Parameters
     ----------
     rows : iterable of mapping
         With every column of the results' schema that is read here, None where null, and `origin`.
+    metric : Quantity, optional
+        The score to lead with wherever a run has measured it; elsewhere, and without it, the
+        first score of the task leads.
     """
     rows = list(rows)
     problems = _problems(rows)
     groups: defaultdict[tuple[Problem, Machine], list[Row]] = defaultdict(list)
     for row, problem in zip(rows, problems, strict=True):
         groups[problem, Machine(row["environment"], row["threads"], row["jobs"])].append(row)
-    found = [
-        Comparison(problem, machine, _lines(members, problem.metric))
-        for (problem, machine), members in groups.items()
-    ]
+    found = []
+    for (problem, machine), members in groups.items():
+        score = leading(problem.task)
+        if metric is not None and any(row[metric.column] is not None for row in members):
+            score = metric
+        found.append(Comparison(problem, machine, score, _lines(members, score)))
     return sorted(found, key=_order)
 
 
@@ -181,7 +192,7 @@ def _problems(rows: list[Row]) -> list[Problem]:
     ]
 
 
-def _lines(rows: list[Row], metric: MetricSpec) -> list[Line]:
+def _lines(rows: list[Row], score: Quantity) -> list[Line]:
     by_setting: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         by_setting[row["method"], json.dumps(_parameters(row), sort_keys=True)].append(row)
@@ -194,9 +205,8 @@ def _lines(rows: list[Row], metric: MetricSpec) -> list[Line]:
     lines = [line for own in by_method.values() for line in _with_settings(own)]
 
     def order(line: Line) -> tuple[Any, ...]:
-        measured = line.mean_sd(metric.name)
-        sign = -1.0 if metric.direction == "max" else 1.0
-        rank = (1, 0.0) if measured is None else (0, sign * measured[0])
+        measured = line.mean_sd(score.column)
+        rank = (1, 0.0) if measured is None else (0, -score.sign * measured[0])
         return (*rank, line.method, line.setting)
 
     return sorted(lines, key=order)
@@ -216,7 +226,7 @@ def _one_a_seed(rows: list[Row]) -> list[Row]:
         held = best.get(row["seed"])
         if held is None or row["status"] == "ok" or held["status"] != "ok":
             best[row["seed"]] = row
-    return list(best.values())
+    return sorted(best.values(), key=lambda row: (row["seed"] is not None, row["seed"] or 0))
 
 
 def _age(row: Row) -> float:

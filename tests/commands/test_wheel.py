@@ -53,5 +53,8 @@ def test_it_works_in_an_empty_folder(site, tmp_path):
     assert "\n  svc " in listed.stdout
     done = kbench(site, tmp_path, "method=svc", "dataset=digits")
     assert done.returncode == 0, done.stderr
+    page = kbench(site, tmp_path, "report", "format=html")
+    assert (page.returncode, page.stdout) == (0, "report.html\n"), page.stderr
+    assert "</html>" in (tmp_path / "report.html").read_text()
     doctor = kbench(site, tmp_path, "doctor")
     assert str(site / "kbench" / "configs") in doctor.stdout

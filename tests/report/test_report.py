@@ -2,7 +2,6 @@
 
 import csv
 import datetime
-import hashlib
 import io
 import json
 import re
@@ -13,50 +12,21 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_rows import START, failed, make_row
 
 from kbench.errors import ConfigError
 from kbench.report import make_report, write_report
-from kbench.report.cells import decimals_for, grid
+from kbench.report.cells import grid
+from kbench.report.quantities import decimals_for
 from kbench.report.tables import comparisons
+from kbench.report.terminal import takes_colour
 from kbench.run.results import ResultsFolder, schema
-
-START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
-
-
-def make_row(method, accuracy, seed=0, **changes):
-    row = {
-        "status": "ok",
-        "method": method,
-        "dataset": "digits",
-        "task": "multiclass",
-        "seed": seed,
-        "params": "{}",
-        "data_sha256": "d1",
-        "n_train": 1000,
-        "n_test": 500,
-        "n_features": 64,
-        "n_classes": 10,
-        "accuracy": accuracy,
-        "fit_wall_s": 1.0,
-        "threads": 1,
-        "jobs": 1,
-        "environment": "0a1b2c3d",
-        "started_at": START,
-        **changes,
-    }
-    text = json.dumps(row, sort_keys=True, default=str)
-    return {"key": hashlib.sha256(text.encode()).hexdigest(), **row}
 
 
 def compare(*rows):
     """Comparisons of rows as they come out of a folder, every column present."""
     empty = {**dict.fromkeys(schema().names), "origin": "own"}
     return comparisons([{**empty, **row} for row in rows])
-
-
-def failed(method, status, seed=0, **changes):
-    empty = dict.fromkeys(["n_train", "n_test", "n_features", "n_classes", "fit_wall_s"])
-    return make_row(method, None, seed, status=status, **{**empty, **changes})
 
 
 @pytest.fixture
@@ -253,8 +223,8 @@ def test_filters(report):
     assert "usps" not in text
     with pytest.raises(ConfigError, match="no row has method 'scv'; rows have: knn, svc"):
         report(methods=["scv"])
-    with pytest.raises(ConfigError, match="format=html"):
-        report(format="html")
+    with pytest.raises(ConfigError, match="format=pdf"):
+        report(format="pdf")
 
 
 def test_an_empty_folder_says_what_to_run(tmp_path):
@@ -273,17 +243,84 @@ def test_damaged_files_are_named(tmp_path, report, caplog):
     assert "bad.parquet: skipped" in caplog.text
 
 
-def test_pages_are_the_same_from_the_same_rows(tmp_path, report):
-    report(make_row("svc", 0.9), make_row("a_b", 0.8))
+def test_files_are_the_same_from_the_same_rows(tmp_path, report):
+    same = [make_row("knn", 0.7, seed) for seed in range(3)]  # started at the same moment
+    report(make_row("svc", 0.9), make_row("a_b", 0.8), failed("mlp", "error"), *same)
     folder = ResultsFolder(tmp_path / "results")
-    page, table = write_report(folder)
-    before = page.read_bytes(), table.read_bytes()
+    paths = write_report(folder)
+    assert [path.name for path in paths] == [
+        "index.html",
+        "index.md",
+        "tables.tex",
+        "comparisons.csv",
+    ]
+    before = [path.read_bytes() for path in paths]
     folder.merge()
-    assert write_report(folder) == [page, table]
-    assert (page.read_bytes(), table.read_bytes()) == before
-    assert "| a\\_b | 80.00 |" in page.read_text()
-    rows = [one for one in page.read_text().splitlines() if one.startswith("|")]
+    assert write_report(folder) == paths
+    assert [path.read_bytes() for path in paths] == before
+    page = (tmp_path / "results" / "_report" / "index.md").read_text()
+    assert "| a\\_b | 80.00 |" in page
+    rows = [one for one in page.splitlines() if one.startswith("|")]
     assert len({one.count("|") for one in rows}) == 1
+
+
+def test_trials_of_a_tuning_take_part_when_asked_for(report):
+    text = report(make_row("svc", 0.9), make_row("svc", 0.8, variant="tune-cv5"))
+    assert "tune" not in text
+    assert "digits (tune-cv5)" in report(trials=True)
+
+
+def test_another_metric_leads_where_it_was_measured(report):
+    rows = [
+        make_row("svc", 0.9, f1=0.25, roc_auc=0.75),
+        make_row("knn", 0.8, f1=0.5),
+        make_row("ridge", None, dataset="cadata", task="regression", rmse=2.5),
+    ]
+    text = report(*rows, metric="f1", columns=["roc_auc", "accuracy"])
+    table = text[text.index("digits:") :]
+    assert table.index("knn") < table.index("svc")
+    assert "*0.5000" in line(table, "knn")
+    assert " ".join(table.splitlines()[2].split()) == "method F1 ↑ ROC AUC ↑ accuracy % ↑ runs"
+    assert "RMSE ↓" in text
+    with pytest.raises(ConfigError, match=r"metric names 'auc'.*roc_auc"):
+        report(metric="auc")
+    with pytest.raises(ConfigError, match=r"columns names 'acuracy' .nearest: accuracy"):
+        report(columns=["acuracy"])
+
+
+@pytest.mark.parametrize("width", [30, 60, 160])
+def test_colours_add_nothing_but_colour(report, width):
+    rows = [
+        make_row(f"method_{i}", 0.8 + i / 100, seed, peak_bytes=10**8, params=json.dumps({"C": i}))
+        for i in range(3)
+        for seed in (1, 2)
+    ]
+    rows += [failed("mlp", "timeout", message="more than 2 s"), make_row("knn", 0.1)]
+    plain = report(*rows, width=width)
+    painted = report(width=width, colour=True)
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+    assert painted.count("\x1b[0m") == painted.count("\x1b[") / 2
+    if width > 30:
+        assert "\x1b[31mtimeout\x1b[0m" in painted
+        assert re.search(r"\x1b\[1;32m\*82\.00 ± 0\.00", painted)
+
+
+@pytest.mark.parametrize(
+    ("tty", "environ", "expected"),
+    [
+        (True, {"TERM": "xterm-256color"}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (True, {}, False),
+        (False, {"TERM": "xterm"}, False),
+    ],
+)
+def test_where_there_are_colours(tty, environ, expected):
+    stream = io.StringIO()
+    stream.isatty = lambda: tty
+    assert takes_colour(stream, environ) is expected
 
 
 def test_environment_is_described(tmp_path, report):

@@ -1,0 +1,77 @@
+"""The rows of a report as compact JSON inside its web page."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.report.tables import Row
+
+# Characters of the logs of all failed runs together: pages of many failures stay small.
+_LOGS = 250_000
+_DIGITS = 6
+
+
+def rows_json(rows: Sequence[Row]) -> str:
+    """Rows as a JSON object of columns, fit to stand inside a script element.
+
+    `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
+    `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
+    list of indices into `words`, `phases` an object of columns. Columns without values are left
+    out, floats have six digits, logs of failed runs are cut to their ends.
+    """
+    failures = sum(row["status"] != "ok" for row in rows)
+    tail = min(2000, _LOGS // max(failures, 1))
+    words: dict[str, int] = {}
+    columns: dict[str, Any] = {}
+    for name in rows[0] if rows else ():
+        values = [_plain(name, row, tail) for row in rows]
+        if name == "command":
+            columns[name] = [
+                [words.setdefault(word, len(words)) for word in (value or "").split(" ")]
+                for value in values
+            ]
+        elif name == "phases":
+            phases = sorted({phase for value in values for phase in value or ()})
+            columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
+        elif any(value is not None for value in values):
+            columns[name] = _packed(values)
+    data = {"n": len(rows), "columns": columns, "words": list(words)}
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    # No "</script>" and no "<!--" may end the element from within.
+    return text.replace("<", "\\u003c")
+
+
+def _plain(name: str, row: Row, tail: int) -> Any:
+    value = row[name]
+    if value is None or name == "schema_version" or (name == "log" and row["status"] == "ok"):
+        return None
+    if name == "log":
+        return value[-tail:]
+    if name == "params" and ("NaN" in value or "Infinity" in value):
+        return json.dumps(json.loads(value, parse_constant=str))  # Python's JSON, not the browser's
+    if name == "started_at":
+        return value.strftime("%Y-%m-%d %H:%M:%S UTC")
+    if name == "phases":
+        return {phase: _rounded(seconds) for phase, seconds in value.items()}
+    if isinstance(value, (bool, str)):
+        return value
+    number = float(value)
+    return int(value) if number.is_integer() else _rounded(number)
+
+
+def _rounded(value: float) -> float | str:
+    # JSON knows no NaN and no infinity.
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else str(value)
+
+
+def _packed(values: list[Any]) -> Any:
+    """Each value once, where that is shorter."""
+    # 1 and True are equal and hash alike, and so are 0 and False.
+    different = {(type(value), value): value for value in values}
+    if len(different) == 1:
+        return {"all": values[0]}
+    if 2 * len(different) > len(values):
+        return values
+    at = {kind: i for i, kind in enumerate(different)}
+    return {"of": list(different.values()), "at": [at[type(value), value] for value in values]}

@@ -1,0 +1,147 @@
+"""Comparisons as a LaTeX document of booktabs tables, each of which can be taken out of it.
+
+Everything that is not ours is escaped; what OT1 fonts lack becomes its plain letters or its code
+point, so that pdflatex never stops.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
+from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.quantities import Quantity
+from kbench.report.tables import Comparison
+from kbench.report.versus import Sheet
+
+_PREAMBLE = r"""\documentclass[10pt]{article}
+\usepackage[utf8]{inputenc}
+\usepackage[a4paper,landscape,margin=15mm]{geometry}
+\usepackage{booktabs}
+\begin{document}
+"""
+
+# The bracket and the star would be arguments of a line break before them.
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\^{}",
+    "~": r"\~{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    "[": r"{[}",
+    "]": r"{]}",
+    "*": r"{*}",
+    "-": r"{-}",
+    '"': r"''",
+    "`": r"{`}",
+    "'": r"{'}",
+    "±": r"$\pm$",
+    "−": r"$-$",
+    "×": r"$\times$",
+    "÷": r"$\div$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "†": r"$\dagger$",
+    "²": r"$^2$",
+    "…": r"\dots{}",
+}
+
+_LETTERS = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ")
+
+
+def latex(
+    comparisons: Sequence[Comparison],
+    environments: Mapping[str, Mapping[str, Any]],
+    columns: Sequence[Quantity],
+    *,
+    settings: int,
+) -> str:
+    """One table for each comparison on a page of its own; the best of a column is bold."""
+    legend = f"{LEGEND}; bold: best of its column (↑ more, ↓ less is better)"
+    if has_reference(comparisons):
+        legend += f"; {REFERENCE}"
+    blocks = [_PREAMBLE + r"\noindent " + escaped(legend) + ".\n"]
+    for comparison in comparisons:
+        shown, cut = comparison.shortened(settings)
+        caption = f"{title(comparison.problem)}: {describe_problem(comparison.problem)}."
+        caption += f" {describe_machine(comparison.machine, environments)}."
+        below = notes(comparison, cut, settings, "format=csv has all")
+        blocks.append(_table(caption, _tabular(grid(shown, columns)), below))
+    return "\n".join([*blocks, "\\end{document}\n"])
+
+
+def latex_sheets(found: Iterable[Sheet]) -> str:
+    """Plain tables, each on a page of its own below its name."""
+    blocks = [_PREAMBLE]
+    for sheet in found:
+        alignment = "l" * sheet.words + "r" * (len(sheet.header) - sheet.words)
+        lines = [f"\\begin{{tabular}}{{{alignment}}}", r"\toprule"]
+        lines += [" & ".join(map(escaped, sheet.header)) + r" \\", r"\midrule"]
+        lines += [" & ".join(map(escaped, row)) + r" \\" for row in sheet.rows]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        blocks.append(_table(sheet.name, "\n".join(lines), sheet.notes))
+    return "\n".join([*blocks, "\\end{document}\n"])
+
+
+def escaped(text: str) -> str:
+    """`text` as LaTeX that prints it, on one line."""
+    return "".join(map(_escaped, " ".join(text.split())))
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if " " <= character <= "~" or character in _LETTERS:
+        return character
+    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    if plain.isalnum():
+        return plain
+    return rf"\texttt{{U+{ord(character):04X}}}"
+
+
+def _table(caption: str, tabular: str, below: Iterable[str]) -> str:
+    return (
+        "\\begin{table}[htbp]\n\\centering\\small\n"
+        f"\\caption{{{escaped(caption)}}}\n{tabular}"
+        + "".join(f"\n\\par\\smallskip {escaped(note)}" for note in below)
+        + "\n\\end{table}\n\\clearpage\n"
+    )
+
+
+def _tabular(table: Grid) -> str:
+    """The table; every column has as many decimals as its longest, the missing ones invisible."""
+    head = ["method", *(quantity.header for quantity in table.quantities), "runs"]
+    lines = [f"\\begin{{tabular}}{{l{'r' * len(table.quantities)}l}}", r"\toprule"]
+    lines += [" & ".join(map(escaped, head)) + r" \\", r"\midrule"]
+    depths = [
+        max((_decimals(row[j]) for row in table.cells), default=0) for j in range(len(head) - 2)
+    ]
+    for name, cells, runs in zip(table.names, table.cells, table.runs, strict=True):
+        values = [_cell(cell, depth) for cell, depth in zip(cells, depths, strict=True)]
+        lines.append(" & ".join([escaped(name), *values, escaped(runs)]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _cell(cell: Cell, depth: int) -> str:
+    if cell.status:
+        return rf"\textit{{{escaped(cell.status)}}}"
+    if not cell.mean:
+        return ""
+    sign, digits = ("$-$", cell.mean[1:]) if cell.mean.startswith("-") else ("", cell.mean)
+    text = sign + (rf"\textbf{{{digits}}}" if cell.best else digits)
+    missing = depth - _decimals(cell)
+    if missing:
+        text += rf"\phantom{{{'' if _decimals(cell) else '.'}{'0' * missing}}}"
+    return f"{text} $\\pm$ {cell.sd}" if cell.sd else text
+
+
+def _decimals(cell: Cell) -> int:
+    return len(cell.mean.partition(".")[2])

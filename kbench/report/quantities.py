@@ -1,0 +1,125 @@
+"""Columns of rows as columns of tables: title, unit, rounding, which of two values is better."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from kbench.config import nearest
+from kbench.errors import ConfigError
+from kbench.run.metrics import METRICS
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A column of measured values.
+
+    Attributes
+    ----------
+    column : str
+        The row's column.
+    title : str
+        Name and unit, as the header has them.
+    direction : {"max", "min"}
+        Which of two values is better.
+    factor : float
+        From the row's unit to the header's.
+    digits : int
+        Significant digits.
+    decimals : int, optional
+        Digits after the point instead, the same for all values.
+    ratio : bool
+        Whether two values are compared by their ratio: positive, with a unit or a scale that
+        depends on the data. Others are compared by their difference.
+    """
+
+    column: str
+    title: str
+    direction: Literal["max", "min"] = "min"
+    factor: float = 1.0
+    digits: int = 3
+    decimals: int | None = None
+    ratio: bool = False
+
+    @property
+    def header(self) -> str:
+        return f"{self.title} {'↑' if self.direction == 'max' else '↓'}"
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, -1 where less is."""
+        return 1 if self.direction == "max" else -1
+
+    def decimals_of(self, value: float) -> int:
+        """Digits after the point with which `value`, in the row's unit, is printed."""
+        if self.decimals is not None:
+            return self.decimals
+        return decimals_for(value * self.factor, self.digits)
+
+    def text(self, value: float, decimals: int | None = None) -> str:
+        """`value`, in the row's unit, in the header's unit and rounded."""
+        places = self.decimals_of(value) if decimals is None else decimals
+        return f"{value * self.factor:.{places}f}"
+
+
+SCORES = (
+    Quantity("accuracy", "accuracy %", "max", factor=100.0, decimals=2),
+    Quantity("error", "error %", factor=100.0, decimals=2),
+    Quantity("balanced_accuracy", "balanced accuracy %", "max", factor=100.0, decimals=2),
+    Quantity("f1", "F1", "max", decimals=4),
+    Quantity("roc_auc", "ROC AUC", "max", decimals=4),
+    Quantity("average_precision", "average precision", "max", decimals=4),
+    Quantity("rmse", "RMSE", digits=4, ratio=True),
+    Quantity("mae", "MAE", digits=4, ratio=True),
+    Quantity("r2", "R²", "max", decimals=4),
+)
+
+# After the score, the most important first: a narrow terminal loses the last ones.
+COSTS = (
+    Quantity("fit_wall_s", "fit s", ratio=True),
+    Quantity("predict_wall_s", "predict s", ratio=True),
+    Quantity("prediction_cost", "predict × linear", ratio=True),
+    Quantity("fit_cpu_s", "fit CPU s", ratio=True),
+    Quantity("peak_bytes", "peak MB", factor=1e-6, ratio=True),
+    Quantity("model_bytes", "model MB", factor=1e-6, ratio=True),
+)
+
+FURTHER = (
+    Quantity("predict_cpu_s", "predict CPU s", ratio=True),
+    Quantity("kernel_error", "kernel error", ratio=True),
+    Quantity("objective", "objective", digits=7),
+    Quantity("duality_gap", "duality gap"),
+    Quantity("n_support", "support vectors", decimals=0, ratio=True),
+    Quantity("n_iter", "iterations", decimals=0, ratio=True),
+    Quantity("kernel_entries", "kernel entries M", factor=1e-6, ratio=True),
+    Quantity("n_parameters", "parameters", decimals=0, ratio=True),
+)
+
+QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COSTS)}
+
+
+def quantity(column: str, what: str = "columns") -> Quantity:
+    """The quantity of a row's column.
+
+    Raises
+    ------
+    ConfigError
+        When no quantity has the name; `what` says where it was asked for.
+    """
+    if column not in QUANTITIES:
+        raise ConfigError(
+            f"{what} names {column!r}{nearest(column, QUANTITIES)}, should be of "
+            + ", ".join(QUANTITIES)
+        )
+    return QUANTITIES[column]
+
+
+def leading(task: str | None) -> Quantity:
+    """The score that tables of a task lead with."""
+    return QUANTITIES[METRICS[task if task in METRICS else "binary"][0].name]
+
+
+def decimals_for(value: float, digits: int) -> int:
+    """Digits after the point, at most six, that show `value` with `digits` significant ones."""
+    if value == 0.0 or not math.isfinite(value):
+        return 0
+    return min(6, max(0, digits - 1 - math.floor(math.log10(abs(value)))))

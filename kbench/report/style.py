@@ -1,0 +1,48 @@
+"""One colour and one marker for each method, the same in every plot of a report.
+
+The colours are Paul Tol's "bright" scheme (https://sronpersonalpages.nl/~pault/), which readers
+with any kind of colour vision tell apart. Seven colours and eight markers have no common divisor:
+56 methods differ in at least one of the two.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# On a light and on a dark ground; the second is the first, lightened to a contrast of 3 or more.
+COLOURS = (
+    ("#4477aa", "#7aa6d6"),
+    ("#c2384f", "#f0808d"),
+    ("#228833", "#5cb96b"),
+    ("#aa3377", "#d678ad"),
+    ("#998a12", "#d8c94a"),
+    ("#1f8fae", "#7cd3ee"),
+    ("#6f6f6f", "#b4b4b4"),
+)
+
+# Outlines in a square of side 12 around the origin.
+MARKERS = (
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
+    "M-4-4h8v8h-8z",
+    "M0-5.2L5 3.8H-5z",
+    "M0-5.6L5 0L0 5.6L-5 0z",
+    "M0 5.2L5-3.8H-5z",
+    "M-1.7-5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z",
+    "M-3-5.2L0-2.2L3-5.2L5.2-3L2.2 0L5.2 3L3 5.2L0 2.2L-3 5.2L-5.2 3L-2.2 0L-5.2-3z",
+    "M0-5.8L1.5-1.9L5.6-1.8L2.4.8L3.5 4.8L0 2.5L-3.5 4.8L-2.4.8L-5.6-1.8L-1.5-1.9z",
+)
+
+
+@dataclass(frozen=True)
+class Style:
+    """Indices into `COLOURS` and `MARKERS`."""
+
+    colour: int
+    marker: int
+
+
+def styles(methods: Iterable[str]) -> dict[str, Style]:
+    """A style for each method, by its place in alphabetical order."""
+    return {
+        method: Style(i % len(COLOURS), i % len(MARKERS))
+        for i, method in enumerate(sorted(set(methods)))
+    }

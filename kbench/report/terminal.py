@@ -1,0 +1,155 @@
+"""Comparisons as aligned text, in colour where a terminal shows it.
+
+Colour repeats what the text says already (a star for the best, a status for what failed), so that
+nothing is lost without it.
+"""
+
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
+from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.quantities import Quantity
+from kbench.report.tables import Comparison, Problem
+from kbench.report.versus import Sheet
+
+_GAP = "  "
+
+# Select Graphic Rendition parameters of ECMA-48.
+_COLOURS = {"title": "1", "best": "1;32", "failed": "31", "dim": "2"}
+
+Paint = Callable[[str, str], str]
+
+
+def plain(text: str, role: str) -> str:
+    """`text` as it is."""
+    return text
+
+
+def coloured(text: str, role: str) -> str:
+    """`text` with the escape codes of a role: title, best, failed or dim."""
+    return f"\x1b[{_COLOURS[role]}m{text}\x1b[0m" if text else text
+
+
+def takes_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether `stream` is a terminal with colours that the user has not refused (no-color.org)."""
+    refused = bool(environ.get("NO_COLOR")) or environ.get("TERM", "dumb") == "dumb"
+    return stream.isatty() and not refused
+
+
+def terminal(
+    comparisons: Sequence[Comparison],
+    environments: Mapping[str, Mapping[str, Any]],
+    columns: Sequence[Quantity],
+    *,
+    width: int,
+    settings: int,
+    paint: Paint = plain,
+) -> str:
+    """Aligned tables of at most `width` characters where that can be.
+
+    Columns are dropped from the least important on, and a line says which.
+    """
+    blocks = []
+    previous: Problem | None = None
+    dropped: dict[str, None] = {}
+    for comparison in comparisons:
+        shown, cut = comparison.shortened(settings)
+        table, missing = _fitted(grid(shown, columns), width)
+        dropped |= dict.fromkeys(missing)
+        lines = []
+        if comparison.problem != previous:
+            heading = f"{title(comparison.problem)}: {describe_problem(comparison.problem)}"
+            lines += wrapped([heading], width, "title", paint)
+        previous = comparison.problem
+        lines += wrapped([describe_machine(comparison.machine, environments)], width, "dim", paint)
+        for text, painted in zip(_aligned(table, plain), _aligned(table, paint), strict=True):
+            lines.append(text[: width - 1] + "…" if len(text) > width else painted)
+        below = notes(comparison, cut, settings, "format=csv has all")
+        lines += wrapped(below, width, "dim", paint)
+        blocks.append("\n".join(lines))
+    legend = f"{LEGEND}; * best of its column (↑ more, ↓ less is better)"
+    if has_reference(comparisons):
+        legend += f"; {REFERENCE}"
+    if dropped:
+        legend += f"; not shown everywhere for want of width: {', '.join(dropped)}"
+    return "\n\n".join([*blocks, *wrapped([legend], width, "dim", paint)]) + "\n"
+
+
+def sheets(found: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
+    """Aligned plain tables, each below its name."""
+    blocks = []
+    for sheet in found:
+        table = [sheet.header, *sheet.rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = wrapped([sheet.name], width, "title", paint)
+        for row in table:
+            cells = [
+                f"{text:<{w}}" if j < sheet.words else f"{text:>{w}}"
+                for j, (text, w) in enumerate(zip(row, widths, strict=True))
+            ]
+            text = _GAP.join(cells).rstrip()
+            lines.append(text[: width - 1] + "…" if len(text) > width else text)
+        rule = "-" * min(width, sum(widths) + len(_GAP) * (len(widths) - 1))
+        lines.insert(len(lines) - len(sheet.rows), paint(rule, "dim"))
+        blocks.append("\n".join([*lines, *wrapped(sheet.notes, width, "dim", paint)]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def wrapped(paragraphs: Iterable[str], width: int, role: str, paint: Paint) -> list[str]:
+    """Lines of at most `width` characters, each painted by itself."""
+    return [paint(line, role) for text in paragraphs for line in textwrap.wrap(text, width) or [""]]
+
+
+def _fitted(table: Grid, width: int) -> tuple[Grid, list[str]]:
+    """The table without what had to go to make it fit, and the names of that."""
+    dropped: list[str] = []
+    while max(map(len, _aligned(table, plain))) > width and len(table.quantities) > 1:
+        if not dropped:
+            dropped.append("deviations of costs")
+            table = table.without_spreads()
+        else:
+            dropped.append(table.quantities[-1].title)
+            table = table.without(len(table.quantities) - 1)
+    return table, dropped
+
+
+def _aligned(table: Grid, paint: Paint) -> list[str]:
+    """Header and lines; means are flush right, deviations line up behind them."""
+    columns = [["method", *table.names]]
+    for j, quantity in enumerate(table.quantities):
+        cells = [row[j] for row in table.cells]
+        means = [("*" if cell.best else "") + cell.mean for cell in cells]
+        widest = max(map(len, means))
+        spreads = [f" ± {cell.sd}" if cell.sd else "" for cell in cells]
+        deepest = max(map(len, spreads))
+        body = [
+            cell.status or f"{mean:>{widest}}{sd:<{deepest}}"
+            for cell, mean, sd in zip(cells, means, spreads, strict=True)
+        ]
+        columns.append([quantity.header, *body])
+    columns.append(["runs", *table.runs])
+    widths = [max(map(len, column)) for column in columns]
+    lines = []
+    for i, (first, *middle, last) in enumerate(zip(*columns, strict=True)):
+        cells = [Cell() for _ in middle] if i == 0 else table.cells[i - 1]
+        name = f"{first:<{widths[0]}}"
+        values = [
+            _painted(f"{text:>{w}}", cell, paint)
+            for text, w, cell in zip(middle, widths[1:-1], cells, strict=True)
+        ]
+        if i > 0 and cells[0].status:
+            name = paint(name, "dim")
+        lines.append(_GAP.join([name, *values, last]))
+    rule = "-" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    return [lines[0], paint(rule, "dim"), *lines[1:]]
+
+
+def _painted(text: str, cell: Cell, paint: Paint) -> str:
+    role = "failed" if cell.status else "best" if cell.best else None
+    if role is None:
+        return text
+    blank = len(text) - len(text.lstrip())
+    return text[:blank] + paint(text[blank:], role)

@@ -1,0 +1,312 @@
+"""Any methods against each other over all data sets that they share.
+
+Differences are paired: same data, same split, same seed. A score on a scale of its own (accuracy,
+F1, ...) is compared by differences, a quantity with a unit (seconds, bytes, RMSE) by ratios, whose
+mean over data sets is geometric. Costs stay on one machine; scores may meet across machines.
+"""
+
+import csv
+import io
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.report.cells import title
+from kbench.report.compare import (
+    LEVEL,
+    Interval,
+    bootstrap_mean,
+    critical_difference,
+    friedman,
+    mean_ranks,
+    ranks,
+)
+from kbench.report.quantities import SCORES, Quantity
+from kbench.report.tables import Comparison, Line, Row, comparisons
+
+_PERCENT = f"{100 * LEVEL:g} %"
+
+
+@dataclass(frozen=True)
+class Bout:
+    """Two methods on one data set: `a` and `b` hold the values of the seeds that both finished."""
+
+    where: str
+    first: Line
+    second: Line
+    quantity: Quantity
+    a: list[float] = field(default_factory=list)
+    b: list[float] = field(default_factory=list)
+
+    @property
+    def differences(self) -> list[float]:
+        """One for each seed: a - b, or log(a / b) for a ratio."""
+        pairs = zip(self.a, self.b, strict=True)
+        if self.quantity.ratio:
+            return [math.log(a / b) for a, b in pairs]
+        return [a - b for a, b in pairs]
+
+    @property
+    def outcome(self) -> str:
+        """Who is ahead: win, tie or loss of the first; means that print alike tie."""
+        if not self.a:
+            return ""
+        means = [math.fsum(values) / len(values) for values in (self.a, self.b)]
+        if len({self.quantity.text(mean) for mean in means}) == 1:
+            return "tie"
+        return "win" if self.quantity.sign * (means[0] - means[1]) > 0 else "loss"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A plain table: the first `words` columns are words, the others numbers."""
+
+    name: str
+    words: int
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Rings are the comparisons that are used, one for each data set."""
+
+    methods: list[str]
+    rings: list[Comparison]
+    quantities: list[Quantity]
+    chosen: dict[str, int]
+
+    def bouts(self) -> list[Bout]:
+        """Every pair of methods on every data set where both have runs."""
+        found = []
+        for ring, quantity in zip(self.rings, self.quantities, strict=True):
+            held = _first_lines(ring)
+            for one, other in itertools.combinations(self.methods, 2):
+                if one in held and other in held:
+                    found.append(_bout(_where(ring), held[one], held[other], quantity))
+        return found
+
+    def shared(self) -> list[tuple[Comparison, Quantity]]:
+        """The data sets on which every method has runs."""
+        return [
+            (ring, quantity)
+            for ring, quantity in zip(self.rings, self.quantities, strict=True)
+            if set(self.methods) <= set(_first_lines(ring))
+        ]
+
+
+def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None) -> Versus:
+    """Gather what `methods` have in common.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        As for `comparisons`.
+    methods : sequence of str
+        At least two.
+    metric : Quantity, optional
+        What is compared; the first score of the task otherwise. Of a method with several settings
+        the one of the best score takes part, also where costs are compared.
+    """
+    rows = [row for row in rows if row["method"] in methods]
+    if metric is None or metric in SCORES:
+        rows = [{**row, "environment": "", "threads": 0, "jobs": None} for row in rows]
+    rings: dict[Any, Comparison] = {}
+    for ring in comparisons(rows, metric if metric in SCORES else None):
+        held = rings.get(ring.problem)
+        if len(_first_lines(ring)) > 1 and (held is None or _size(ring) > _size(held)):
+            rings[ring.problem] = ring
+    used = list(rings.values())
+    quantities = [ring.score if metric is None else metric for ring in used]
+    kept = [i for i, ring in enumerate(used) if _measured(ring, quantities[i])]
+    chosen: dict[str, int] = {}
+    for i in kept:
+        for line in used[i].lines:
+            count = sum(other.method == line.method for other in used[i].lines)
+            chosen[line.method] = max(count, chosen.get(line.method, 0))
+    return Versus(
+        methods=list(methods),
+        rings=[used[i] for i in kept],
+        quantities=[quantities[i] for i in kept],
+        chosen={method: count for method, count in sorted(chosen.items()) if count > 1},
+    )
+
+
+def sheets(found: Versus) -> list[Sheet]:
+    """Mean ranks, differences over all data sets, differences on each."""
+    bouts = found.bouts()
+    sheets = [_overall(bouts), _each(bouts)]
+    shared = found.shared()
+    if shared:
+        sheets.insert(0, _ranked(found.methods, shared))
+    if found.chosen:
+        counts = ", ".join(f"{method} ({count})" for method, count in found.chosen.items())
+        sheets[-1].notes.append(
+            f"Of several settings the best on the test set takes part: {counts}; that flatters"
+            " methods with many of them."
+        )
+    return sheets
+
+
+def comma_separated(bouts: Iterable[Bout]) -> str:
+    """One line for each pair on each data set, nothing rounded."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ["dataset", "a", "b", "metric", "kind", "pairs", "mean_a", "mean_b"]
+    writer.writerow([*names, "estimate", "low", "high", "outcome"])
+    for bout in bouts:
+        kind = "ratio" if bout.quantity.ratio else "difference"
+        row = [bout.where, bout.first.label, bout.second.label, bout.quantity.column, kind]
+        row.append(str(len(bout.a)))
+        if bout.a:
+            interval = _in_unit(bootstrap_mean([bout.differences]), bout.quantity)
+            values = [math.fsum(side) / len(side) for side in (bout.a, bout.b)]
+            limits = [interval.mean, interval.low, interval.high]
+            row += ["" if value is None else repr(value) for value in (*values, *limits)]
+        else:
+            row += [""] * 5
+        writer.writerow([*row, bout.outcome])
+    return text.getvalue()
+
+
+def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]]) -> Sheet:
+    signed = [
+        [quantity.sign * _mean(_first_lines(ring)[method], quantity) for method in methods]
+        for ring, quantity in shared
+    ]
+    table = ranks(signed, 1)
+    means = mean_ranks(table)
+    failed = [sum(math.isnan(row[j]) for row in signed) for j in range(len(methods))]
+    best = (table == table.min(axis=1, keepdims=True)).sum(axis=0)
+    order = sorted(range(len(methods)), key=lambda j: (means[j].mean, methods[j]))
+    rows = [
+        [methods[j], f"{means[j].mean:.2f}", _limits(means[j], 2), str(best[j]), str(failed[j])]
+        for j in order
+    ]
+    notes = [f"{_PERCENT} intervals by the bootstrap over data sets; a failure ranks last."]
+    if len(shared) > 1:
+        test = friedman(table)
+        difference = critical_difference(len(methods), len(shared))
+        if test is not None:
+            notes.append(f"Friedman's chi-squared {test[0]:.3g}, p = {test[1]:.2g}.")
+        notes.append(f"Nemenyi's critical difference of mean ranks, 5 % level: {difference:.2f}.")
+    sets = f"{len(shared)} data set{'' if len(shared) == 1 else 's'}"
+    header = ["method", "mean rank", _PERCENT, "best on", "failed on"]
+    return Sheet(f"Mean ranks over {sets} that all of them have", 1, header, rows, notes)
+
+
+def _overall(bouts: Sequence[Bout]) -> Sheet:
+    groups: dict[tuple[str, str, Quantity], list[Bout]] = {}
+    for bout in bouts:
+        key = (bout.first.method, bout.second.method, bout.quantity)
+        groups.setdefault(key, []).append(bout)
+    rows = []
+    for (one, other, quantity), members in groups.items():
+        measured = [bout for bout in members if bout.a]
+        outcomes = [bout.outcome for bout in measured]
+        counts = "/".join(str(outcomes.count(name)) for name in ("win", "tie", "loss"))
+        estimate = ["", ""]
+        if measured:
+            estimate = _told(bootstrap_mean([bout.differences for bout in measured]), quantity)
+        row = [f"{one} {_sign(quantity)} {other}", quantity.header, str(len(measured)), *estimate]
+        rows.append([*row, counts])
+    header = ["pair", "metric", "data sets", "mean", _PERCENT, "win/tie/loss"]
+    note = (
+        "− is the mean of differences, ÷ the geometric mean of ratios, over the seeds of a data set"
+        " and then over data sets; intervals draw data sets and seeds within them. Means that print"
+        " alike tie; a pair without a seed that both finished is left out."
+    )
+    return Sheet("Pairs over all data sets", 2, header, rows, [note])
+
+
+def _each(bouts: Sequence[Bout]) -> Sheet:
+    rows = []
+    for bout in bouts:
+        pair = f"{bout.first.label} {_sign(bout.quantity)} {bout.second.label}"
+        if not bout.a:
+            failures = {**bout.first.failures, **bout.second.failures}
+            why = ", ".join(sorted(failures)) or "no common seed"
+            rows.append([bout.where, pair, bout.quantity.header, "0", "", "", "", "", why])
+            continue
+        means = [math.fsum(side) / len(side) for side in (bout.a, bout.b)]
+        estimate = _told(bootstrap_mean([bout.differences]), bout.quantity)
+        sides = [bout.quantity.text(mean) for mean in means]
+        row = [bout.where, pair, bout.quantity.header, str(len(bout.a)), *sides, *estimate]
+        rows.append([*row, bout.outcome])
+    header = ["data set", "pair", "metric", "seeds", "first", "second", "mean", _PERCENT]
+    header.append("outcome")
+    return Sheet("Pairs on each data set, paired over seeds", 3, header, rows)
+
+
+def _bout(where: str, first: Line, second: Line, quantity: Quantity) -> Bout:
+    usable = [
+        {
+            row["seed"]: float(row[quantity.column])
+            for row in line.ok
+            if row[quantity.column] is not None and (not quantity.ratio or row[quantity.column] > 0)
+        }
+        for line in (first, second)
+    ]
+    seeds = sorted(set(usable[0]) & set(usable[1]), key=lambda seed: (seed is not None, seed or 0))
+    a, b = ([values[seed] for seed in seeds] for values in usable)
+    return Bout(where, first, second, quantity, a, b)
+
+
+def _first_lines(ring: Comparison) -> dict[str, Line]:
+    """The best line of each method."""
+    held: dict[str, Line] = {}
+    for line in ring.lines:
+        held.setdefault(line.method, line)
+    return held
+
+
+def _size(ring: Comparison) -> tuple[int, int]:
+    return len(_first_lines(ring)), sum(len(line.ok) for line in ring.lines)
+
+
+def _measured(ring: Comparison, quantity: Quantity) -> bool:
+    return any(line.mean_sd(quantity.column) is not None for line in ring.lines)
+
+
+def _mean(line: Line, quantity: Quantity) -> float:
+    measured = line.mean_sd(quantity.column)
+    return math.nan if measured is None else measured[0]
+
+
+def _where(ring: Comparison) -> str:
+    size = ring.problem.n_train
+    return title(ring.problem) + ("" if size is None else f", n={size}")
+
+
+def _sign(quantity: Quantity) -> str:
+    return "÷" if quantity.ratio else "−"
+
+
+def _in_unit(found: Interval, quantity: Quantity) -> Interval:
+    """Ratios out of their logarithms; differences stay in the row's unit."""
+    if not quantity.ratio:
+        return found
+    limits = [None if limit is None else math.exp(limit) for limit in (found.low, found.high)]
+    return Interval(math.exp(found.mean), *limits)
+
+
+def _told(found: Interval, quantity: Quantity) -> list[str]:
+    """The estimate and its limits as printed."""
+    plain = _in_unit(found, quantity)
+    if quantity.ratio:
+        limits = [] if plain.low is None or plain.high is None else [plain.low, plain.high]
+        words = [f"{value:.3g}" for value in (plain.mean, *limits)]
+    else:
+        decimals = 4 if quantity.decimals is None else quantity.decimals
+        limits = [] if plain.low is None or plain.high is None else [plain.low, plain.high]
+        words = [f"{value * quantity.factor:+.{decimals}f}" for value in (plain.mean, *limits)]
+    return [words[0], f"[{words[1]}, {words[2]}]" if limits else ""]
+
+
+def _limits(found: Interval, decimals: int) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    return f"[{found.low:.{decimals}f}, {found.high:.{decimals}f}]"

@@ -1,0 +1,191 @@
+"""The page in a headless Chromium, as a reader uses it."""
+
+import json
+
+import pytest
+from chromium import CHROMIUM, Browser
+from report_rows import failed, make_row
+
+from kbench.report import make_report
+from kbench.run.results import ResultsFolder
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed (Debian: apt-get install chromium)"
+)
+
+TROUBLE = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+NASTY = "</script>\"'<b>&"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page")
+    folder = ResultsFolder(path / "results")
+    seconds = {"svc": 10.5, "knn": 0.002, "mlp": 9.25}
+    rows = [
+        make_row(
+            method,
+            0.9 - 0.1 * i + 0.01 * seed,
+            seed,
+            fit_wall_s=seconds[method] * (1 + seed),
+            command=f"kbench method={method} seed={seed}",
+        )
+        for i, method in enumerate(seconds)
+        for seed in (0, 1)
+    ]
+    rows += [make_row("knn", 0.5, dataset="usps"), make_row("svc", 0.75, dataset="usps")]
+    rows += [make_row("svm", c / 10, params=json.dumps({"C": c})) for c in range(1, 8)]
+    rows.append(failed("ridge", "timeout", message=NASTY, log=f"1\n{NASTY}"))
+    for row in rows:
+        folder.write(row)
+    make_report(folder, format="html", out=path / "page.html")
+    return (path / "page.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser, address):
+    """The page just loaded; in the end nothing was complained about or asked for."""
+    browser.size(1280)
+    browser.prefer("light")
+    browser.open("about:blank")
+    browser.open(address)
+    yield browser
+    assert [event for event in browser.events if event["method"] in TROUBLE] == []
+    asked = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
+    assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {address}
+
+
+TABLE = 'document.querySelector("#data-digits-multiclass-d1-1000-500-64-10 table")'
+
+
+def shown(browser, column=0):
+    """The texts of one column of the first data set's visible lines."""
+    return browser.js(
+        f"[...{TABLE}.tBodies[0].rows].filter(row => row.offsetParent)"
+        f".map(row => row.cells[{column}].textContent)"
+    )
+
+
+def test_a_click_on_a_header_sorts_and_failures_stay_last(opened):
+    header = f"{TABLE}.tHead.rows[0].cells[2]"
+    opened.js(f"{header}.firstElementChild.click()")
+    assert opened.js(f"{header}.getAttribute('aria-sort')") == "ascending"
+    seconds = [float(text.partition("±")[0]) for text in shown(opened, 2) if text]
+    assert seconds == sorted(seconds)
+    assert seconds[0] == 0.003
+    assert shown(opened)[-1] == "ridge"
+    opened.js(f"{header}.firstElementChild.click()")
+    assert opened.js(f"{header}.getAttribute('aria-sort')") == "descending"
+    seconds = [float(text.partition("±")[0]) for text in shown(opened, 2) if text]
+    assert seconds == sorted(seconds, reverse=True)
+    assert shown(opened)[-1] == "ridge"
+    opened.js(f"{TABLE}.tHead.rows[0].cells[0].firstElementChild.click()")
+    assert shown(opened) == sorted(shown(opened))
+    assert opened.js(f"{TABLE}.querySelectorAll('[aria-sort]').length") == 1
+
+
+def test_the_keyboard_sorts_too(opened):
+    opened.js(f"{TABLE}.tHead.rows[0].cells[1].firstElementChild.focus()")
+    for kind in ("keyDown", "keyUp"):
+        opened.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r")
+    assert opened.js(f"{TABLE}.tHead.rows[0].cells[1].getAttribute('aria-sort')") == "descending"
+
+
+def test_any_cell_opens_the_runs_behind_it(opened):
+    line = f"[...{TABLE}.tBodies[0].rows].find(row => row.textContent.startsWith('svc'))"
+    for column in range(3):
+        opened.js(f"({line}.cells[{column}].querySelector('a') ?? {line}.cells[{column}]).click()")
+        opened.wait('document.querySelector("dialog").open')
+        said = opened.js('document.querySelector("dialog").innerText')
+        assert said.startswith("svc, digits") or "svc" in said.splitlines()[0]
+        assert said.count("seed ") == 2
+        opened.js('document.querySelector("dialog").close()')
+        opened.wait('!document.querySelector("dialog").open && location.hash === ""')
+
+
+def test_a_failed_run_tells_its_message_and_log_as_they_are(opened):
+    opened.js(f"{TABLE}.querySelector('.failed td').click()")
+    opened.wait('document.querySelector("dialog").open')
+    texts = opened.js('[...document.querySelectorAll("dialog pre")].map(pre => pre.textContent)')
+    assert texts[:2] == [NASTY, f"1\n{NASTY}"]
+
+
+def test_an_address_of_a_run_opens_it(opened):
+    fragment = opened.js(f"{TABLE}.querySelector('tbody a').getAttribute('href')")
+    opened.js(f"location.hash = {json.dumps(fragment)}")
+    opened.wait('document.querySelector("dialog").open')
+
+
+def test_filters_hide_lines_marks_and_data_sets_and_mark_the_best_anew(opened):
+    first = "cell.parentElement.cells[0].textContent"
+    best = f"[...{TABLE}.querySelectorAll('td.best')].map(cell => {first})"
+    assert set(opened.js(best)) == {"svc", "knn"}
+    boxes = '[...document.querySelectorAll("#methods label")]'
+    for method in ("svc", "svm"):
+        opened.js(f"{boxes}.find(l => l.textContent === '{method}').click()")
+    assert shown(opened) == ["knn", "mlp", "ridge"]
+    assert set(opened.js(best)) == {"knn"}
+    visible = "[...document.querySelectorAll('.plot a')].filter(a => a.getClientRects().length)"
+    assert opened.js(f"new Set({visible}.map(a => a.dataset.m)).size") == 2
+    opened.js("document.querySelector('#datasets label').click()")
+    assert shown(opened) == []
+    for id in ("methods", "datasets"):
+        opened.js(f"document.querySelector('#{id} button').click()")
+    assert len(shown(opened)) == 9  # five of svm's seven settings
+
+
+def test_further_settings_show_on_demand(opened):
+    opened.js("document.querySelector('.all').click()")
+    assert len(shown(opened)) == 11
+    opened.js("document.querySelector('.all').click()")
+    assert len(shown(opened)) == 9
+
+
+def test_light_and_dark(opened):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = opened.js(ground)
+    opened.prefer("dark")
+    dark = opened.js(ground)
+    assert light != dark
+    opened.js("document.querySelector('#theme').click()")
+    assert opened.js(ground) == light
+    opened.prefer("light")
+    opened.js("document.querySelector('#theme').click()")
+    assert opened.js(ground) == dark
+    opened.js("localStorage.clear()")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_window(opened, width):
+    opened.size(width)
+    assert opened.js("document.documentElement.scrollWidth") == width
+
+
+def test_text_and_ground_differ_enough(opened):
+    """WCAG 2.1, success criterion 1.4.3: a contrast of 4.5 at least, in light and dark."""
+    luminance = """(c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255)
+        .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b; })"""
+    for scheme in ("light", "dark"):
+        opened.prefer(scheme)
+        ground = opened.js(f"{luminance}(getComputedStyle(document.body).backgroundColor)")
+        for selector in ("body", ".about", "td.st", "thead button", "a[href^='#data']"):
+            element = f"document.querySelector({json.dumps(selector)})"
+            ink = opened.js(f"{luminance}(getComputedStyle({element}).color)")
+            low, high = sorted([ink, ground])
+            assert (high + 0.05) / (low + 0.05) >= 4.5, (scheme, selector)
+
+
+def test_it_prints_without_controls(opened):
+    opened.call("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert opened.js("getComputedStyle(document.querySelector('header')).display") == "none"
+        assert shown(opened)
+    finally:
+        opened.call("Emulation.setEmulatedMedia", media="")

@@ -1,0 +1,261 @@
+"""The page is one file that asks for nothing, holds every row, and breaks on no name."""
+
+import html.parser
+import json
+import math
+import re
+import statistics
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_rows import failed, make_row
+
+from kbench.report import make_report
+from kbench.report.embedded import rows_json
+from kbench.report.plot import Point, fence, pareto
+from kbench.report.style import COLOURS, MARKERS, styles
+from kbench.run.results import ResultsFolder
+
+NASTY = "</script><!--<script>'\"&{{rows}}\\中"
+
+
+class Page(html.parser.HTMLParser):
+    """Tags with their attributes, and whether every element is closed."""
+
+    VOID = frozenset(["meta", "link", "input"])
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.open = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def page(tmp_path):
+    def write(*rows, **options):
+        folder = ResultsFolder(tmp_path / "results")
+        for row in rows:
+            folder.write(row)
+        return make_report(folder, format="html", **options)
+
+    return write
+
+
+def embedded(text):
+    """The rows in the page, as the script reads them."""
+    raw = re.search(r'id="rows">(.*?)</script>', text, re.S)[1]
+    data = json.loads(raw)
+
+    def entry(column, i):
+        if isinstance(column, list):
+            return column[i]
+        return column["all"] if "all" in column else column["of"][column["at"][i]]
+
+    rows = []
+    for i in range(data["n"]):
+        row = {}
+        for name, column in data["columns"].items():
+            if name == "command":
+                row[name] = " ".join(data["words"][word] for word in column[i])
+            elif name == "phases":
+                row[name] = {phase: entry(seconds, i) for phase, seconds in column.items()}
+            else:
+                row[name] = entry(column, i)
+        rows.append(row)
+    return rows
+
+
+def test_the_page_is_well_formed_and_asks_for_nothing(page):
+    rows = [make_row("svc", 0.9, s, message=NASTY, command=f"kbench {NASTY}") for s in range(2)]
+    rows += [make_row(NASTY, 0.8, dataset=NASTY), failed("mlp", "error", message=NASTY, log=NASTY)]
+    text = page(*rows)
+    found = Page(text)
+    for tag, attributes in found.tags:
+        for name in ("src", "href", "action", "data", "srcset"):
+            target = attributes.get(name, "")
+            assert target.startswith(("#", "data:,")) or name not in attributes, (tag, target)
+        assert not any(name.startswith("on") for name in attributes)
+    assert "@import" not in text
+    assert "url(" not in text
+    assert "default-src 'none'" in text
+    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+
+
+def test_every_line_links_to_its_rows(page):
+    rows = [make_row("svc", 0.5 + s / 10, s) for s in range(3)]
+    rows += [make_row("knn", 0.4), failed("mlp", "timeout", message="more than 2 s")]
+    text = page(*rows)
+    held = embedded(text)
+    assert sorted(row["key"] for row in held) == sorted(row["key"] for row in rows)
+    for method in ("svc", "knn", "mlp"):
+        name = rf"(?:<svg[^>]*><use[^>]*></svg>){method}"
+        pattern = rf'data-r="(\d+) (\d+)"><th scope="row"><a href="#run-(\w+)-\w+-1">{name}'
+        first, count, key = re.search(pattern, text).groups()
+        own = held[int(first) : int(first) + int(count)]
+        assert {row["method"] for row in own} == {method}
+        assert own[0]["key"].startswith(key)
+        assert [row["seed"] for row in own] == list(range(int(count)))
+    assert '<td class="st">timeout</td>' in text
+
+
+def test_addresses_are_unique_also_of_one_run_on_two_machines(page):
+    rows = [make_row("svc", 0.5), make_row("svc", 0.5, n_test=400), make_row("knn", 0.5)]
+    rows += [{**rows[0], "environment": "ffffffff"}, {**rows[0], "threads": 2}]
+    found = Page(page(*rows))
+    targets = [a["href"] for tag, a in found.tags if tag == "a" and a["href"].startswith("#run-")]
+    assert len(set(targets)) == 5
+    assert len(targets) == 10  # a line and a mark each
+    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+
+
+def test_infinite_parameters_are_json_for_browsers_too(page):
+    (row,) = embedded(page(make_row("svc", 0.5, params='{"C": Infinity, "tol": NaN}')))
+    assert json.loads(row["params"], parse_constant=pytest.fail) == {"C": "Infinity", "tol": "NaN"}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "accuracy": st.one_of(st.none(), st.floats(allow_nan=False)),
+                "seed": st.one_of(st.none(), st.integers(-(2**53), 2**53)),
+                "message": st.one_of(st.none(), st.text()),
+                "command": st.one_of(st.none(), st.text()),
+                "converged": st.sampled_from([None, True, False]),
+                "status": st.sampled_from(["ok", "error"]),
+                "phases": st.one_of(
+                    st.none(), st.dictionaries(st.sampled_from("abc"), st.integers(0, 9))
+                ),
+            }
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_rows_come_back_out_of_their_columns(rows):
+    text = rows_json(rows)
+    assert "<" not in text
+    for row, found in zip(rows, embedded(f'id="rows">{text}</script>'), strict=True):
+        assert found["command"] == (row["command"] or "")
+        for name in ("seed", "message", "converged", "status"):
+            assert found.get(name) == row[name]
+            assert type(found.get(name)) is type(row[name])
+        phases = {phase: s for phase, s in found["phases"].items() if s is not None}
+        assert phases == (row["phases"] or {})
+        value = row["accuracy"]
+        if value is None or math.isinf(value):
+            assert found.get("accuracy") == (None if value is None else str(value))
+        else:
+            assert found["accuracy"] == pytest.approx(value, rel=1e-5)
+
+
+def test_logs_are_of_failures_and_bounded():
+    rows = [{"status": "ok", "log": "fine"}, {"status": "error", "log": "x" * 5000 + "end"}]
+    kept = embedded(f'id="rows">{rows_json(rows)}</script>')
+    assert kept[0]["log"] is None
+    assert kept[1]["log"].endswith("xend")
+    many = [{"status": "error", "log": f"{i:>6}" * 1000} for i in range(3000)]
+    assert len(rows_json(many)) < 450_000
+
+
+def test_further_settings_are_there_and_hidden_at_first(page):
+    rows = [make_row("svc", c / 100, params=json.dumps({"C": c})) for c in range(1, 8)]
+    text = page(*rows, settings=3)
+    assert text.count('class="more"') == 4
+    assert "Show all 7 lines" in text
+    assert len(embedded(text)) == 7
+
+
+def test_a_method_looks_the_same_in_every_plot(page):
+    rows = [
+        make_row(method, 0.5, dataset=dataset, fit_wall_s=1.0 + len(method))
+        for dataset, methods in (("a", ("svc", "knn", "mlp")), ("b", ("svc", "mlp")))
+        for method in methods
+    ]
+    text = page(*rows)
+    looks = re.findall(r'<a class="c(\d)" data-m="(\d)"[^>]*>.*?<use href="#s(\d)"', text)
+    assert len(looks) == 5
+    assert len({number for _, number, _ in looks}) == len(set(looks)) == 3
+
+
+def test_styles_differ_up_to_the_product():
+    names = [f"m{i:02}" for i in range(len(COLOURS) * len(MARKERS))]
+    assert len(set(styles(names).values())) == len(names)
+    assert styles(reversed(names)) == styles(names)
+
+
+def test_regression_is_plotted_by_its_error_and_failures_are_not(page):
+    rows = [
+        make_row(name, None, task="regression", rmse=value, n_classes=None, fit_wall_s=value)
+        for name, value in (("svr", 3.25), ("ridge", 2.5))
+    ]
+    text = page(*rows, failed("krr", "memory", task="regression"))
+    assert "<title>ridge: RMSE 2.500, fit 2.5 s</title>" in text
+    assert "<title>krr" not in text
+    assert "memory" in text
+
+
+def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):
+    values = [0.9, 0.91, 0.92, 0.93, 0.94, 0.1]
+    rows = [make_row(f"m{i}", v, fit_wall_s=1.0 + i) for i, v in enumerate(values)]
+    text = page(*rows)
+    assert "↓ 10.00</text>" in text
+    heights = [float(y) for y in re.findall(r'<use href="#s\d" x="[\d.]+" y="([\d.]+)"', text)]
+    assert len(heights) == 6
+    assert max(heights) - min(heights) > 200
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=9),
+    st.sampled_from([1, -1]),
+)
+def test_front_holds_exactly_what_nothing_beats(values, sign):
+    points = [Point(None, float(seconds), float(score), 0.0) for seconds, score in values]
+    front = pareto(points, sign)
+
+    def beaten(point):
+        return any(
+            other.seconds <= point.seconds
+            and sign * other.score >= sign * point.score
+            and (other.seconds, other.score) != (point.seconds, point.score)
+            for other in points
+        )
+
+    expected = {(p.seconds, p.score) for p in points if not beaten(p)}
+    assert [(p.seconds, p.score) for p in front] == sorted(expected)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12), st.sampled_from([1, -1]))
+def test_fence_is_mirrored_and_keeps_the_middle(scores, sign):
+    limit = fence(scores, sign)
+    mirrored = fence([-score for score in scores], -sign)
+    assert (limit is None) == (mirrored is None)
+    if limit is not None:
+        assert mirrored == pytest.approx(-limit)
+        assert sign * statistics.median(scores) >= sign * limit
+
+
+def test_no_rows_and_damaged_files_are_said(tmp_path, page):
+    assert "0 runs" in page()
+    page(make_row("svc", 0.9))
+    (tmp_path / "results" / "bad<.parquet").write_text("x")
+    assert "bad&lt;.parquet: skipped" in page()

@@ -1,0 +1,96 @@
+"""LaTeX that compiles whatever names and messages hold."""
+
+import json
+import re
+import shutil
+import string
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_rows import failed, make_row
+
+from kbench.report import make_comparison, make_report
+from kbench.report.latex import escaped
+from kbench.run.results import ResultsFolder
+
+PDFLATEX = shutil.which("pdflatex")
+NASTY = (
+    "".join(sorted(set(string.printable) - set(string.whitespace))) + " ±×↑↓†²…éßØ中\u202e\x07`?"
+)
+
+
+def document(tmp_path, *rows):
+    folder = ResultsFolder(tmp_path / "results")
+    for row in rows:
+        folder.write(row)
+    return make_report(folder, format="latex")
+
+
+def test_tables_have_the_structure_of_booktabs(tmp_path):
+    rows = [make_row("svc", value, s, fit_wall_s=10.0) for s, value in enumerate([0.9, 0.8])]
+    rows += [make_row("a_b", 0.5, fit_wall_s=0.125), failed("mlp", "timeout")]
+    text = document(tmp_path, *rows)
+    assert text.count("\\begin{tabular}") == text.count("\\end{tabular}") == 1
+    for rule in ("toprule", "midrule", "bottomrule"):
+        assert text.count(f"\\{rule}") == 1
+    columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", text)[1])
+    cells = [line.count("&") for line in text.splitlines() if line.endswith(r"\\")]
+    assert cells == [columns - 1] * 4
+    assert r"a\_b & 50.00 & \textbf{0.125}" in text
+    assert r"svc & \textbf{85.00} $\pm$ 7.07 & 10.0\phantom{00} $\pm$ 0.0" in text
+    assert r"\textit{timeout}" in text
+
+
+def compiles(folder, text):
+    source = folder / "tables.tex"
+    source.write_text(text)
+    done = subprocess.run(
+        [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", source.name],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert source.with_suffix(".pdf").stat().st_size > 1000
+    assert "Missing character" not in source.with_suffix(".log").read_text(errors="replace")
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_escaped_text_is_one_line_of_plain_letters(text):
+    found = escaped(text)
+    assert "\n" not in found
+    assert all(character.isprintable() for character in found)
+    bare = re.sub(r"\\[a-zA-Z]+|\\[\\{}$&#%_^~]|\{\}|\$\^2\$", "", found)
+    assert not set("&#%_^~\\") & set(bare)
+    assert re.sub(r"\\[{}]", "", found).count("{") == re.sub(r"\\[{}]", "", found).count("}")
+
+
+@pytest.mark.skipif(PDFLATEX is None, reason="pdflatex is not installed")
+def test_it_compiles(tmp_path):
+    rows = [
+        make_row(NASTY, 0.9, dataset=NASTY, params=json.dumps({NASTY: NASTY})),
+        make_row("[x]", 0.9, dataset=NASTY, params="{}"),
+        make_row("*", 0.9, dataset=NASTY, objective=-1.5, params="{}"),
+        failed("mlp", "error", dataset=NASTY, message=NASTY),
+        *(make_row("svc", 0.5, dataset=f"set {number}") for number in range(25)),
+    ]
+    compiles(tmp_path, document(tmp_path, *rows))
+    folder = ResultsFolder(tmp_path / "results")
+    for dataset in ("a", "b"):
+        folder.write(make_row(NASTY.replace(",", ""), 0.5, dataset=dataset, rmse=0.5))
+        folder.write(make_row("[x]", 0.25, dataset=dataset, rmse=1.5))
+    methods = ["[x]", NASTY.replace(",", "")]
+    for metric in (None, "rmse"):
+        text = make_comparison(folder, methods=methods, metric=metric, format="latex")
+        assert text.count("\\begin{tabular}") == 3
+        compiles(tmp_path, text)
+
+
+def test_no_rows_make_a_document_too(tmp_path):
+    text = document(tmp_path)
+    assert text.endswith("\\end{document}\n")
