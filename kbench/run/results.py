@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbench.errors import ConfigError
+from kbench.files import atomic_file
 from kbench.run import rows
 from kbench.run.environment import environment_id
-from kbench.run.files import atomic_file, read_parquet_files
+from kbench.run.files import read_parquet_files
 from kbench.run.rows import SCHEMA_VERSION, STATUSES, schema
 
 if TYPE_CHECKING:
