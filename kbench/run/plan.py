@@ -18,7 +18,7 @@ from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.command import Command, canonical, hydra_value
 from kbench.run.request import Request, checked_seed, pairs, read_request
 
-KEY_VERSION = 1  # raised when the metrics change, or anything else that is no config key
+KEY_VERSION = 2  # raised when the metrics change, or anything else that is no config key
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,7 @@ def run(
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
         **metrics.score(task["task"], data.y_test, predicted),
+        **_ranked(estimator, data),
         "fit_wall_s": fit.wall_s - trace.paused_wall_s,
         "fit_cpu_s": fit.cpu_s - trace.paused_cpu_s,
         "predict_wall_s": predict_wall_s,
@@ -131,6 +132,20 @@ def run(
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
+
+
+def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
+    """Ranking metrics of a classifier; a method that fails to score its rows has none."""
+    if data.n_classes is None or not hasattr(estimator, "classes_"):
+        return {}
+    try:
+        scores = metrics.class_scores(estimator, data.X_test)
+    except MemoryError:
+        raise
+    except Exception:
+        traceback.print_exc()
+        return {}
+    return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
 
 
 def _touch(X: Any) -> None:
