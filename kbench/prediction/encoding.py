@@ -1,0 +1,363 @@
+"""Objects as plain trees and arrays, and back: what the model format writes and reads.
+
+A tree is JSON. Numbers, texts, truths, None and lists stand for themselves; everything else is a
+mapping with one key that says what it is:
+
+    {"float": "nan" | "inf" | "-inf"}      {"tuple": [...]}      {"dict": [[key, value], ...]}
+    {"array": name}   {"scalar": name}     one of the arrays beside the tree; of no dimension
+    {"dtype": "<f4"}  {"type": "<f4"}      a NumPy dtype, or scalar type
+    {"sparse": [class, shape, data, indices, indptr]}
+    {"object": class, "state": {attribute: value}}
+    {"named_tuple": class, "items": [...]}
+    {"method": [object, name]}             of an object of the tree
+    {"skops": name}                        bytes that skops makes of an object of scikit-learn
+
+A class is written `module:Class`. Those of kbench's engines and methods, of packages that add
+methods by an entry point and a few of scikit-learn's are rebuilt attribute by attribute: no code of
+the file's choice runs, nothing is unpickled, no other module is imported.
+"""
+
+import importlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.errors import KbenchError
+
+ENGINES = ("kernels", "solvers", "approximation", "clustering", "prediction", "methods")
+_CALIBRATION = frozenset(
+    f"sklearn.calibration:{name}"
+    for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
+)
+# Compiled parts of scikit-learn's baselines that skops does not trust by itself.
+_SKOPS_TRUSTED = frozenset(
+    {
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.metrics._dist_metrics.EuclideanDistance",
+        "sklearn.metrics._dist_metrics.EuclideanDistance32",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.metrics._dist_metrics.ManhattanDistance64",
+        "sklearn.metrics._dist_metrics.MinkowskiDistance64",
+        "sklearn.neighbors._ball_tree.BallTree",
+        "sklearn.neighbors._kd_tree.KDTree",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+        "sklearn.tree._tree.Tree",
+    }
+)
+_SPARSE: dict[str, type] = {
+    cls.__name__: cls for cls in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
+}
+_SCALARS = "biufcU"  # kinds of dtypes; no objects, no structures
+_DEPTH = 100
+
+
+class ModelError(KbenchError):
+    """A model that the open format cannot hold, or a file that holds no such model."""
+
+
+def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """`value` as a tree and its arrays.
+
+    Returns
+    -------
+    tree : what `json.dumps` takes
+    arrays : dict of str to ndarray
+        By the names in the tree; an array that occurs twice is there once.
+
+    Raises
+    ------
+    ModelError
+        Names the attribute whose value has no place in the format (a function, a generator of
+        random numbers, an object of another package).
+    """
+    encoder = _Encoder()
+    tree = encoder.node(value, "model", 0)
+    return tree, encoder.arrays
+
+
+def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """What `encode` was given; arrays have the same bits, dtype and memory order.
+
+    Raises
+    ------
+    ModelError
+        The tree is none that `encode` makes, or names a class that may not be built.
+    """
+    return _Decoder(arrays).node(tree, 0)
+
+
+class _Encoder:
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._names: dict[int, str] = {}
+
+    def node(self, value: Any, where: str, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise ModelError(f"{where[:80]}...: nested too deeply, or an object holds itself")
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, np.ndarray):
+            return {"array": self._array(value, where)}
+        if isinstance(value, np.generic):
+            return {"scalar": self._array(np.asarray(value), where)}
+        if isinstance(value, np.dtype):
+            return {"dtype": _plain_dtype(value, where).str}
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return {"type": _plain_dtype(np.dtype(value), where).str}
+        if type(value) is list:
+            return self._items(value, where, depth)
+        if type(value) is tuple:
+            return {"tuple": self._items(value, where, depth)}
+        if type(value) is dict:
+            return {"dict": self._items(list(map(list, value.items())), where, depth)}
+        if type(value) in _SPARSE.values():
+            parts = (value.data, value.indices, value.indptr)
+            names = [self._array(part, where) for part in parts]
+            return {"sparse": [type(value).__name__, [int(k) for k in value.shape], *names]}
+        return self._instance(value, where, depth)
+
+    def _items(self, values: Iterable[Any], where: str, depth: int) -> list[Any]:
+        return [self.node(v, f"{where}[{k}]", depth + 1) for k, v in enumerate(values)]
+
+    def _array(self, array: np.ndarray, where: str) -> str:
+        _plain_dtype(array.dtype, where)
+        if id(array) not in self._names:
+            name = f"a{len(self.arrays)}"
+            self._names[id(array)] = name
+            self.arrays[name] = array
+        return self._names[id(array)]
+
+    def _instance(self, value: Any, where: str, depth: int) -> Any:
+        owner = getattr(value, "__self__", None)
+        name = getattr(value, "__name__", "")
+        if callable(value) and owner is not None and _is_method(owner, name):
+            return {"method": [self.node(owner, where, depth + 1), name]}
+        cls = type(value)
+        path = f"{cls.__module__}:{cls.__qualname__}"
+        if not _may_build(path):
+            if cls.__module__.partition(".")[0] == "sklearn":
+                return {"skops": self._array(_to_skops(value, where), where)}
+            raise ModelError(
+                f"{where} is {_described(value)}, which the open model format does not hold"
+            )
+        if isinstance(value, tuple):
+            return {"named_tuple": path, "items": self._items(value, where, depth)}
+        if not hasattr(value, "__dict__") or isinstance(value, type):
+            raise ModelError(f"{where} is {_described(value)}, which has no attributes to store")
+        state = {
+            key: self.node(entry, f"{where}.{key}", depth + 1) for key, entry in vars(value).items()
+        }
+        return {"object": path, "state": state}
+
+
+class _Decoder:
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._arrays = arrays
+
+    def node(self, tree: Any, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise ModelError("nested too deeply")
+        if isinstance(tree, list):
+            return [self.node(item, depth + 1) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        kind = next(iter(tree), None)
+        build = _BUILDERS.get(kind) if isinstance(kind, str) else None
+        if build is None or len(tree) != (2 if kind in ("object", "named_tuple") else 1):
+            raise ModelError(f"no value of the format: {str(tree)[:60]}")
+        try:
+            return build(self, tree, depth + 1)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise ModelError(f"no {kind} of the format: {str(tree)[:60]} ({error})") from None
+
+    def array(self, name: Any) -> np.ndarray:
+        if not isinstance(name, str) or name not in self._arrays:
+            raise ModelError(f"there is no array {name!r}")
+        return self._arrays[name]
+
+    def _float(self, tree: Any, depth: int) -> float:
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[tree["float"]]
+
+    def _tuple(self, tree: Any, depth: int) -> tuple:
+        return tuple(self._list(tree["tuple"], depth))
+
+    def _dict(self, tree: Any, depth: int) -> dict:
+        return {key: value for key, value in self._list(tree["dict"], depth)}
+
+    def _array(self, tree: Any, depth: int) -> np.ndarray:
+        return self.array(tree["array"])
+
+    def _scalar(self, tree: Any, depth: int) -> np.generic:
+        return self.array(tree["scalar"])[()]
+
+    def _dtype(self, tree: Any, depth: int) -> np.dtype:
+        return _plain_dtype(np.dtype(str(tree["dtype"])), "dtype")
+
+    def _type(self, tree: Any, depth: int) -> type:
+        return _plain_dtype(np.dtype(str(tree["type"])), "type").type
+
+    def _sparse(self, tree: Any, depth: int) -> Any:
+        name, shape, data, indices, indptr = tree["sparse"]
+        parts = tuple(self.array(part) for part in (data, indices, indptr))
+        matrix = _SPARSE[name](parts, shape=tuple(shape))
+        matrix.check_format(full_check=True)  # indices out of range would be read out of bounds
+        return matrix
+
+    def _object(self, tree: Any, depth: int) -> Any:
+        cls = _class(tree["object"])
+        made = object.__new__(cls)
+        for name, entry in tree["state"].items():
+            if name.startswith("__") or not name.isidentifier():
+                raise ModelError(f"{name!r} is no attribute of a model")
+            made.__dict__[name] = self.node(entry, depth)
+        return made
+
+    def _named_tuple(self, tree: Any, depth: int) -> tuple:
+        cls = _class(tree["named_tuple"])
+        items = self._list(tree["items"], depth)
+        if not issubclass(cls, tuple) or len(items) != len(getattr(cls, "_fields", ())):
+            raise ModelError(f"{tree['named_tuple']} is no tuple of {len(items)} names")
+        return tuple.__new__(cls, items)
+
+    def _method(self, tree: Any, depth: int) -> Callable[..., Any]:
+        owner, name = tree["method"]
+        owner = self.node(owner, depth)
+        if not isinstance(name, str) or not _is_method(owner, name):
+            raise ModelError(f"{name!r} is no public method of {type(owner).__name__}")
+        bound: Callable[..., Any] = getattr(owner, name)
+        return bound
+
+    def _skops(self, tree: Any, depth: int) -> Any:
+        return _from_skops(self.array(tree["skops"]))
+
+    def _list(self, items: Any, depth: int) -> list[Any]:
+        if not isinstance(items, list):
+            raise ModelError(f"no list: {str(items)[:60]}")
+        return [self.node(item, depth) for item in items]
+
+
+_BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
+    "float": _Decoder._float,
+    "tuple": _Decoder._tuple,
+    "dict": _Decoder._dict,
+    "array": _Decoder._array,
+    "scalar": _Decoder._scalar,
+    "dtype": _Decoder._dtype,
+    "type": _Decoder._type,
+    "sparse": _Decoder._sparse,
+    "object": _Decoder._object,
+    "named_tuple": _Decoder._named_tuple,
+    "method": _Decoder._method,
+    "skops": _Decoder._skops,
+}
+
+
+@cache
+def _packages() -> frozenset[str]:
+    """Packages whose classes may be built: kbench's engines, and plug-ins that are installed."""
+    from importlib.metadata import entry_points
+
+    plugins = {
+        point.value.partition(":")[0].partition(".")[0]
+        for point in entry_points(group="kbench.methods")
+    }
+    return frozenset({f"kbench.{name}" for name in ENGINES} | (plugins - {"kbench", "sklearn"}))
+
+
+def _may_build(path: str) -> bool:
+    """Whether the class at `module:Class` is one that the format rebuilds by itself."""
+    module, _, name = path.partition(":")
+    inside = any(module == package or module.startswith(f"{package}.") for package in _packages())
+    return path in _CALIBRATION or (inside and name.isidentifier())
+
+
+def _class(path: Any) -> type:
+    if not isinstance(path, str) or not _may_build(path):
+        raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise ModelError(f"needs {module}, which cannot be imported here ({error})") from None
+    if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
+        raise ModelError(f"names the class {path!r}, which this version does not have")
+    return found
+
+
+def _is_method(owner: Any, name: str) -> bool:
+    """Whether `name` is a public function of the class of `owner`, a class that may be built."""
+    cls = type(owner)
+    if name.startswith("_") or not _may_build(f"{cls.__module__}:{cls.__qualname__}"):
+        return False
+    return callable(getattr(cls, name, None)) and name not in getattr(owner, "__dict__", {})
+
+
+def _plain_dtype(dtype: np.dtype, where: str) -> np.dtype:
+    if dtype.kind not in _SCALARS or dtype.hasobject:
+        raise ModelError(f"{where} is an array of {dtype}, should be of numbers or texts")
+    return dtype
+
+
+def _described(value: Any) -> str:
+    name = getattr(value, "__name__", None)
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return f"the {kind} {name!r}" if name else f"of class {kind}"
+
+
+def require_skops() -> Any:
+    """The module `skops.io`; a ModelError where it is not installed."""
+    try:
+        import skops.io
+    except ImportError:
+        raise ModelError(
+            "models of scikit-learn are kept by skops, which is not installed; "
+            "pip install 'kbench[models]'"
+        ) from None
+    return skops.io
+
+
+def _to_skops(value: Any, where: str) -> np.ndarray:
+    skops = require_skops()
+    try:
+        content = skops.dumps(value)
+        strange = set(skops.get_untrusted_types(data=content)) - _SKOPS_TRUSTED
+    except Exception as error:  # whatever an attribute of some estimator makes of it
+        raise ModelError(f"{where}: skops cannot hold it ({_one_line(error)})") from None
+    if strange:
+        raise ModelError(f"{where} holds {min(strange)}, which the open model format does not")
+    return np.frombuffer(content, np.uint8)
+
+
+def _from_skops(content: np.ndarray) -> Any:
+    import io
+    import zipfile
+
+    skops = require_skops()
+    if content.dtype != np.uint8 or content.ndim != 1:
+        raise ModelError("the bytes of skops are no bytes")
+    data = content.tobytes()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ModelError("the bytes of skops are compressed, should be stored")
+        strange = set(skops.get_untrusted_types(data=data)) - _SKOPS_TRUSTED
+        if strange:
+            raise ModelError(f"names the class {min(strange)}, which no model may hold")
+        return skops.loads(data, trusted=sorted(_SKOPS_TRUSTED))
+    except ModelError:
+        raise
+    except Exception as error:  # skops lets through what its parts raise
+        raise ModelError(f"the bytes of skops are damaged ({_one_line(error)})") from None
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
