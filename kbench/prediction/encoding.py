@@ -118,7 +118,7 @@ class _Encoder:
         if type(value) is tuple:
             return {"tuple": self._items(value, where, depth)}
         if type(value) is dict:
-            return {"dict": self._items(list(map(list, value.items())), where, depth)}
+            return {"dict": [self._entry(*entry, where, depth) for entry in value.items()]}
         if type(value) in _SPARSE.values():
             parts = (value.data, value.indices, value.indptr)
             names = [self._array(part, where) for part in parts]
@@ -127,6 +127,10 @@ class _Encoder:
 
     def _items(self, values: Iterable[Any], where: str, depth: int) -> list[Any]:
         return [self.node(v, f"{where}[{k}]", depth + 1) for k, v in enumerate(values)]
+
+    def _entry(self, key: Any, value: Any, where: str, depth: int) -> list[Any]:
+        name = f"{where}.{key}" if isinstance(key, str) else f"{where}[{key!r}]"
+        return [self.node(key, where, depth + 1), self.node(value, name, depth + 1)]
 
     def _array(self, array: np.ndarray, where: str) -> str:
         _plain_dtype(array.dtype, where)
@@ -191,13 +195,16 @@ class _Decoder:
         return tuple(self._list(tree["tuple"], depth))
 
     def _dict(self, tree: Any, depth: int) -> dict:
-        return {key: value for key, value in self._list(tree["dict"], depth)}
+        return dict(self._list(tree["dict"], depth))
 
     def _array(self, tree: Any, depth: int) -> np.ndarray:
         return self.array(tree["array"])
 
-    def _scalar(self, tree: Any, depth: int) -> np.generic:
-        return self.array(tree["scalar"])[()]
+    def _scalar(self, tree: Any, depth: int) -> Any:
+        array = self.array(tree["scalar"])
+        if array.ndim:
+            raise ModelError(f"a scalar of shape {array.shape}")
+        return array[()]
 
     def _dtype(self, tree: Any, depth: int) -> np.dtype:
         return _plain_dtype(np.dtype(str(tree["dtype"])), "dtype")
@@ -214,7 +221,7 @@ class _Decoder:
 
     def _object(self, tree: Any, depth: int) -> Any:
         cls = _class(tree["object"])
-        made = object.__new__(cls)
+        made: Any = object.__new__(cls)
         for name, entry in tree["state"].items():
             if name.startswith("__") or not name.isidentifier():
                 raise ModelError(f"{name!r} is no attribute of a model")
