@@ -6,6 +6,7 @@
 Importing this package is light; numba, SciPy and tqdm come with the first file that is read.
 """
 
+from kbench.data.application import Preparation, read_rows
 from kbench.data.config import check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status
@@ -16,12 +17,14 @@ __all__ = [
     "DatasetStatus",
     "FileStatus",
     "Folders",
+    "Preparation",
     "check_config",
     "fingerprint",
     "influence",
     "locate",
     "open_prepared",
     "prepare",
+    "read_rows",
     "status",
     "with_variant",
 ]

@@ -1,7 +1,8 @@
 """Prepared arrays on disk: written in blocks, opened as read-only memory maps.
 
 A prepared folder holds `X_train`, `y_train`, `X_test`, `y_test` as .npy files (a CSR matrix as
-three) and `meta.json`. It appears by one rename, so that what can be opened is complete.
+three), the scaling of its columns and `meta.json`. It appears by one rename, so that what can be
+opened is complete.
 """
 
 import json
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from kbench.data.application import Preparation
 from kbench.errors import DataError
 
-FORMAT = 1
+FORMAT = 2
 META = "meta.json"
+SCALING = "scaling.npy"  # shift, factor and base : (3, d), where columns were scaled
 _CSR = ("data", "indices", "indptr")
 
 
@@ -35,6 +38,8 @@ class Dataset:
         None for regression.
     sha256 : str
         Of the raw content.
+    preparation : Preparation
+        What treats further rows the same way.
     """
 
     name: str
@@ -46,6 +51,7 @@ class Dataset:
     y_test: np.ndarray
     n_classes: int | None
     sha256: str
+    preparation: Preparation
 
     @property
     def n_train(self) -> int:
@@ -78,12 +84,15 @@ def open_prepared(path: str | Path) -> Dataset:
             raise ValueError(f"format {meta['format']}, this kbench reads {FORMAT}")
         arrays = {part: _open(folder, part, meta) for part in ("X_train", "X_test")}
         arrays |= {part: _map(folder / f"{part}.npy") for part in ("y_train", "y_test")}
-    except (OSError, ValueError, KeyError) as error:
+        scaling = list(_map(folder / SCALING)) if meta["scaled"] else None
+        preparation = Preparation.from_plain(meta | {"scaling": scaling})
+    except (OSError, ValueError, KeyError, DataError) as error:
         raise DataError(
             f"{folder}: no prepared data set ({error}); delete the folder, it is made anew"
         ) from None
     fields = ("name", "variant", "task", "n_classes", "sha256")
-    return Dataset(**{name: meta[name] for name in fields}, **arrays)
+    known = {name: meta[name] for name in fields}
+    return Dataset(**known, **arrays, preparation=preparation)
 
 
 def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:

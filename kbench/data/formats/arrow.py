@@ -9,14 +9,14 @@ from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
 
-def columns(table: Any, target: str, path: Path) -> dict[str, Column]:
+def columns(table: Any, target: str | None, path: Path) -> dict[str, Column]:
     """The columns of a `pyarrow.Table`; what is missing among numbers is NaN.
 
     Parameters
     ----------
     table : pyarrow.Table
         Of numbers, truths, texts and dictionaries of texts.
-    target : str
+    target : str or None
         A column whose numbers stay in float64.
     path : Path
         For errors.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.config import nearest
-from kbench.data.formats import Part
+from kbench.data.formats import Layout, Part
 from kbench.errors import DataError
 
 
@@ -35,8 +35,8 @@ class Table:
     path : Path
     columns : dict of str to Column
         In the order of the file, without those to drop.
-    target : str
-        One of them.
+    target : str or None
+        One of them; None where a table of further rows has no target.
     n : int
         Rows.
     where : callable
@@ -45,7 +45,7 @@ class Table:
 
     path: Path
     columns: dict[str, Column]
-    target: str
+    target: str | None
     n: int
     where: Callable[[int], str]
 
@@ -71,8 +71,14 @@ def chosen(names: list[str], options: Mapping[str, Any], key: str, path: Path) -
     return [choose(names, wanted, key, path) for wanted in options.get(key) or []]
 
 
-def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str:
-    """The target column; the last one where the config does not say."""
+def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str | None:
+    """The target column; the last one where the config does not say.
+
+    Of a table of further rows (`options.known_target`) the one of that name, or None.
+    """
+    if "known_target" in options:
+        known: str = options["known_target"]
+        return known if known in names else None
     wanted = options.get("target")
     return choose(names, -1 if wanted is None else wanted, "target", path)
 
@@ -83,7 +89,9 @@ def read_tables(
     read_table: Callable[[Path, Mapping[str, Any]], Table],
 ) -> dict[str, Part]:
     """The rows of each part, whose files `read_table(path, source.columns)` reads one by one."""
-    options = source.get("columns") or {}
+    options = dict(source.get("columns") or {})
+    if known := _known_layout(source):
+        options["known_target"] = known["target"]
     tables = {part: [read_table(path, options) for path in paths] for part, paths in parts.items()}
     return encode(tables, source)
 
@@ -108,7 +116,7 @@ def encode(tables: Mapping[str, list[Table]], source: Mapping[str, Any]) -> dict
         A column is missing, or numbers in one file and categories in another; a row has a category
         that the training rows lack, or no target.
     """
-    options = source.get("columns") or {}
+    options, known = source.get("columns") or {}, _known_layout(source)
     every = [table for group in tables.values() for table in group]
     first = every[0]
     target = first.target
@@ -117,15 +125,23 @@ def encode(tables: Mapping[str, list[Table]], source: Mapping[str, Any]) -> dict
     used = [name for name in first.columns if name != target]
     if not used:
         raise DataError(f"{first.path}:1: no column is left beside the target {target!r}")
-    training = next(iter(tables.values()))
-    categories = {name: _seen(training, name) for name in used if first.columns[name].categories}
+    if known is None:
+        training = next(iter(tables.values()))
+        categories = {n: _seen(training, n) for n in used if first.columns[n].categories}
+        assert target is not None
+        labels = _labels([table.columns[target] for table in every])
+        layout = Layout(columns={name: categories.get(name, []) for name in used}, target=target)
+    else:
+        layout, labels = known, source["known"]["labels"]
+        _as_known(first, layout["columns"])
+        used = list(layout["columns"])
+        categories = {name: texts for name, texts in layout["columns"].items() if texts}
     unknown_is_error = (options.get("unknown") or "error") == "error"
-    labels = _labels([table.columns[target] for table in every])
     parts = {}
     for part, group in tables.items():
         X = [_features(t, used, categories, unknown_is_error) for t in group]
-        y = [_target(t, target, labels) for t in group]
-        parts[part] = Part(_stack(X), np.concatenate(y), labels, _where(group))
+        y = [_target(t, labels, may_lack=known is not None) for t in group]
+        parts[part] = Part(_stack(X), np.concatenate(y), labels, _where(group), layout)
     return parts
 
 
@@ -142,6 +158,26 @@ def _same_columns(table: Table, first: Table) -> None:
     for name in table.columns:
         if name not in first.columns:
             raise DataError(f"{table.path}:1: a column {name!r}, {first.path} has none")
+
+
+def _known_layout(source: Mapping[str, Any]) -> Layout | None:
+    layout: Layout | None = (source.get("known") or {}).get("layout")
+    return layout
+
+
+def _as_known(table: Table, columns: Mapping[str, list[str]]) -> None:
+    """Whether a table has the columns that a model was trained on, in any order."""
+    for name, categories in columns.items():
+        if name not in table.columns:
+            raise DataError(f"{table.path}:1: no column {name!r}, the training file had it")
+        if bool(categories) != bool(table.columns[name].categories):
+            had, has = ("texts", "numbers") if categories else ("numbers", "texts")
+            raise DataError(
+                f"{table.path}: column {name!r} holds {has}, in the training file it held {had}"
+            )
+    for name in table.columns:
+        if name not in columns and name != table.target:
+            raise DataError(f"{table.path}:1: a column {name!r}, the training file had none")
 
 
 def _seen(tables: list[Table], name: str) -> list[str]:
@@ -223,10 +259,13 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _target(table: Table, name: str, labels: tuple[str, ...] | None) -> np.ndarray:
+def _target(table: Table, labels: tuple[str, ...] | None, *, may_lack: bool) -> np.ndarray:
+    name = table.target
+    if name is None:
+        return np.zeros(table.n)
     column = table.columns[name]
     categories: tuple[str, ...] = column.categories or ()
-    if "" in categories:
+    if "" in categories and not may_lack:
         empty = np.flatnonzero(column.values == categories.index(""))
         if empty.size:
             where = table.where(int(empty[0]))
@@ -239,7 +278,7 @@ def _target(table: Table, name: str, labels: tuple[str, ...] | None) -> np.ndarr
         place = {text: float(k) for k, text in enumerate(labels)}
         y = np.array([place.get(text, np.nan) for text in categories])[column.values]
     odd = np.flatnonzero(~np.isfinite(y))
-    if odd.size:
+    if odd.size and not may_lack:
         raise DataError(
             f"{table.where(int(odd[0]))}: target {name!r} is {y[odd[0]]}, should be a finite number"
         )
