@@ -74,6 +74,17 @@ class Plan:
             "task": run.task,
             "prepared": str(self.prepared[canonical(run.dataset_config)]),
             "threads": run.threads,
+            "about": {
+                "key": run.key,
+                "method": run.method,
+                "dataset": run.dataset,
+                "variant": run.variant,
+                "task": run.task,
+                "seed": run.seed,
+                "params": dict(run.params),
+                "data_sha256": run.data_sha256,
+                "command": run.command,
+            },
         }
 
     @property

@@ -5,6 +5,7 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     <key>-<environment>-<threads>.parquet   the row of one run; a rerun replaces it
     merged-<hex>.parquet                    rows that `merge` compacted
     _curves/ _environments/ _logs/          what belongs to a row but is no scalar
+    _models/<key>.npz                       fitted models that were kept
     _reference/                             rows that came with the project, only read
     .<name>.<hex>.tmp                       being written
 
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 
 
-_OUTCOME = [*rows.IDENTITY, "started_at", "status", "message", "source_sha256"]
+MODELS = "_models"
+
+_SAID = ["status", "message", "source_sha256", "model"]
+_OUTCOME = [*rows.IDENTITY, "started_at", *_SAID]
 
 
 class Curve(TypedDict):
@@ -100,6 +104,10 @@ class ResultsFolder:
             curve_file.unlink(missing_ok=True)
         return self.path / name
 
+    def model_path(self, key: str) -> Path:
+        """Where the fitted model of a run is kept."""
+        return self.path / MODELS / f"{key}.npz"
+
     def write_log(self, key: str, text: str) -> Path:
         """Store the whole output of the last attempt at `key`."""
         path = self.path / "_logs" / f"{key}.txt"
@@ -133,7 +141,8 @@ class ResultsFolder:
         Returns
         -------
         dict
-            key -> {"status": ..., "message": ..., "source_sha256": ...} of the newest attempt.
+            key -> {"status": ..., "message": ..., "source_sha256": ..., "model": ...} of the newest
+            attempt.
 
         Notes
         -----
@@ -145,9 +154,7 @@ class ResultsFolder:
         here = pc.and_(
             pc.equal(table["environment"], environment), pc.equal(table["threads"], threads)
         )
-        found = rows.newest(table.filter(here)).select(
-            ["key", "status", "message", "source_sha256"]
-        )
+        found = rows.newest(table.filter(here)).select(["key", *_SAID])
         return {row.pop("key"): row for row in found.to_pylist()}
 
     def latest(self, key: str, environment: str, threads: int) -> dict[str, str | None] | None:
@@ -163,7 +170,7 @@ class ResultsFolder:
             table = rows.conform(pq.ParquetFile(path).read(), _OUTCOME)
         except (OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
             return None
-        found = table.select(["status", "message", "source_sha256"]).to_pylist()
+        found = table.select(_SAID).to_pylist()
         return found[0] if found else None
 
     def read(self, *, reference: bool = True) -> "pd.DataFrame":

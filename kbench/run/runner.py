@@ -15,8 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
+from kbench.config import Settings
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
@@ -73,22 +75,34 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, st
     todo, done = [], []
     for run in plan.runs:
         row = finished(run.threads).get(run.key)
-        if row is None or _again(plan.settings.rerun, row, run):
+        if row is None or _again(plan.settings, row, run):
             todo.append(run)
         else:
             done.append((run, row["status"], row.get("message") or ""))
     return todo, done
 
 
-def _again(rerun: str, row: dict[str, Any], run: Run) -> bool:
+def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
     """Whether a run with this row is to be done again; an interrupted one always is."""
-    if row["status"] in ("interrupted", "unavailable") or rerun == "all":
+    if row["status"] in ("interrupted", "unavailable") or settings.rerun == "all":
         return True
-    if rerun == "failed":
+    if settings.keep_model and _lacks_model(settings, row):
+        return True
+    if settings.rerun == "failed":
         return row["status"] != "ok"
-    if rerun == "changed":
+    if settings.rerun == "changed":
         return row.get("source_sha256") != registry.source_sha256(run.estimator)
     return False
+
+
+def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
+    """Whether a run that ended well has no model on disk, and did not say why it cannot have one.
+
+    Only such a row has a message.
+    """
+    if row["status"] != "ok" or row.get("message"):
+        return False
+    return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
 
 
 def worker_sandbox(plan: Plan) -> Sandbox:
@@ -105,7 +119,13 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> None:
     ------
     ConfigError
         Names the first parameter that a class does not take or whose value it refuses.
+    ModelError
+        Models of scikit-learn are to be kept, and what keeps them is not installed.
     """
+    if plan.settings.keep_model and any(p.startswith("sklearn.") for p, _ in plan.estimators):
+        from kbench.prediction.encoding import require_skops
+
+        require_skops()
     pairs = {canonical(pair): pair for pair in plan.estimators}
     limits = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 120.0}
     outcome = sandbox.start(_check, {"pairs": list(pairs.values())}, limits).outcome()
@@ -189,7 +209,7 @@ class Runner:
         if self.settings.rerun != "none":
             return False
         row = self.folder.latest(run.key, self.environment_id, run.threads)
-        if row is None or _again("none", row, run):
+        if row is None or _again(self.settings, row, run):
             return False
         self._found(run, str(row["status"]), row.get("message") or "")
         return True
@@ -201,6 +221,8 @@ class Runner:
 
     def _start(self, run: Run, slot: int) -> None:
         task = self.plan.task(run) | {"cpus": _cpus(slot, run.threads)}
+        if self.settings.keep_model:
+            task["model"] = str(self.folder.model_path(run.key))
         job = self.sandbox.start(work, task, dict(run.limits))
         self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
         if self._progress is not None:
@@ -229,7 +251,7 @@ class Runner:
         return {
             "key": run.key,
             "status": outcome.status,
-            "message": outcome.message or None,
+            "message": outcome.message or measured.pop("message", None),
             "method": run.method,
             "dataset": run.dataset,
             "variant": run.variant,

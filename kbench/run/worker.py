@@ -33,7 +33,8 @@ def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
 
     Parameters
     ----------
-    task : estimator (module:Class), params, warmup, seed, task, prepared (folder), threads, cpus.
+    task : estimator (module:Class), params, warmup, seed, task, prepared (folder), threads, cpus,
+        about (what a kept model says of its run), model (file to keep it in, where asked for).
     """
     try:
         set_threads(task["threads"], task.get("cpus"))
@@ -127,6 +128,7 @@ def run(
         "prediction_cost": predict_wall_s / linear_s,
         "peak_bytes": peak.bytes,
         **_learnt(estimator, converged=not warned),
+        **_kept(task, estimator, data),
     }
     return row, [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
@@ -146,6 +148,23 @@ def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
         traceback.print_exc()
         return {}
     return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
+
+
+def _kept(task: dict[str, Any], estimator: Any, data: Any) -> dict[str, str]:
+    """Keep the model where the task asks for it: its place in the row, or why it has none.
+
+    What was measured stands without the model.
+    """
+    if "model" not in task:
+        return {}
+    from kbench.prediction import save_model
+
+    path = Path(task["model"])
+    try:
+        save_model(path, estimator, preparation=data.preparation.plain(), about=task["about"])
+    except KbenchError as error:
+        return {"message": f"the model was not kept: {error}"}
+    return {"model": f"{path.parent.name}/{path.name}"}
 
 
 def _touch(X: Any) -> None:
