@@ -199,6 +199,8 @@ def _expand(
     head = canonical(identity)
     for varied in grid:
         params = fixed | varied
+        if params.get("calibration") is None:
+            params.pop("calibration", None)
         words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
         body = canonical(params)
         for seed in seeds:

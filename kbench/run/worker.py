@@ -179,7 +179,8 @@ def _warm_up(task: dict[str, Any], data: Any) -> None:
 
     What goes wrong here goes wrong in the fit again, and is reported there.
     """
-    params = {**task["params"], **task.get("warmup", {})}
+    # The folds of a calibration may be too small on so few rows.
+    params = {**task["params"], **task.get("warmup", {}), "calibration": None}
     rows = _some_rows(data.y_train, classes=data.n_classes is not None)
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
