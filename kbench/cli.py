@@ -16,6 +16,7 @@ COMMANDS = {
     "plan": ("what a command would run, what is done, what is left out and why", "planning"),
     "data": ("check, prepare or find the files of data sets", "datasets"),
     "report": ("the results as tables: terminal, Markdown or CSV", "reporting"),
+    "predict": ("apply a kept model to further rows", "predicting"),
     "merge": ("compact the files of many runs into one", "merging"),
     "debug": ("do one run again in this process, with its traceback", "debugging"),
     "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),
