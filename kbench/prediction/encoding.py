@@ -7,7 +7,9 @@ mapping with one key that says what it is:
     {"array": name}   {"scalar": name}     one of the arrays beside the tree; of no dimension
     {"dtype": "<f4"}  {"type": "<f4"}      a NumPy dtype, or scalar type
     {"sparse": [class, shape, data, indices, indptr]}
+    {"slice": [start, stop, step]}
     {"object": class, "state": {attribute: value}}
+    {"again": k}                           the k-th object, counted from 0 in this order
     {"named_tuple": class, "items": [...]}
     {"method": [object, name]}             of an object of the tree
     {"skops": name}                        bytes that skops makes of an object of scikit-learn
@@ -97,15 +99,17 @@ class _Encoder:
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
         self._names: dict[int, str] = {}
+        self._objects: dict[int, int] = {}
+        self._open: set[int] = set()  # lists, tuples and dicts around the present value
 
     def node(self, value: Any, where: str, depth: int) -> Any:
         if depth > _DEPTH:
-            raise ModelError(f"{where[:80]}...: nested too deeply, or an object holds itself")
+            raise ModelError(f"{where[:80]}...: nested more than {_DEPTH} deep")
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
-        if isinstance(value, np.ndarray):
+        if type(value) in (np.ndarray, np.memmap):
             return {"array": self._array(value, where)}
         if isinstance(value, np.generic):
             return {"scalar": self._array(np.asarray(value), where)}
@@ -113,17 +117,28 @@ class _Encoder:
             return {"dtype": _plain_dtype(value, where).str}
         if isinstance(value, type) and issubclass(value, np.generic):
             return {"type": _plain_dtype(np.dtype(value), where).str}
-        if type(value) is list:
-            return self._items(value, where, depth)
-        if type(value) is tuple:
-            return {"tuple": self._items(value, where, depth)}
-        if type(value) is dict:
-            return {"dict": [self._entry(*entry, where, depth) for entry in value.items()]}
+        if type(value) in (list, tuple, dict):
+            return self._container(value, where, depth)
+        if type(value) is slice:
+            parts = (value.start, value.stop, value.step)
+            return {"slice": self._items(parts, where, depth)}
         if type(value) in _SPARSE.values():
             parts = (value.data, value.indices, value.indptr)
             names = [self._array(part, where) for part in parts]
             return {"sparse": [type(value).__name__, [int(k) for k in value.shape], *names]}
         return self._instance(value, where, depth)
+
+    def _container(self, value: Any, where: str, depth: int) -> Any:
+        if id(value) in self._open:
+            raise ModelError(f"{where[:80]}: a {type(value).__name__} that holds itself")
+        self._open.add(id(value))
+        if type(value) is dict:
+            tree: Any = {"dict": [self._entry(*entry, where, depth) for entry in value.items()]}
+        else:
+            items = self._items(value, where, depth)
+            tree = items if type(value) is list else {"tuple": items}
+        self._open.discard(id(value))
+        return tree
 
     def _items(self, values: Iterable[Any], where: str, depth: int) -> list[Any]:
         return [self.node(v, f"{where}[{k}]", depth + 1) for k, v in enumerate(values)]
@@ -157,6 +172,9 @@ class _Encoder:
             return {"named_tuple": path, "items": self._items(value, where, depth)}
         if not hasattr(value, "__dict__") or isinstance(value, type):
             raise ModelError(f"{where} is {_described(value)}, which has no attributes to store")
+        if id(value) in self._objects:
+            return {"again": self._objects[id(value)]}
+        self._objects[id(value)] = len(self._objects)
         state = {
             key: self.node(entry, f"{where}.{key}", depth + 1) for key, entry in vars(value).items()
         }
@@ -166,6 +184,7 @@ class _Encoder:
 class _Decoder:
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays = arrays
+        self._made: list[Any] = []
 
     def node(self, tree: Any, depth: int) -> Any:
         if depth > _DEPTH:
@@ -222,11 +241,22 @@ class _Decoder:
     def _object(self, tree: Any, depth: int) -> Any:
         cls = _class(tree["object"])
         made: Any = object.__new__(cls)
+        self._made.append(made)
         for name, entry in tree["state"].items():
             if name.startswith("__") or not name.isidentifier():
                 raise ModelError(f"{name!r} is no attribute of a model")
             made.__dict__[name] = self.node(entry, depth)
         return made
+
+    def _again(self, tree: Any, depth: int) -> Any:
+        place = tree["again"]
+        if type(place) is not int or not 0 <= place < len(self._made):
+            raise ModelError(f"there is no object {str(place)[:20]}")
+        return self._made[place]
+
+    def _slice(self, tree: Any, depth: int) -> slice:
+        start, stop, step = self._list(tree["slice"], depth)
+        return slice(start, stop, step)
 
     def _named_tuple(self, tree: Any, depth: int) -> tuple:
         cls = _class(tree["named_tuple"])
@@ -261,7 +291,9 @@ _BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
     "dtype": _Decoder._dtype,
     "type": _Decoder._type,
     "sparse": _Decoder._sparse,
+    "slice": _Decoder._slice,
     "object": _Decoder._object,
+    "again": _Decoder._again,
     "named_tuple": _Decoder._named_tuple,
     "method": _Decoder._method,
     "skops": _Decoder._skops,

@@ -141,7 +141,8 @@ def test_what_belongs_to_a_model_comes_back(tmp_path):
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
-        st.lists(inner, max_size=4)
+        st.slices(9)
+        | st.lists(inner, max_size=4)
         | st.tuples(inner, inner)
         | st.dictionaries(st.text() | st.integers() | st.booleans(), inner, max_size=4)
     ),
@@ -185,12 +186,22 @@ def test_an_array_that_occurs_twice_is_stored_once():
     assert back[0] is back[1][0] is back[1][1]["again"]
 
 
+def test_objects_that_share_or_hold_one_another_still_do():
+    left, right = KernelSVC(), KernelSVC()
+    left.other, right.other = right, left
+    tree, arrays = encode([left, right, {"again": left}])
+    back = decode(json.loads(json.dumps(tree)), arrays)
+    assert back[0].other is back[1]
+    assert back[1].other is back[0] is back[2]["again"]
+
+
 @pytest.mark.parametrize(
     ("value", "named"),
     [
         (lambda x: x, "model.estimator.kernel is the function"),
         (np.random.RandomState(0), "RandomState"),
         (np.array([object()]), "array of object"),
+        (np.ma.masked_array([1.0]), "MaskedArray"),
         ({1, 2}, "of class set"),
         (Path("x"), "Path"),
         (io.BytesIO(), "BytesIO"),
@@ -361,6 +372,9 @@ def test_a_manifest_edited_by_hand_is_noticed(model_file):
         {"method": [{"object": "kbench.kernels.functions:Linear", "state": {}}, "nothing"]},
         {"method": [[], "append"]},
         {"method": 1},
+        {"again": 0},
+        {"again": "0"},
+        {"slice": [1]},
         {"array": "a999"},
         {"array": ["a0"]},
         {"scalar": "a0"},
