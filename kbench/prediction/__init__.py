@@ -1,7 +1,7 @@
 """Fast evaluation of fitted kernel machines, and the files that hold them."""
 
+from kbench.errors import ModelError
 from kbench.prediction.committee import BayesianCommittee, CommitteeMember
-from kbench.prediction.encoding import ModelError
 from kbench.prediction.expansion import KernelExpansion, prediction_dtype
 from kbench.prediction.local import LocalMachines, group_rows
 from kbench.prediction.model_file import StoredModel, load_model, save_model

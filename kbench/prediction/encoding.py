@@ -14,54 +14,26 @@ mapping with one key that says what it is:
     {"method": [object, name]}             of an object of the tree
     {"skops": name}                        bytes that skops makes of an object of scikit-learn
 
-A class is written `module:Class`. Those of kbench's engines and methods, of packages that add
-methods by an entry point and a few of scikit-learn's are rebuilt attribute by attribute: no code of
-the file's choice runs, nothing is unpickled, no other module is imported.
+A class is written `module:Class`; those of `kbench.prediction.storable` are rebuilt attribute by
+attribute. No code of the file's choice runs, nothing is unpickled.
 """
 
-import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.errors import KbenchError
+from kbench.errors import ModelError
+from kbench.prediction.skops_bytes import from_skops, to_skops
+from kbench.prediction.storable import class_at, is_method, may_build
 
-ENGINES = ("kernels", "solvers", "approximation", "clustering", "prediction", "methods")
-_CALIBRATION = frozenset(
-    f"sklearn.calibration:{name}"
-    for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
-)
-# Compiled parts of scikit-learn's baselines that skops does not trust by itself.
-_SKOPS_TRUSTED = frozenset(
-    {
-        "sklearn.calibration._CalibratedClassifier",
-        "sklearn.calibration._SigmoidCalibration",
-        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "sklearn.metrics._dist_metrics.EuclideanDistance",
-        "sklearn.metrics._dist_metrics.EuclideanDistance32",
-        "sklearn.metrics._dist_metrics.EuclideanDistance64",
-        "sklearn.metrics._dist_metrics.ManhattanDistance64",
-        "sklearn.metrics._dist_metrics.MinkowskiDistance64",
-        "sklearn.neighbors._ball_tree.BallTree",
-        "sklearn.neighbors._kd_tree.KDTree",
-        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-        "sklearn.tree._tree.Tree",
-    }
-)
 _SPARSE: dict[str, type] = {
     cls.__name__: cls for cls in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
 }
 _SCALARS = "biufcU"  # kinds of dtypes; no objects, no structures
 _DEPTH = 100
-
-
-class ModelError(KbenchError):
-    """A model that the open format cannot hold, or a file that holds no such model."""
 
 
 def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
@@ -158,13 +130,13 @@ class _Encoder:
     def _instance(self, value: Any, where: str, depth: int) -> Any:
         owner = getattr(value, "__self__", None)
         name = getattr(value, "__name__", "")
-        if callable(value) and owner is not None and _is_method(owner, name):
+        if callable(value) and owner is not None and is_method(owner, name):
             return {"method": [self.node(owner, where, depth + 1), name]}
         cls = type(value)
         path = f"{cls.__module__}:{cls.__qualname__}"
-        if not _may_build(path):
+        if not may_build(path):
             if cls.__module__.partition(".")[0] == "sklearn":
-                return {"skops": self._array(_to_skops(value, where), where)}
+                return {"skops": self._array(to_skops(value, where), where)}
             raise ModelError(
                 f"{where} is {_described(value)}, which the open model format does not hold"
             )
@@ -239,7 +211,7 @@ class _Decoder:
         return matrix
 
     def _object(self, tree: Any, depth: int) -> Any:
-        cls = _class(tree["object"])
+        cls = class_at(tree["object"])
         made: Any = object.__new__(cls)
         self._made.append(made)
         for name, entry in tree["state"].items():
@@ -259,7 +231,7 @@ class _Decoder:
         return slice(start, stop, step)
 
     def _named_tuple(self, tree: Any, depth: int) -> tuple:
-        cls = _class(tree["named_tuple"])
+        cls = class_at(tree["named_tuple"])
         items = self._list(tree["items"], depth)
         if not issubclass(cls, tuple) or len(items) != len(getattr(cls, "_fields", ())):
             raise ModelError(f"{tree['named_tuple']} is no tuple of {len(items)} names")
@@ -268,13 +240,13 @@ class _Decoder:
     def _method(self, tree: Any, depth: int) -> Callable[..., Any]:
         owner, name = tree["method"]
         owner = self.node(owner, depth)
-        if not isinstance(name, str) or not _is_method(owner, name):
+        if not isinstance(name, str) or not is_method(owner, name):
             raise ModelError(f"{name!r} is no public method of {type(owner).__name__}")
         bound: Callable[..., Any] = getattr(owner, name)
         return bound
 
     def _skops(self, tree: Any, depth: int) -> Any:
-        return _from_skops(self.array(tree["skops"]))
+        return from_skops(self.array(tree["skops"]))
 
     def _list(self, items: Any, depth: int) -> list[Any]:
         if not isinstance(items, list):
@@ -300,46 +272,6 @@ _BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
 }
 
 
-@cache
-def _packages() -> frozenset[str]:
-    """Packages whose classes may be built: kbench's engines, and plug-ins that are installed."""
-    from importlib.metadata import entry_points
-
-    plugins = {
-        point.value.partition(":")[0].partition(".")[0]
-        for point in entry_points(group="kbench.methods")
-    }
-    return frozenset({f"kbench.{name}" for name in ENGINES} | (plugins - {"kbench", "sklearn"}))
-
-
-def _may_build(path: str) -> bool:
-    """Whether the class at `module:Class` is one that the format rebuilds by itself."""
-    module, _, name = path.partition(":")
-    inside = any(module == package or module.startswith(f"{package}.") for package in _packages())
-    return path in _CALIBRATION or (inside and name.isidentifier())
-
-
-def _class(path: Any) -> type:
-    if not isinstance(path, str) or not _may_build(path):
-        raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
-    module, _, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ImportError as error:
-        raise ModelError(f"needs {module}, which cannot be imported here ({error})") from None
-    if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
-        raise ModelError(f"names the class {path!r}, which this version does not have")
-    return found
-
-
-def _is_method(owner: Any, name: str) -> bool:
-    """Whether `name` is a public function of the class of `owner`, a class that may be built."""
-    cls = type(owner)
-    if name.startswith("_") or not _may_build(f"{cls.__module__}:{cls.__qualname__}"):
-        return False
-    return callable(getattr(cls, name, None)) and name not in getattr(owner, "__dict__", {})
-
-
 def _plain_dtype(dtype: np.dtype, where: str) -> np.dtype:
     if dtype.kind not in _SCALARS or dtype.hasobject:
         raise ModelError(f"{where} is an array of {dtype}, should be of numbers or texts")
@@ -350,53 +282,3 @@ def _described(value: Any) -> str:
     name = getattr(value, "__name__", None)
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     return f"the {kind} {name!r}" if name else f"of class {kind}"
-
-
-def require_skops() -> Any:
-    """The module `skops.io`; a ModelError where it is not installed."""
-    try:
-        import skops.io
-    except ImportError:
-        raise ModelError(
-            "models of scikit-learn are kept by skops, which is not installed; "
-            "pip install 'kbench[models]'"
-        ) from None
-    return skops.io
-
-
-def _to_skops(value: Any, where: str) -> np.ndarray:
-    skops = require_skops()
-    try:
-        content = skops.dumps(value)
-        strange = set(skops.get_untrusted_types(data=content)) - _SKOPS_TRUSTED
-    except Exception as error:  # whatever an attribute of some estimator makes of it
-        raise ModelError(f"{where}: skops cannot hold it ({_one_line(error)})") from None
-    if strange:
-        raise ModelError(f"{where} holds {min(strange)}, which the open model format does not")
-    return np.frombuffer(content, np.uint8)
-
-
-def _from_skops(content: np.ndarray) -> Any:
-    import io
-    import zipfile
-
-    skops = require_skops()
-    if content.dtype != np.uint8 or content.ndim != 1:
-        raise ModelError("the bytes of skops are no bytes")
-    data = content.tobytes()
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise ModelError("the bytes of skops are compressed, should be stored")
-        strange = set(skops.get_untrusted_types(data=data)) - _SKOPS_TRUSTED
-        if strange:
-            raise ModelError(f"names the class {min(strange)}, which no model may hold")
-        return skops.loads(data, trusted=sorted(_SKOPS_TRUSTED))
-    except ModelError:
-        raise
-    except Exception as error:  # skops lets through what its parts raise
-        raise ModelError(f"the bytes of skops are damaged ({_one_line(error)})") from None
-
-
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]

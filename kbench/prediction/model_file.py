@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
-from kbench.errors import KbenchError
+from kbench.errors import KbenchError, ModelError
 from kbench.files import atomic_file
-from kbench.prediction.encoding import ModelError, decode, encode
+from kbench.prediction.encoding import decode, encode
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -123,7 +123,7 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> None:
         Models of scikit-learn are to be kept, and what keeps them is not installed.
     """
     if plan.settings.keep_model and any(p.startswith("sklearn.") for p, _ in plan.estimators):
-        from kbench.prediction.encoding import require_skops
+        from kbench.prediction.skops_bytes import require_skops
 
         require_skops()
     pairs = {canonical(pair): pair for pair in plan.estimators}

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import pickle
+import sys
 import zipfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification, make_regression
+from sklearn.svm import SVC
 
 from kbench.methods import DCSVC, KernelSVC
 from kbench.prediction import ModelError, load_model, save_model
@@ -421,6 +423,17 @@ def test_skops_may_build_no_class_of_the_file_s_choice():
         decode({"skops": "a"}, {"a": content})
     with pytest.raises(ModelError, match="damaged"):
         decode({"skops": "a"}, {"a": content[:100]})
+
+
+def test_without_skops_scikit_learn_s_models_are_told_what_keeps_them(tmp_path, monkeypatch):
+    X, y = rows("binary")
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    through_file(KernelSVC().fit(X, y), tmp_path)
+    with pytest.raises(ModelError, match=r"pip install 'kbench\[models\]'"):
+        save_model(tmp_path / "svc.npz", SVC().fit(X, y))
+    with pytest.raises(ModelError, match="not installed"):
+        decode({"skops": "a"}, {"a": np.zeros(3, np.uint8)})
 
 
 @settings(deadline=None, max_examples=200)
