@@ -222,7 +222,7 @@ class Runner:
     def _start(self, run: Run, slot: int) -> None:
         task = self.plan.task(run) | {"cpus": _cpus(slot, run.threads)}
         if self.settings.keep_model:
-            task["model"] = str(self.folder.model_path(run.key))
+            task["model"] = str(self.folder.model_path(run.key).absolute())
         job = self.sandbox.start(work, task, dict(run.limits))
         self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
         if self._progress is not None:
