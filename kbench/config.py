@@ -28,10 +28,10 @@ RERUN = ("none", "failed", "changed", "all")
 class Limits:
     """What one run may use; null is no limit.
 
-    wall_s : seconds of fit, predict and scoring. cpu_s : CPU seconds of the same, all processes of
-    the run together. memory_mb : MiB beyond what a worker holds before it starts. setup_s :
-    seconds to load the prepared data and warm up. threads : of BLAS, OpenMP, numba and the CPU
-    affinity.
+    wall_s : seconds of fit, predict, scoring and keeping the model. cpu_s : CPU seconds of the
+    same, all processes of the run together. memory_mb : MiB beyond what a worker holds before it
+    starts. setup_s : seconds to load the prepared data and warm up. threads : of BLAS, OpenMP,
+    numba and the CPU affinity.
     """
 
     wall_s: float | None = 3600.0
@@ -71,6 +71,7 @@ class Settings:
     datasets_dir: str = "datasets"
     download: bool = True
     rerun: str = "none"
+    keep_model: bool = False
     limits: Limits = field(default_factory=Limits)
     parallel: Parallel = field(default_factory=Parallel)
 

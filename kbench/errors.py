@@ -24,5 +24,9 @@ class DataNotFoundError(DataError):
     """A raw file that is nowhere and cannot be fetched: which, from where, and where to put it."""
 
 
+class ModelError(KbenchError):
+    """A model that the open format cannot hold, or a file that holds no such model."""
+
+
 class UnavailableError(KbenchError):
     """A method whose optional package is absent or does not do its work here."""

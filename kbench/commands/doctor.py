@@ -15,7 +15,7 @@ from typing import Any
 from kbench.commands.arguments import read
 from kbench.errors import ConfigError
 
-EXTRAS = {"intelex": "sklearnex"}
+EXTRAS = {"intelex": "sklearnex", "models": "skops"}
 
 
 def main(argv: Sequence[str]) -> int:

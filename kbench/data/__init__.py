@@ -6,6 +6,7 @@
 Importing this package is light; numba, SciPy and tqdm come with the first file that is read.
 """
 
+from kbench.data.application import Preparation, read_rows
 from kbench.data.config import by_files, check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status
@@ -17,6 +18,7 @@ __all__ = [
     "DatasetStatus",
     "FileStatus",
     "Folders",
+    "Preparation",
     "by_files",
     "check_config",
     "chunks",
@@ -25,6 +27,7 @@ __all__ = [
     "locate",
     "open_prepared",
     "prepare",
+    "read_rows",
     "status",
     "with_variant",
 ]

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from kbench.data.fetch import exclusive, fetch, missing_message, writable
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.errors import ConfigError, DataNotFoundError
 
+_MEANT = ("format", "columns", "arrays")  # keys of `source` that say how files are meant
 DENSE_COLUMNS = 1024
 DENSE_BYTES = 2 << 30
 
@@ -68,7 +69,7 @@ def prepare(
     bytes each. Of other formats: the text, the values, and blocks. Generators need 8 bytes a row.
     """
     config = check_config(config)
-    files = _obtain(config, folders, download=download, progress=progress)
+    files = obtain(config, folders, download=download, progress=progress)
     sha256 = _sha256(config, files, folders)
     home = folders.prepared / config["name"]
     target = home / _key(config, sha256, files)
@@ -140,9 +141,10 @@ def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
     return DatasetStatus(config["name"], config["task"], present, tuple(files), found)
 
 
-def _obtain(
+def obtain(
     config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None
 ) -> list[FileStatus]:
+    """The raw files of a checked config, fetched where they are absent; see `prepare`."""
     if not download:
         return _present(config, folders)
     return [
@@ -209,7 +211,8 @@ def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha
     from kbench.data import scaling, sources, target
 
     scratch = folder / "scratch"
-    train, test, rule = sources.load(config, files, scratch)
+    loaded = sources.load(config, files, scratch)
+    train, test = loaded.train, loaded.test
     dense = _is_dense(config, train, test)
     kind = config.get("scale") or "none"
     over = [train, test] if config.get("scale_over") == "all" else [train]
@@ -222,9 +225,12 @@ def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha
     write(folder, "X_train", train, n_train, columns)
     write(folder, "X_test", test, n_test, columns)
     # Only now: a generator knows its targets after a pass over the rows.
-    y_train, y_test, n_classes = target.encode(config["task"], train.y, test.y, rule)
-    prepared.save(folder / "y_train.npy", y_train[:n_train])
-    prepared.save(folder / "y_test.npy", y_test[:n_test])
+    targets, n_classes = target.learn(config["task"], train.y, test.y, loaded.rule, loaded.labels)
+    prepared.save(folder / "y_train.npy", targets.encode(train.y)[:n_train])
+    prepared.save(folder / "y_test.npy", targets.encode(test.y)[:n_test])
+    if columns is not None:
+        parts = (columns.shift, columns.factor, columns.base)
+        prepared.save(folder / prepared.SCALING, np.stack(parts))
     meta = {
         "format": prepared.FORMAT,
         "name": config["name"],
@@ -236,6 +242,10 @@ def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha
         "n_train": n_train,
         "n_test": n_test,
         "n_features": train.d,
+        "target": asdict(targets),
+        "scaled": columns is not None,
+        "source": {k: v for k, v in config["source"].items() if k in _MEANT},
+        "layout": loaded.layout,
     }
     shutil.rmtree(scratch, ignore_errors=True)
     (folder / prepared.META).write_text(json.dumps(meta, indent=1))

@@ -1,7 +1,8 @@
 """Prepared arrays on disk: written in blocks, opened as read-only memory maps.
 
 A prepared folder holds `X_train`, `y_train`, `X_test`, `y_test` as .npy files (a CSR matrix as
-three) and `meta.json`. It appears by one rename, so that what can be opened is complete.
+three), the scaling of its columns and `meta.json`. It appears by one rename, so that what can be
+opened is complete.
 """
 
 import json
@@ -13,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from kbench.data.application import Preparation
 from kbench.data.split import holdout_rows
 from kbench.errors import DataError
 
-FORMAT = 1
+FORMAT = 2
 META = "meta.json"
+SCALING = "scaling.npy"  # shift, factor and base : (3, d), where columns were scaled
 _CSR = ("data", "indices", "indptr")
 
 
@@ -37,6 +40,8 @@ class Dataset:
         None for regression.
     sha256 : str
         Of the raw content.
+    preparation : Preparation
+        What treats further rows the same way.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Dataset:
     y_test: np.ndarray
     n_classes: int | None
     sha256: str
+    preparation: Preparation
 
     @property
     def n_train(self) -> int:
@@ -88,7 +94,9 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
         parts = ("train",) if holdout else ("train", "test")
         arrays = {f"X_{part}": _open(folder, f"X_{part}", meta) for part in parts}
         arrays |= {f"y_{part}": _map(folder / f"y_{part}.npy") for part in parts}
-    except (OSError, ValueError, KeyError) as error:
+        scaling = list(_map(folder / SCALING)) if meta["scaled"] else None
+        preparation = Preparation.from_plain(meta | {"scaling": scaling})
+    except (OSError, ValueError, KeyError, DataError) as error:
         raise DataError(
             f"{folder}: no prepared data set ({error}); delete the folder, it is made anew"
         ) from None
@@ -98,7 +106,8 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
         for part, rows in zip(("train", "test"), divided, strict=True):
             arrays |= {f"X_{part}": _rows(X, rows), f"y_{part}": _rows(y, rows)}
     fields = ("name", "variant", "task", "n_classes", "sha256")
-    return Dataset(**{name: meta[name] for name in fields}, **arrays)
+    known = {name: meta[name] for name in fields}
+    return Dataset(**known, **arrays, preparation=preparation)
 
 
 def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:

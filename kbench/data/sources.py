@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,29 @@ def generator(config: Mapping[str, Any]) -> generators.Generator:
     return generators.build(name, d=config["d"], seed=config["seed"], noise=noise)
 
 
-def load(
-    config: Mapping[str, Any], files: list[FileStatus], scratch: Path
-) -> tuple[Rows, Rows, dict[str, Any]]:
-    """Training and test rows of a data set, unscaled, with raw targets.
+class Loaded(NamedTuple):
+    """Rows of a data set, unscaled, with raw targets.
+
+    Attributes
+    ----------
+    train, test : Rows
+    rule : dict
+        `target` of the config, with numbers in place of labels that are texts.
+    labels : tuple of str or None
+        The texts that the numbers stand for.
+    layout : Layout or None
+        Of a table.
+    """
+
+    train: Rows
+    test: Rows
+    rule: dict[str, Any]
+    labels: tuple[str, ...] | None = None
+    layout: formats.Layout | None = None
+
+
+def load(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> Loaded:
+    """Training and test rows of a data set.
 
     Parameters
     ----------
@@ -36,12 +55,6 @@ def load(
         All present.
     scratch : Path
         A folder for what does not fit into memory; made where it is needed, and left to the caller.
-
-    Returns
-    -------
-    train, test : Rows
-    rule : dict
-        `target` of the config, with numbers in place of labels that are texts.
 
     Raises
     ------
@@ -54,8 +67,8 @@ def load(
     if config["source"]["kind"] == "generator":
         made = generator(config)
         n, n_test = config["n"], config["n_test"]
-        return GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule
-    parts, labels = _read(config, files, scratch)
+        return Loaded(GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule)
+    parts, labels, layout = read_parts(config, files, scratch)
     rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
@@ -64,23 +77,26 @@ def load(
     split = config.get("split") or {}
     own_test = config["source"]["kind"] == "file" and len(kept) == 2
     if len(kept) == 2 and (own_test or split.get("kind", "given") == "given"):
-        return kept[0], kept[1], rule
+        return Loaded(kept[0], kept[1], rule, labels, layout)
     if split.get("kind", "given") == "given":
         raise ConfigError("dataset.split.kind is given, but the file has one part: random or first")
     whole = join(kept)
     train, test = split_rows(whole.y, split)
-    return whole.take(train), whole.take(test), rule
+    return Loaded(whole.take(train), whole.take(test), rule, labels, layout)
 
 
-def _read(
+def read_parts(
     config: Mapping[str, Any], files: list[FileStatus], scratch: Path
-) -> tuple[list[Any], tuple[str, ...] | None]:
-    """The parts, and the labels where they are texts."""
+) -> tuple[list[Any], tuple[str, ...] | None, formats.Layout | None]:
+    """The rows of each part as the files have them, and of tables the labels and the layout.
+
+    `config`, `files` and `scratch` are those of `load`.
+    """
     if files[0].role == "bundled":
-        return _bundled(config, files), None
+        return _bundled(config, files), None, None
     name = config["source"].get("format") or "libsvm"
     if name == "libsvm":
-        return _libsvm(config, files, scratch), None
+        return _libsvm(config, files, scratch), None, None
     paths: dict[str, list[Path]] = {}
     for file in files:
         assert file.path is not None
@@ -100,7 +116,8 @@ def _read(
         else SparseRows(CsrArrays.of(rows.X), rows.y)
         for rows in found.values()
     ]
-    return parts, next(iter(found.values())).labels
+    first = next(iter(found.values()))
+    return parts, first.labels, first.layout
 
 
 def _check_targets(

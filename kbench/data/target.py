@@ -1,6 +1,7 @@
 """From the labels of the files to the targets of a task."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,78 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
     return dict(rule) | {name: [labels.index(v) for v in told[name]] for name in told}
 
 
-def encode(
-    task: str, y_train: np.ndarray, y_test: np.ndarray, rule: Mapping[str, Any]
-) -> tuple[np.ndarray, np.ndarray, int | None]:
-    """Targets of both parts, and the number of classes (None for regression).
+@dataclass(frozen=True)
+class TargetMap:
+    """From the labels of the files to a task's targets, and back.
+
+    Attributes
+    ----------
+    task : {"binary", "multiclass", "regression"}
+    labels : tuple of float
+        Of the data set's files, sorted; empty where any number is a target.
+    positive : tuple of float
+        Labels of class +1; for regression those that become 1, while others become 0.
+    shift, unit : float
+        A regression's target is (label - shift) / unit.
+    texts : tuple of str or None
+        What labels stand for where the files have texts: label k is texts[k].
+    """
+
+    task: str
+    labels: tuple[float, ...] = ()
+    positive: tuple[float, ...] = ()
+    shift: float = 0.0
+    unit: float = 1.0
+    texts: tuple[str, ...] | None = None
+
+    def encode(self, labels: np.ndarray) -> np.ndarray:
+        """Targets of labels : (n,). binary: int32, -1 and +1; multiclass: int32, the files'
+        labels; regression: float64."""
+        if self.task == "multiclass":
+            return labels.astype(np.int32)
+        if self.task == "binary":
+            return np.where(np.isin(labels, self.positive), 1, -1).astype(np.int32)
+        if self.positive:
+            labels = np.isin(labels, self.positive).astype(float)
+        return (labels - self.shift) / self.unit
+
+    def decode(self, targets: np.ndarray) -> np.ndarray:
+        """What the files would have for targets : (n,).
+
+        Their unit for regression, their labels for classes; -1 and +1 stay where several labels
+        are one class.
+        """
+        if self.task == "regression":
+            return targets * self.unit + self.shift
+        labels = targets.astype(np.intp)
+        if self.task == "binary":
+            negative = [label for label in self.labels if label not in self.positive]
+            if len(self.positive) != 1 or len(negative) != 1:
+                return labels
+            pair = np.array([negative[0], self.positive[0]])
+            labels = (pair.astype(np.intp) if np.all(pair == np.round(pair)) else pair)[
+                (targets > 0).astype(np.intp)
+            ]
+        return labels if self.texts is None else np.array(self.texts)[labels]
+
+    def knows(self, labels: np.ndarray) -> bool:
+        """Whether raw labels : (n,) can be targets.
+
+        Those of a file without targets cannot: zeros stand in their place, or NaN.
+        """
+        if not np.any(labels) or np.isnan(labels).any():
+            return False
+        return not self.labels or bool(np.isin(labels, self.labels).all())
+
+
+def learn(
+    task: str,
+    y_train: np.ndarray,
+    y_test: np.ndarray,
+    rule: Mapping[str, Any],
+    texts: tuple[str, ...] | None = None,
+) -> tuple[TargetMap, int | None]:
+    """How the labels of a data set become targets, and the number of classes (regression: None).
 
     Parameters
     ----------
@@ -61,11 +130,8 @@ def encode(
         Labels as the files have them.
     rule : mapping
         `target` of the config: positive, negative, scale; with numbers (see `numbered`).
-
-    Returns
-    -------
-    y_train, y_test : ndarray
-        binary: int32, -1 and +1; multiclass: int32, the files' labels; regression: float64.
+    texts : tuple of str, optional
+        What the numbers stand for.
 
     Raises
     ------
@@ -74,12 +140,9 @@ def encode(
     DataError
         A class label that is no whole number.
     """
-    if task == "regression":
-        if rule.get("positive"):
-            labels = np.unique(np.concatenate([y_train, y_test]))
-            positive = _positive(labels, rule)
-            y_train, y_test = (np.isin(y, positive).astype(float) for y in (y_train, y_test))
-        return *_scaled(y_train, y_test, rule.get("scale") or "none"), None
+    if task == "regression" and not rule.get("positive"):
+        shift, unit = _scale(y_train, rule.get("scale") or "none")
+        return TargetMap(task, shift=shift, unit=unit), None
     labels = np.unique(np.concatenate([np.unique(y_train), np.unique(y_test)]))
     if task == "multiclass":
         odd = labels[(labels != np.round(labels)) | (np.abs(labels) > 2**31 - 1)]
@@ -88,10 +151,12 @@ def encode(
                 f"label {odd[0]:g}: a class label should be a whole number; for real targets set "
                 "dataset.task=regression"
             )
-        return y_train.astype(np.int32), y_test.astype(np.int32), int(labels.size)
-    positive = _positive(labels, rule)
-    signs = [np.where(np.isin(y, positive), 1, -1).astype(np.int32) for y in (y_train, y_test)]
-    return signs[0], signs[1], 2
+        return TargetMap(task, tuple(labels.tolist()), texts=texts), int(labels.size)
+    known = TargetMap(task, tuple(labels.tolist()), tuple(_positive(labels, rule)), texts=texts)
+    if task == "binary":
+        return known, 2
+    shift, unit = _scale(known.encode(y_train), rule.get("scale") or "none")
+    return replace(known, shift=shift, unit=unit), None
 
 
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
@@ -117,7 +182,8 @@ def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
     return [float(v) for v in asked]
 
 
-def _scaled(y_train: np.ndarray, y_test: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+def _scale(y_train: np.ndarray, kind: str) -> tuple[float, float]:
+    """Shift and unit of a regression's targets."""
     shift, unit = 0.0, 1.0
     if kind == "max":
         unit = float(np.abs(y_train).max())
@@ -126,5 +192,4 @@ def _scaled(y_train: np.ndarray, y_test: np.ndarray, kind: str) -> tuple[np.ndar
         unit = float(y_train.max()) - shift
     elif kind == "standard":
         shift, unit = float(y_train.mean()), float(y_train.std())
-    unit = unit or 1.0  # a constant target stays finite
-    return (y_train - shift) / unit, (y_test - shift) / unit
+    return shift, unit or 1.0  # a constant target stays finite

@@ -226,7 +226,7 @@ def _records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
 
 
 def _write(path: Path, text: str) -> None:
-    from kbench.run.files import atomic_file
+    from kbench.files import atomic_file
 
     with atomic_file(path) as file:
         file.write(text.encode())

@@ -8,6 +8,7 @@ own, so that a run is guarded and limited there exactly as it is here:
 A worker process that dies takes its run along; the run is started once more, then it is `crashed`.
 Only the runner writes rows, so the machines need no common results folder. Prepared data are read
 from the runner's path where the file system is shared, and prepared on the spot where it is not.
+A model is kept only where it is: the machine of the run writes it.
 """
 
 import contextlib
@@ -129,17 +130,23 @@ def run_guarded(
 
     `stopped()` is asked twice a second whether the run is to be ended.
     """
+    unkept = None
     if not Path(task["prepared"]).is_dir():
         try:
             task = task | {"prepared": str(_prepared_here(task))}
         except KbenchError as error:
             return Outcome("error", str(error), provenance=provenance())
+        unkept = task.pop("model", None)
     job = _sandbox(preload).start(work, task, limits)
     while not job.connection.poll(_LOOK_S):
         if stopped():
             job.interrupt()
     outcome = job.outcome()
     outcome.provenance = provenance()
+    if unkept and outcome.status == "ok":
+        outcome.message = (
+            f"the model was not kept: {platform.node()} does not share the runner's file system"
+        )
     return outcome
 
 

@@ -1,57 +1,18 @@
-"""Files that many processes share: written whole or not at all, read while others change them."""
+"""Parquet files of a folder that others may write to and merge meanwhile."""
 
 import hashlib
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from kbench.errors import ConfigError, KbenchError
+from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # A file that `merge` has taken out of the way but not yet deleted; see `kbench.run.merge`.
 CLAIMED = ".claimed-"
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a binary file that gets the name `path`, whole and on disk, when the block ends well.
-
-    The folder is made when it is not there. After a failure nothing is left.
-
-    Raises
-    ------
-    KbenchError
-        The disk is full, or the folder cannot be written.
-    """
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except BaseException as exc:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(exc, OSError):
-            raise KbenchError(f"cannot write {path}: {exc.strerror or exc}") from exc
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)

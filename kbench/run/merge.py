@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbench.errors import KbenchError
+from kbench.files import atomic_file
 from kbench.run import rows
-from kbench.run.files import CLAIMED, ParquetFile, atomic_file, read_parquet_files
+from kbench.run.files import CLAIMED, ParquetFile, read_parquet_files
 
 # A temporary file that nobody has touched for so long was left by a killed process.
 _ABANDONED_AFTER_S = 3600.0

@@ -19,7 +19,7 @@ from kbench.run.command import Command, canonical, hydra_value
 from kbench.run.request import Request, checked_seed, pairs, read_request
 from kbench.run.tuned import NONE, Tuned, find_tuned
 
-KEY_VERSION = 1  # raised when the metrics change, or anything else that is no config key
+KEY_VERSION = 2  # raised when the metrics change, or anything else that is no config key
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,17 @@ class Plan:
             "download": self.settings.download,
             "holdout": run.dataset_config.get("holdout"),
             "threads": run.threads,
+            "about": {
+                "key": run.key,
+                "method": run.method,
+                "dataset": run.dataset,
+                "variant": run.variant,
+                "task": run.task,
+                "seed": run.seed,
+                "params": dict(run.params),
+                "data_sha256": run.data_sha256,
+                "command": run.command,
+            },
         }
 
     @property
@@ -205,6 +216,8 @@ def _expand(
     head = canonical(identity)
     for varied in grid:
         params = fixed | varied
+        if params.get("calibration") is None:
+            params.pop("calibration", None)
         words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
         body = canonical(params)
         for seed in seeds:

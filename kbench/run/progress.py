@@ -59,4 +59,6 @@ def describe(row: dict[str, Any]) -> str:
         parts.append(f"RMSE {row['rmse']:.4g}")
     parts.append(f"fit {row['fit_wall_s']:.3g} s")
     parts.append(f"predict {row['predict_wall_s']:.3g} s")
+    if row.get("message"):
+        parts.append(row["message"])
     return ", ".join(parts)

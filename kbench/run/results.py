@@ -5,6 +5,7 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     <key>-<environment>-<threads>.parquet   the row of one run; a rerun replaces it
     merged-<hex>.parquet                    rows that `merge` compacted
     _curves/ _environments/ _logs/          what belongs to a row but is no scalar
+    _models/<key>.npz                       fitted models that were kept
     _reference/                             rows that came with the project, only read
     _tune/                                  a results folder of the trials of `kbench tune`, whose
                                             scores are those of held out training rows
@@ -23,9 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbench.errors import ConfigError
+from kbench.files import atomic_file
 from kbench.run import rows
 from kbench.run.environment import environment_id
-from kbench.run.files import atomic_file, read_parquet_files
+from kbench.run.files import read_parquet_files
 from kbench.run.rows import SCHEMA_VERSION, STATUSES, schema
 
 if TYPE_CHECKING:
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 
 
+MODELS = "_models"
 TRIALS = "_tune"
 
-_OUTCOME = [*rows.IDENTITY, "started_at", "status", "message", "source_sha256"]
+_SAID = ["status", "message", "source_sha256", "model"]
+_OUTCOME = [*rows.IDENTITY, "started_at", *_SAID]
 
 
 class Curve(TypedDict):
@@ -104,6 +108,10 @@ class ResultsFolder:
             curve_file.unlink(missing_ok=True)
         return self.path / name
 
+    def model_path(self, key: str) -> Path:
+        """Where the fitted model of a run is kept."""
+        return self.path / MODELS / f"{key}.npz"
+
     def write_log(self, key: str, text: str) -> Path:
         """Store the whole output of the last attempt at `key`."""
         path = self.path / "_logs" / f"{key}.txt"
@@ -137,7 +145,8 @@ class ResultsFolder:
         Returns
         -------
         dict
-            key -> {"status": ..., "message": ..., "source_sha256": ...} of the newest attempt.
+            key -> {"status": ..., "message": ..., "source_sha256": ..., "model": ...} of the newest
+            attempt.
 
         Notes
         -----
@@ -150,7 +159,7 @@ class ResultsFolder:
         if environment is not None:
             here = pc.and_(here, pc.equal(table["environment"], environment))
         found = rows.newest(table.filter(here)).sort_by("started_at")
-        found = found.select(["key", "status", "message", "source_sha256"])
+        found = found.select(["key", *_SAID])
         return {row.pop("key"): row for row in found.to_pylist()}
 
     def latest(
@@ -167,7 +176,7 @@ class ResultsFolder:
         for path in self.path.glob(_file_name(key, environment or "*", threads)):
             with contextlib.suppress(OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
                 table = rows.conform(pq.ParquetFile(path).read(), _OUTCOME)
-                found += table.select(["status", "message", "source_sha256"]).to_pylist()
+                found += table.select(_SAID).to_pylist()
         return found[0] if found else None
 
     def read(self, *, reference: bool = True) -> "pd.DataFrame":

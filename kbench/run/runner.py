@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
+from kbench.config import Settings
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
@@ -66,11 +68,11 @@ Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> what 
 def finished_here(plan: Plan) -> Finished:
     """What the user's rows hold for the plan's environment; each thread count is read once."""
     folder = ResultsFolder(plan.settings.results_dir)
-    environment = _environment(plan)
+    environment = environment_of(plan)
     return functools.cache(lambda threads: folder.finished(environment, threads))
 
 
-def _environment(plan: Plan) -> str | None:
+def environment_of(plan: Plan) -> str | None:
     """The id of the machine that will do the plan's runs; None where a cluster decides."""
     return provenance().environment_id if plan.settings.parallel.here else None
 
@@ -80,22 +82,34 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, st
     todo, done = [], []
     for run in plan.runs:
         row = finished(run.threads).get(run.key)
-        if row is None or _again(plan.settings.rerun, row, run):
+        if row is None or _again(plan.settings, row, run):
             todo.append(run)
         else:
             done.append((run, row["status"], row.get("message") or ""))
     return todo, done
 
 
-def _again(rerun: str, row: dict[str, Any], run: Run) -> bool:
+def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
     """Whether a run with this row is to be done again; an interrupted one always is."""
-    if row["status"] in ("interrupted", "unavailable") or rerun == "all":
+    if row["status"] in ("interrupted", "unavailable") or settings.rerun == "all":
         return True
-    if rerun == "failed":
+    if settings.keep_model and _lacks_model(settings, row):
+        return True
+    if settings.rerun == "failed":
         return row["status"] != "ok"
-    if rerun == "changed":
+    if settings.rerun == "changed":
         return row.get("source_sha256") != registry.source_sha256(run.estimator)
     return False
+
+
+def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
+    """Whether a run that ended well has no model on disk, and did not say why it cannot have one.
+
+    Only such a row has a message.
+    """
+    if row["status"] != "ok" or row.get("message"):
+        return False
+    return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
 
 
 def worker_sandbox(plan: Plan) -> Sandbox:
@@ -126,7 +140,13 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> None:
     ------
     ConfigError
         Names the first parameter that a class does not take or whose value it refuses.
+    ModelError
+        Models of scikit-learn are to be kept, and what keeps them is not installed.
     """
+    if plan.settings.keep_model and any(p.startswith("sklearn.") for p, _ in plan.estimators):
+        from kbench.prediction.skops_bytes import require_skops
+
+        require_skops()
     pairs = {canonical(pair): pair for pair in plan.estimators}
     limits = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 120.0}
     outcome = sandbox.start(_check, {"pairs": list(pairs.values())}, limits).outcome()
@@ -216,8 +236,8 @@ class Runner:
     def _done_meanwhile(self, run: Run) -> bool:
         if self.settings.rerun != "none":
             return False
-        row = self.folder.latest(run.key, _environment(self.plan), run.threads)
-        if row is None or _again("none", row, run):
+        row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
+        if row is None or _again(self.settings, row, run):
             return False
         self._found(run, str(row["status"]), row.get("message") or "")
         return True
@@ -229,6 +249,8 @@ class Runner:
 
     def _start(self, run: Run, slot: int) -> None:
         task = self.plan.task(run) | {"cpus": _cpus(slot, run.threads)}
+        if self.settings.keep_model:
+            task["model"] = str(self.folder.model_path(run.key).absolute())
         job = self._workers.start(work, task, dict(run.limits))
         self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
         if self._progress is not None:
@@ -260,7 +282,7 @@ class Runner:
         return {
             "key": run.key,
             "status": outcome.status,
-            "message": outcome.message or None,
+            "message": outcome.message or measured.pop("message", None),
             "method": run.method,
             "dataset": run.dataset,
             "variant": run.variant,

@@ -30,7 +30,7 @@ from kbench.run.metrics import METRICS, MetricSpec
 from kbench.run.plan import Plan, Run, make_plan
 from kbench.run.request import pairs, read_request
 from kbench.run.results import TRIALS
-from kbench.run.runner import Runner, check_methods, finished_here, worker_sandbox
+from kbench.run.runner import Runner, check_methods, environment_of, finished_here, worker_sandbox
 from kbench.run.sandbox import Sandbox
 from kbench.run.search import Candidate, Search, ranked
 from kbench.run.tuned import NONE
@@ -219,8 +219,11 @@ def _scores(runner: Runner, found: Found) -> dict[str, float]:
     frame = runner.folder.read(reference=False)
     keys = {run.key for run in runner.plan.runs}
     threads = runner.plan.runs[0].threads if runner.plan.runs else 1
-    here = (frame["environment"] == runner.environment_id) & (frame["threads"] == threads)
-    frame = frame[here & frame["key"].isin(keys)]
+    frame = frame[frame["key"].isin(keys) & (frame["threads"] == threads)]
+    environment = environment_of(runner.plan)
+    if environment is not None:
+        frame = frame[frame["environment"] == environment]
+    frame = frame.sort_values("started_at").drop_duplicates("key", keep="last")
     found.counts.update(frame["status"])
     if len(frame):
         newest = frame["started_at"].max().to_pydatetime()

@@ -118,7 +118,7 @@ def write_tuned(
     """Write `configs/tuned/<method>-<dataset>.yaml` in the working directory, atomically."""
     import yaml
 
-    from kbench.run.files import atomic_file
+    from kbench.files import atomic_file
 
     path = Path("configs", "tuned", f"{method}-{dataset}.yaml")
     held = json.loads(json.dumps({**params, "meta": {"tuned": search}}))  # plain types only

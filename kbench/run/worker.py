@@ -34,7 +34,8 @@ def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     Parameters
     ----------
     task : estimator (module:Class), params, warmup, seed, task, prepared (folder), holdout,
-        threads, cpus.
+        threads, cpus, about (what a kept model says of its run), model (file to keep it in, where
+        asked for).
     """
     try:
         set_threads(task["threads"], task.get("cpus"))
@@ -117,6 +118,7 @@ def run(
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
         **metrics.score(task["task"], data.y_test, predicted),
+        **_ranked(estimator, data),
         "fit_wall_s": fit.wall_s - trace.paused_wall_s,
         "fit_cpu_s": fit.cpu_s - trace.paused_cpu_s,
         "predict_wall_s": predict_wall_s,
@@ -127,11 +129,43 @@ def run(
         "prediction_cost": predict_wall_s / linear_s,
         "peak_bytes": peak.bytes,
         **_learnt(estimator, converged=not warned),
+        **_kept(task, estimator, data),
     }
     return row, [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
+
+
+def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
+    """Ranking metrics of a classifier; a method that fails to score its rows has none."""
+    if data.n_classes is None or not hasattr(estimator, "classes_"):
+        return {}
+    try:
+        scores = metrics.class_scores(estimator, data.X_test)
+    except MemoryError:
+        raise
+    except Exception:
+        traceback.print_exc()
+        return {}
+    return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
+
+
+def _kept(task: dict[str, Any], estimator: Any, data: Any) -> dict[str, str]:
+    """Keep the model where the task asks for it: its place in the row, or why it has none.
+
+    What was measured stands without the model.
+    """
+    if "model" not in task:
+        return {}
+    from kbench.prediction import save_model
+
+    path = Path(task["model"])
+    try:
+        save_model(path, estimator, preparation=data.preparation.plain(), about=task["about"])
+    except KbenchError as error:
+        return {"message": f"the model was not kept: {error}"}
+    return {"model": f"{path.parent.name}/{path.name}"}
 
 
 def _touch(X: Any) -> None:
@@ -146,7 +180,8 @@ def _warm_up(task: dict[str, Any], data: Any) -> None:
 
     What goes wrong here goes wrong in the fit again, and is reported there.
     """
-    params = {**task["params"], **task.get("warmup", {})}
+    # The folds of a calibration may be too small on so few rows.
+    params = {**task["params"], **task.get("warmup", {}), "calibration": None}
     rows = _some_rows(data.y_train, classes=data.n_classes is not None)
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")

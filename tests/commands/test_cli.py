@@ -218,7 +218,7 @@ def test_doctor_finds_the_limits_working(tmp_path):
 def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugin):
     env = {"PYTHONPATH": str(installed_plugin)}
     assert "parzen" in kbench(tmp_path, "list", "methods", env=env).stdout
-    done = kbench(tmp_path, "method=parzen", "method.gamma=0.5", env=env)
+    done = kbench(tmp_path, "method=parzen", "method.gamma=0.5", "keep_model=true", env=env)
     assert done.returncode == 0, done.stderr
     import pandas as pd
 
@@ -226,6 +226,10 @@ def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugi
     assert row["accuracy"] > 0.9
     assert json.loads(row["params"]) == {"gamma": 0.5}
     assert "group" in dict(row["phases"])
+    words = [f"model={row['key']}", "out=p.npy", "dataset=digits"]
+    done = kbench(tmp_path, "predict", *words, env=env)
+    assert f"accuracy           {row['accuracy']:.6g}" in done.stdout
+    assert "kbench_parzen" in kbench(tmp_path, "predict", *words).stderr
     wrong = kbench(tmp_path, "method=parzen", "method.gama=0.5", env=env)
     assert (wrong.returncode, "nearest: gamma" in wrong.stderr) == (2, True)
 

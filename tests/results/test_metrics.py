@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from kbench.run.metrics import METRICS, score
+from kbench.run.metrics import METRICS, RANKINGS, class_scores, rank, score
 
 FINITE = st.floats(-1e6, 1e6)
 
@@ -92,3 +92,80 @@ def test_directions():
     for specs in METRICS.values():
         assert {spec.name for spec in specs if spec.direction == "min"} <= lower
         assert not {spec.name for spec in specs if spec.direction == "max"} & lower
+
+
+# Few values, so that most of them are ties.
+TIED = st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1e9])
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.sampled_from([-1, 1]), st.one_of(TIED, FINITE)), min_size=2),
+)
+def test_rankings_of_two_classes(rows):
+    true, scores = np.array([y for y, _ in rows]), np.array([s for _, s in rows])
+    found = rank(true, scores, np.array([-1, 1]))
+    if len(set(true)) == 1:
+        assert found == {"roc_auc": None, "average_precision": None}
+        return
+    assert found == pytest.approx(
+        {
+            "roc_auc": sk.roc_auc_score(true, scores),
+            "average_precision": sk.average_precision_score(true, scores),
+        }
+    )
+    probabilities = np.column_stack([1.0 - scores, scores])
+    assert rank(true, probabilities, np.array([-1, 1])) == pytest.approx(found)
+
+
+@settings(deadline=None)
+@given(data=st.data(), n=st.integers(6, 40))
+def test_rankings_of_several_classes_are_macro_one_vs_rest(data, n):
+    classes = np.array([2, 5, 9])
+    extra = data.draw(st.lists(st.sampled_from(classes.tolist()), min_size=n - 3, max_size=n - 3))
+    true = np.array([*classes.tolist(), *extra])
+    weights = data.draw(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=n, max_size=n))
+    scores = np.array(weights, float) / np.sum(weights, axis=1, keepdims=True)
+    one_hot = true[:, None] == classes
+    assert rank(true, scores, classes) == pytest.approx(
+        {
+            "roc_auc": sk.roc_auc_score(true, scores, multi_class="ovr", average="macro"),
+            "average_precision": sk.average_precision_score(one_hot, scores, average="macro"),
+        }
+    )
+
+
+def test_rankings_leave_out_a_class_that_does_not_occur():
+    true = np.array([0, 0, 1, 1])
+    scores = np.array([[0.6, 0.1, 0.3], [0.2, 0.7, 0.1], [0.3, 0.4, 0.3], [0.1, 0.8, 0.1]])
+    expected = np.mean([sk.roc_auc_score(true == k, scores[:, k]) for k in (0, 1)])
+    assert rank(true, scores, np.arange(3))["roc_auc"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("true", "scores", "classes"),
+    [
+        ([1, 1], [0.1, 0.2], [-1, 1]),
+        ([-1, 1], [0.1, np.nan], [-1, 1]),
+        ([-1, 1], None, [-1, 1]),
+        ([0, 1, 3], np.eye(3), [0, 1, 2]),
+        ([0, 1, 2], np.eye(3)[:, :2], [0, 1, 2]),
+    ],
+)
+def test_rankings_that_are_undefined_are_null(true, scores, classes):
+    scores = None if scores is None else np.array(scores)
+    found = rank(np.array(true), scores, np.array(classes))
+    assert found == dict.fromkeys((spec.name for spec in RANKINGS), None)
+
+
+def test_scores_are_decision_values_or_else_probabilities_of_classes():
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.svm import SVC
+
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    model = SVC().fit(X, y)
+    np.testing.assert_array_equal(class_scores(model, X), model.decision_function(X))
+    bayes = GaussianNB().fit(X, y)
+    np.testing.assert_array_equal(class_scores(bayes, X), bayes.predict_proba(X))
+    # Three pairs of three classes have the shape of three classes.
+    assert class_scores(SVC(decision_function_shape="ovo").fit(X, y), X) is None

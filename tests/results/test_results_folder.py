@@ -164,11 +164,11 @@ def test_newest_is_the_last_by_age_then_by_position(ages):
 
 def test_finished_is_of_one_environment_and_thread_count(tmp_path):
     folder = ResultsFolder(tmp_path)
-    here = make_row(0, message="m")
+    here = make_row(0, message="m", model="x")
     folder.write(here)
     folder.write(make_row(1, environment="ffffffff"))
     folder.write(make_row(2, threads=2))
-    outcome = {"status": "ok", "message": "m", "source_sha256": "aa"}
+    outcome = {"status": "ok", "message": "m", "source_sha256": "aa", "model": "x"}
     assert folder.finished("0a1b2c3d", 1) == {here["key"]: outcome}
     assert folder.latest(here["key"], "0a1b2c3d", 1) == outcome
     for other in (

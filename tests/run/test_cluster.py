@@ -11,6 +11,7 @@ from harness import YAML, furnish, kbench, rows, start, wait_for, workers
 from kbench.config import Settings
 from kbench.errors import ConfigError
 from kbench.run import cluster
+from kbench.run.worker import work
 
 SAME = ["key", "status", "n_train", "n_test", "accuracy", "f1", "threads", "environment", "params"]
 
@@ -92,6 +93,12 @@ def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     assert prepared.is_relative_to(tmp_path / "other")
     with pytest.raises(cluster.DataError, match=r"digits is another one on .* should be 0000"):
         cluster._prepared_here(elsewhere | {"data_sha256": "0000"})
+    lent = elsewhere | {"model": str(tmp_path / "models" / "model.npz")}
+    limits = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 120.0}
+    outcome = cluster.run_guarded((), work, lent, limits)
+    assert outcome.status == "ok"
+    assert "does not share the runner's file system" in outcome.message
+    assert not (tmp_path / "models").exists()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,14 @@ def test_a_grid_can_be_written_on_the_command_line():
     assert [run.params["C"] for run in plan("method=svc", "grid.C=[1,2,3]").runs] == [1, 2, 3]
 
 
+def test_calibration_is_a_parameter_of_any_classifier_and_none_by_itself():
+    bare, sigmoid = plan("method=svc", "method.calibration=null,sigmoid").runs
+    assert "calibration" not in bare.params
+    assert sigmoid.params["calibration"] == "sigmoid"
+    assert [bare.key] == keys("method=svc")
+    assert shlex.split(sigmoid.command)[-1] == "method.calibration=sigmoid"
+
+
 def test_hydra_s_own_ways_to_add_and_delete_a_parameter():
     (run,) = plan("method=svc", "~method.cache_size", "+method.random_state=3").runs
     assert "cache_size" not in run.params

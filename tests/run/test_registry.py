@@ -1,6 +1,9 @@
 """Names become classes, and wrong parameters are named before anything runs."""
 
+import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
 from sklearn.svm import SVC
 
 from kbench.errors import ConfigError, UnavailableError
@@ -36,9 +39,22 @@ def test_the_seed_becomes_random_state_where_there_is_one():
     assert "random_state" not in registry.build("sklearn.svm:SVR", {}, 7).get_params()
 
 
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_calibration_is_scikit_learn_s(method):
+    X, y = make_classification(120, 5, n_informative=3, n_classes=3, random_state=0)
+    base = {"C": 2.0, "gamma": 0.3}
+    path = registry.target("kernel_svc")
+    model = registry.build(path, base | {"calibration": method}, 0).fit(X, y)
+    expected = CalibratedClassifierCV(KernelSVC(**base), method=method, cv=5, ensemble=False)
+    np.testing.assert_array_equal(model.predict_proba(X), expected.fit(X, y).predict_proba(X))
+    assert isinstance(registry.build(path, base | {"calibration": None}, 0), KernelSVC)
+
+
 @pytest.mark.parametrize(
     ("path", "params", "named"),
     [
+        ("sklearn.svm:SVC", {"calibration": "platt"}, "'platt', should be one of sigmoid"),
+        ("sklearn.svm:SVR", {"calibration": "sigmoid"}, "SVR is no classifier"),
         ("sklearn.svm:SVC", {"gama": 1}, r"SVC has no parameter 'gama' \(nearest: gamma\)"),
         ("sklearn.svm:SVC", {"C": -1}, "The 'C' parameter of SVC must be"),
         ("kbench.methods.dc_svc:DCSVC", {"combine": "late"}, "'combine' parameter of DCSVC"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -64,12 +64,30 @@ class Part:
         The texts, sorted, the same for all parts.
     where : callable
         Row number from 0 -> `file:line`, or `file, row k`.
+    layout : Layout or None
+        Of a table.
     """
 
     X: Any
     y: np.ndarray
     labels: tuple[str, ...] | None
     where: Callable[[int], str]
+    layout: "Layout | None" = None
+
+
+class Layout(TypedDict):
+    """How the columns of a table became features.
+
+    A later table is read the same way with `source.known` set to {"layout": ..., "labels": ...};
+    it may lack the target, which becomes 0, and labels may be unknown, which become NaN.
+
+    columns : dict of str to list of str
+        The columns of the features, in order, with the categories of each; none for numbers.
+    target : str
+    """
+
+    columns: dict[str, list[str]]
+    target: str
 
 
 def read(

@@ -37,8 +37,18 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
             for own in _PARTS:
                 found[own] = _part(arrays, {"X": f"X_{own}", "y": f"y_{own}"}, paths[0])
         else:
-            found[part] = _part(arrays, options, paths[0])
+            found[part] = _part(_with_targets(arrays, options, source), options, paths[0])
     return found
+
+
+def _with_targets(
+    arrays: dict[str, np.ndarray], options: Mapping[str, Any], source: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """The arrays; further rows for a model (`source.known`) may lack targets, which become 0."""
+    X, y = (options.get(key) or key for key in ("X", "y"))
+    if "known" not in source or y in arrays or X not in arrays:
+        return arrays
+    return arrays | {y: np.zeros(len(arrays[X]))}
 
 
 def _part(arrays: Mapping[str, np.ndarray], options: Mapping[str, Any], path: Path) -> Part:

@@ -10,14 +10,16 @@ from kbench.data.formats.table import Column
 from kbench.errors import DataError
 
 
-def columns(table: Any, target: str, path: Path, where: Callable[[int], str]) -> dict[str, Column]:
+def columns(
+    table: Any, target: str | None, path: Path, where: Callable[[int], str]
+) -> dict[str, Column]:
     """The columns of a `pyarrow.Table`; what is missing among numbers is NaN.
 
     Parameters
     ----------
     table : pyarrow.Table
         Of numbers, truths, texts and dictionaries of texts.
-    target : str
+    target : str or None
         A column whose numbers stay in float64.
     path : Path
         For errors.

@@ -34,7 +34,7 @@ class _Form(NamedTuple):
     names : list of str
     skip : int
         Lines before the first row.
-    target : str
+    target : str or None
     texts : frozenset of str
         Columns of categories.
     dropped : frozenset of str
@@ -45,7 +45,7 @@ class _Form(NamedTuple):
     delimiter: str
     names: list[str]
     skip: int
-    target: str
+    target: str | None
     texts: frozenset[str]
     dropped: frozenset[str]
     text_target: bool
@@ -99,7 +99,8 @@ def _table(text: bytes, form: _Form, path: Path, *, line: int, skip: int) -> Tab
     content = _squeezed(text) if form.delimiter == " " else text
     kind = pa.dictionary(pa.int32(), pa.string())
     types = {name: kind if name in form.texts else pa.float32() for name in form.names}
-    types[form.target] = kind if form.text_target else pa.float64()
+    if form.target is not None:
+        types[form.target] = kind if form.text_target else pa.float64()
     try:
         found = arrow_csv.read_csv(
             pa.BufferReader(content),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.config import nearest
-from kbench.data.formats import Part
+from kbench.data.formats import Layout, Part
 from kbench.errors import DataError
 
 
@@ -35,8 +35,8 @@ class Table:
     path : Path
     columns : dict of str to Column
         In the order of the file, without those to drop.
-    target : str
-        One of them.
+    target : str or None
+        One of them; None where a table of further rows has no target.
     n : int
         Rows.
     where : callable
@@ -45,7 +45,7 @@ class Table:
 
     path: Path
     columns: dict[str, Column]
-    target: str
+    target: str | None
     n: int
     where: Callable[[int], str]
 
@@ -71,8 +71,14 @@ def chosen(names: list[str], options: Mapping[str, Any], key: str, path: Path) -
     return [choose(names, wanted, key, path) for wanted in options.get(key) or []]
 
 
-def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str:
-    """The target column; the last one where the config does not say."""
+def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str | None:
+    """The target column; the last one where the config does not say.
+
+    Of a table of further rows (`options.known_target`) the one of that name, or None.
+    """
+    if "known_target" in options:
+        known: str = options["known_target"]
+        return known if known in names else None
     wanted = options.get("target")
     return choose(names, -1 if wanted is None else wanted, "target", path)
 
@@ -82,10 +88,16 @@ def read_tables(
     source: Mapping[str, Any],
     tables: Callable[[Path, Mapping[str, Any]], Iterable[Table]],
 ) -> dict[str, Part]:
-    """The rows of each part, whose files `tables(path, source.columns)` reads piece by piece."""
-    options = source.get("columns") or {}
+    """The rows of each part, whose files `tables(path, options)` reads piece by piece.
+
+    options : `source.columns`, with the name of the target where the layout is known.
+    """
+    options = dict(source.get("columns") or {})
+    known = source.get("known") or {}
+    coding = Coding(options, known.get("layout"), known.get("labels"))
+    if coding.known is not None:
+        options["known_target"] = coding.known["target"]
     found = {p: [t for path in paths for t in tables(path, options)] for p, paths in parts.items()}
-    coding = Coding(options)
     for k, group in enumerate(found.values()):
         for table in group:
             coding.learn(table, training=k == 0)
@@ -106,13 +118,31 @@ def require_finite(arrays: Mapping[str, Column], where: Callable[[int], str]) ->
 class Coding:
     """Features and targets of tables that come one by one, all of the same columns.
 
+    Parameters
+    ----------
+    options : mapping
+        `source.columns` of a config.
+    known : Layout, optional
+        Of the tables that a model was trained on. Those to come are read as these were.
+    labels : tuple of str, optional
+        The targets' texts in the known tables.
+
     Attributes
     ----------
     labels : tuple of str or None
         Targets that are texts, sorted; None where all seen so far are numbers.
+    layout : Layout
+        With the categories seen so far.
     """
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        known: Layout | None = None,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
+        self.known = known
+        self._known_labels = labels
         self._unknown_is_error = (options.get("unknown") or "error") == "error"
         self._first: Table | None = None
         self._seen: dict[str, set[str]] = {}
@@ -121,18 +151,21 @@ class Coding:
     def learn(self, table: Table, *, training: bool) -> None:
         """Take note of the categories of a training table, and of the labels of any.
 
+        With a known layout the table is compared with that, and nothing is learnt.
+
         Raises
         ------
         DataError
             A column is missing, or numbers in one table and categories in another.
         """
+        used = [name for name in table.columns if name != table.target]
+        if not used:
+            raise DataError(f"{table.path}:1: no column is left beside the target {table.target!r}")
+        if self.known is not None:
+            _require_layout(table, self.known)
+            return
         if self._first is None:
             self._first = table
-            used = [name for name in table.columns if name != table.target]
-            if not used:
-                raise DataError(
-                    f"{table.path}:1: no column is left beside the target {table.target!r}"
-                )
             self._seen = {name: set() for name in used if table.columns[name].categories}
         _same_columns(table, self._first)
         for name in self._seen if training else ():
@@ -140,6 +173,7 @@ class Coding:
             assert column.categories is not None
             counts = np.bincount(column.values, minlength=len(column.categories))
             self._seen[name].update(column.categories[k] for k in np.flatnonzero(counts))
+        assert table.target is not None
         texts = table.columns[table.target].categories
         if texts is None:
             self._texts = None
@@ -153,9 +187,22 @@ class Coding:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
+        if self.known is not None:
+            return self._known_labels
         if self._texts is None or all(is_number(text) for text in self._texts):
             return None
         return tuple(sorted(self._texts))
+
+    @property
+    def layout(self) -> Layout:
+        if self.known is not None:
+            return self.known
+        assert self._first is not None
+        target = self._first.target
+        assert target is not None
+        used = [name for name in self._first.columns if name != target]
+        columns = {name: sorted(self._seen.get(name, ())) for name in used}
+        return Layout(columns=columns, target=target)
 
     def part(self, tables: list[Table]) -> Part:
         """The rows of tables that were learnt, one after the other.
@@ -165,14 +212,10 @@ class Coding:
         DataError
             A row has a category that the training rows lack, or no target.
         """
-        assert self._first is not None
-        target = self._first.target
-        used = [name for name in self._first.columns if name != target]
-        categories = {name: sorted(seen) for name, seen in self._seen.items()}
-        labels = self.labels
-        X = [_features(t, used, categories, self._unknown_is_error) for t in tables]
-        y = [_target(t, target, labels) for t in tables]
-        return Part(_stack(X), np.concatenate(y), labels, _where(tables))
+        layout, labels = self.layout, self.labels
+        X = [_features(t, layout["columns"], self._unknown_is_error) for t in tables]
+        y = [_target(t, labels, may_lack=self.known is not None) for t in tables]
+        return Part(_stack(X), np.concatenate(y), labels, _where(tables), layout)
 
 
 def _same_columns(table: Table, first: Table) -> None:
@@ -188,6 +231,21 @@ def _same_columns(table: Table, first: Table) -> None:
     for name in table.columns:
         if name not in first.columns:
             raise DataError(f"{table.path}:1: a column {name!r}, {first.path} has none")
+
+
+def _require_layout(table: Table, layout: Layout) -> None:
+    """Refuse a table without the columns that a model was trained on; their order is free."""
+    for name, categories in layout["columns"].items():
+        if name not in table.columns:
+            raise DataError(f"{table.path}:1: no column {name!r}, the training file had it")
+        if bool(categories) != bool(table.columns[name].categories):
+            had, has = ("texts", "numbers") if categories else ("numbers", "texts")
+            raise DataError(
+                f"{table.path}: column {name!r} holds {has}, in the training file it held {had}"
+            )
+    for name in table.columns:
+        if name not in layout["columns"] and name != table.target:
+            raise DataError(f"{table.path}:1: a column {name!r}, the training file had none")
 
 
 def _places(
@@ -212,19 +270,18 @@ def _places(
     return places
 
 
-def _features(
-    table: Table, used: list[str], categories: Mapping[str, list[str]], unknown_is_error: bool
-) -> Any:
+def _features(table: Table, layout: Mapping[str, list[str]], unknown_is_error: bool) -> Any:
     """Dense float32, or CSR where there are categories."""
+    categories = {name: texts for name, texts in layout.items() if texts}
     if not categories:
-        return np.column_stack([table.columns[name].values for name in used]).astype(
+        return np.column_stack([table.columns[name].values for name in layout]).astype(
             np.float32, copy=False
         )
     from scipy.sparse import csc_matrix
 
     places = _places(table, categories, unknown_is_error)
     rows, values, counts = [], [], [np.zeros(1, dtype=np.int64)]
-    for name in used:
+    for name in layout:
         if name in places:
             place = places[name]
             order = np.argsort(place, kind="stable").astype(np.int32)
@@ -250,10 +307,13 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _target(table: Table, name: str, labels: tuple[str, ...] | None) -> np.ndarray:
+def _target(table: Table, labels: tuple[str, ...] | None, *, may_lack: bool) -> np.ndarray:
+    name = table.target
+    if name is None:
+        return np.zeros(table.n)
     column = table.columns[name]
     categories: tuple[str, ...] = column.categories or ()
-    if "" in categories:
+    if "" in categories and not may_lack:
         empty = np.flatnonzero(column.values == categories.index(""))
         if empty.size:
             where = table.where(int(empty[0]))
@@ -266,7 +326,7 @@ def _target(table: Table, name: str, labels: tuple[str, ...] | None) -> np.ndarr
         place = {text: float(k) for k, text in enumerate(labels)}
         y = np.array([place.get(text, np.nan) for text in categories])[column.values]
     odd = np.flatnonzero(~np.isfinite(y))
-    if odd.size:
+    if odd.size and not may_lack:
         raise DataError(
             f"{table.where(int(odd[0]))}: target {name!r} is {y[odd[0]]}, should be a finite number"
         )

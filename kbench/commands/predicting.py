@@ -1,0 +1,103 @@
+"""kbench predict model=KEY|FILE out=FILE dataset.path=ROWS: apply a kept model to further rows.
+
+model         a file that a run with keep_model=true has written, or the first letters of that run's
+              key, looked for in results_dir/_models
+out           *.csv, *.parquet or *.npy: a prediction for each row, in the terms of the training
+              files (their labels, the unit of their targets)
+proba         true: probabilities too (decision values where the method has no probabilities)
+dataset.path  the rows; read as the training files were, unless dataset.source.* says otherwise, and
+              scaled and encoded as those were. dataset=NAME in its place: that data set's test rows
+Further: results_dir, datasets_dir, download.
+
+Rows go through in blocks; those of LIBSVM text lie on disk meanwhile, in $TMPDIR. Where the model
+knows their targets, the scores are printed; in a file without targets zeros stand in their place.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kbench.commands.arguments import one_of, read
+from kbench.config import composer, require_option
+from kbench.errors import ConfigError
+
+KEYS = ("model", "out", "proba", "dataset", "results_dir", "datasets_dir", "download")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0."""
+    from kbench.data import Folders, Preparation, read_rows
+    from kbench.prediction import load_model
+    from kbench.run.applying import apply_model, require_format
+
+    overrides = [w for w in argv if w.startswith(("dataset=", "dataset.", "+dataset.", "~dataset"))]
+    bare, values = read([word for word in argv if word not in overrides], KEYS)
+    for needed in ("model", "out"):
+        if bare or needed not in values:
+            raise ConfigError(
+                "kbench predict takes model=KEY out=FILE.csv dataset.path=ROWS"
+                + (f", not {bare[0]!r}" if bare else f"; {needed}= is missing")
+            )
+    out = Path(values["out"])
+    proba = one_of("proba", values.get("proba", "false"), ["true", "false"]) == "true"
+    download = one_of("download", values.get("download", "true"), ["true", "false"]) == "true"
+    require_format(out)
+    path = _find(values["model"], Path(values.get("results_dir", "results")))
+    stored = load_model(path)
+    if stored.preparation is None:
+        raise ConfigError(f"{path} holds no preparation of rows: load_model reads it in Python")
+    preparation = Preparation.from_plain(stored.preparation)
+    config = _dataset(overrides, preparation.target.task)
+    with TemporaryDirectory(prefix="kbench-") as scratch:
+        rows = read_rows(
+            config,
+            Folders.from_environment(values.get("datasets_dir", "datasets")),
+            preparation,
+            Path(scratch, "rows"),
+            download=download,
+            own_source=any("dataset.source" in word for word in overrides),
+        )
+        scores = apply_model(stored.estimator, preparation, rows, out, proba=proba)
+    print(f"{stored.about.get('method', 'model')} {path.stem[:12]}: {rows.n} rows, {out}")
+    for name, value in scores.items():
+        if value is not None:
+            print(f"  {name:18} {value:.6g}")
+    if not scores:
+        print("  no scores: the rows have no targets that the model knows")
+    return 0
+
+
+def _find(model: str, results: Path) -> Path:
+    """The file that `model=` means."""
+    if Path(model).is_file():
+        return Path(model)
+    folder = results / "_models"
+    found = sorted(folder.glob(f"{model}*.npz")) if model.isalnum() else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ConfigError(f"model={model}: {len(found)} keys in {folder} begin so; give more of it")
+    raise ConfigError(
+        f"model={model}: no such file, and no key in {folder} begins so; a run with "
+        "keep_model=true keeps its model"
+    )
+
+
+def _dataset(overrides: list[str], task: str) -> dict[str, Any]:
+    """The config of the data set that the command names, or of a file."""
+    words = list(overrides)
+    given = {word.partition("=")[0] for word in words}
+    if "dataset" not in given:
+        if "dataset.path" not in given:
+            raise ConfigError("kbench predict takes dataset.path=ROWS, or dataset=NAME")
+        words.append("dataset=file")
+    if "dataset=file" in words and "dataset.task" not in given:
+        words.append(f"dataset.task={task}")
+    for word in words:
+        group, equals, name = word.partition("=")
+        if group == "dataset" and equals:
+            require_option(group, name)
+    with composer() as hydra:
+        dataset: dict[str, Any] = hydra.compose(words)["dataset"]
+    return dataset

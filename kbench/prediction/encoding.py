@@ -1,0 +1,284 @@
+"""Objects as plain trees and arrays, and back: what the model format writes and reads.
+
+A tree is JSON. Numbers, texts, truths, None and lists stand for themselves; everything else is a
+mapping with one key that says what it is:
+
+    {"float": "nan" | "inf" | "-inf"}      {"tuple": [...]}      {"dict": [[key, value], ...]}
+    {"array": name}   {"scalar": name}     one of the arrays beside the tree; of no dimension
+    {"dtype": "<f4"}  {"type": "<f4"}      a NumPy dtype, or scalar type
+    {"sparse": [class, shape, data, indices, indptr]}
+    {"slice": [start, stop, step]}
+    {"object": class, "state": {attribute: value}}
+    {"again": k}                           the k-th object, counted from 0 in this order
+    {"named_tuple": class, "items": [...]}
+    {"method": [object, name]}             of an object of the tree
+    {"skops": name}                        bytes that skops makes of an object of scikit-learn
+
+A class is written `module:Class`; those of `kbench.prediction.storable` are rebuilt attribute by
+attribute. No code of the file's choice runs, nothing is unpickled.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.errors import ModelError
+from kbench.prediction.skops_bytes import from_skops, to_skops
+from kbench.prediction.storable import class_at, is_method, may_build
+
+_SPARSE: dict[str, type] = {
+    cls.__name__: cls for cls in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
+}
+_SCALARS = "biufcU"  # kinds of dtypes; no objects, no structures
+_DEPTH = 100
+
+
+def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """`value` as a tree and its arrays.
+
+    Returns
+    -------
+    tree : what `json.dumps` takes
+    arrays : dict of str to ndarray
+        By the names in the tree; an array that occurs twice is there once.
+
+    Raises
+    ------
+    ModelError
+        Names the attribute whose value has no place in the format (a function, a generator of
+        random numbers, an object of another package).
+    """
+    encoder = _Encoder()
+    tree = encoder.node(value, "model", 0)
+    return tree, encoder.arrays
+
+
+def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """What `encode` was given; arrays have the same bits, dtype and memory order.
+
+    Raises
+    ------
+    ModelError
+        The tree is none that `encode` makes, or names a class that may not be built.
+    """
+    return _Decoder(arrays).node(tree, 0)
+
+
+class _Encoder:
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._names: dict[int, str] = {}
+        self._objects: dict[int, int] = {}
+        self._open: set[int] = set()  # lists, tuples and dicts around the present value
+
+    def node(self, value: Any, where: str, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise ModelError(f"{where[:80]}...: nested more than {_DEPTH} deep")
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if type(value) in (np.ndarray, np.memmap):
+            return {"array": self._array(value, where)}
+        if isinstance(value, np.generic):
+            return {"scalar": self._array(np.asarray(value), where)}
+        if isinstance(value, np.dtype):
+            return {"dtype": _plain_dtype(value, where).str}
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return {"type": _plain_dtype(np.dtype(value), where).str}
+        if type(value) in (list, tuple, dict):
+            return self._container(value, where, depth)
+        if type(value) is slice:
+            parts = (value.start, value.stop, value.step)
+            return {"slice": self._items(parts, where, depth)}
+        if type(value) in _SPARSE.values():
+            parts = (value.data, value.indices, value.indptr)
+            names = [self._array(part, where) for part in parts]
+            return {"sparse": [type(value).__name__, [int(k) for k in value.shape], *names]}
+        return self._instance(value, where, depth)
+
+    def _container(self, value: Any, where: str, depth: int) -> Any:
+        if id(value) in self._open:
+            raise ModelError(f"{where[:80]}: a {type(value).__name__} that holds itself")
+        self._open.add(id(value))
+        if type(value) is dict:
+            tree: Any = {"dict": [self._entry(*entry, where, depth) for entry in value.items()]}
+        else:
+            items = self._items(value, where, depth)
+            tree = items if type(value) is list else {"tuple": items}
+        self._open.discard(id(value))
+        return tree
+
+    def _items(self, values: Iterable[Any], where: str, depth: int) -> list[Any]:
+        return [self.node(v, f"{where}[{k}]", depth + 1) for k, v in enumerate(values)]
+
+    def _entry(self, key: Any, value: Any, where: str, depth: int) -> list[Any]:
+        name = f"{where}.{key}" if isinstance(key, str) else f"{where}[{key!r}]"
+        return [self.node(key, where, depth + 1), self.node(value, name, depth + 1)]
+
+    def _array(self, array: np.ndarray, where: str) -> str:
+        _plain_dtype(array.dtype, where)
+        if id(array) not in self._names:
+            name = f"a{len(self.arrays)}"
+            self._names[id(array)] = name
+            self.arrays[name] = array
+        return self._names[id(array)]
+
+    def _instance(self, value: Any, where: str, depth: int) -> Any:
+        owner = getattr(value, "__self__", None)
+        name = getattr(value, "__name__", "")
+        if callable(value) and owner is not None and is_method(owner, name):
+            return {"method": [self.node(owner, where, depth + 1), name]}
+        cls = type(value)
+        path = f"{cls.__module__}:{cls.__qualname__}"
+        if not may_build(path):
+            if cls.__module__.partition(".")[0] == "sklearn":
+                return {"skops": self._array(to_skops(value, where), where)}
+            raise ModelError(
+                f"{where} is {_described(value)}, which the open model format does not hold"
+            )
+        if isinstance(value, tuple):
+            return {"named_tuple": path, "items": self._items(value, where, depth)}
+        if not hasattr(value, "__dict__") or isinstance(value, type):
+            raise ModelError(f"{where} is {_described(value)}, which has no attributes to store")
+        if id(value) in self._objects:
+            return {"again": self._objects[id(value)]}
+        self._objects[id(value)] = len(self._objects)
+        state = {
+            key: self.node(entry, f"{where}.{key}", depth + 1) for key, entry in vars(value).items()
+        }
+        return {"object": path, "state": state}
+
+
+class _Decoder:
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._arrays = arrays
+        self._made: list[Any] = []
+
+    def node(self, tree: Any, depth: int) -> Any:
+        if depth > _DEPTH:
+            raise ModelError("nested too deeply")
+        if isinstance(tree, list):
+            return [self.node(item, depth + 1) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        kind = next(iter(tree), None)
+        build = _BUILDERS.get(kind) if isinstance(kind, str) else None
+        if build is None or len(tree) != (2 if kind in ("object", "named_tuple") else 1):
+            raise ModelError(f"no value of the format: {str(tree)[:60]}")
+        try:
+            return build(self, tree, depth + 1)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise ModelError(f"no {kind} of the format: {str(tree)[:60]} ({error})") from None
+
+    def array(self, name: Any) -> np.ndarray:
+        if not isinstance(name, str) or name not in self._arrays:
+            raise ModelError(f"there is no array {name!r}")
+        return self._arrays[name]
+
+    def _float(self, tree: Any, depth: int) -> float:
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[tree["float"]]
+
+    def _tuple(self, tree: Any, depth: int) -> tuple:
+        return tuple(self._list(tree["tuple"], depth))
+
+    def _dict(self, tree: Any, depth: int) -> dict:
+        return dict(self._list(tree["dict"], depth))
+
+    def _array(self, tree: Any, depth: int) -> np.ndarray:
+        return self.array(tree["array"])
+
+    def _scalar(self, tree: Any, depth: int) -> Any:
+        array = self.array(tree["scalar"])
+        if array.ndim:
+            raise ModelError(f"a scalar of shape {array.shape}")
+        return array[()]
+
+    def _dtype(self, tree: Any, depth: int) -> np.dtype:
+        return _plain_dtype(np.dtype(str(tree["dtype"])), "dtype")
+
+    def _type(self, tree: Any, depth: int) -> type:
+        return _plain_dtype(np.dtype(str(tree["type"])), "type").type
+
+    def _sparse(self, tree: Any, depth: int) -> Any:
+        name, shape, data, indices, indptr = tree["sparse"]
+        parts = tuple(self.array(part) for part in (data, indices, indptr))
+        matrix = _SPARSE[name](parts, shape=tuple(shape))
+        matrix.check_format(full_check=True)  # indices out of range would be read out of bounds
+        return matrix
+
+    def _object(self, tree: Any, depth: int) -> Any:
+        cls = class_at(tree["object"])
+        made: Any = object.__new__(cls)
+        self._made.append(made)
+        for name, entry in tree["state"].items():
+            if name.startswith("__") or not name.isidentifier():
+                raise ModelError(f"{name!r} is no attribute of a model")
+            made.__dict__[name] = self.node(entry, depth)
+        return made
+
+    def _again(self, tree: Any, depth: int) -> Any:
+        place = tree["again"]
+        if type(place) is not int or not 0 <= place < len(self._made):
+            raise ModelError(f"there is no object {str(place)[:20]}")
+        return self._made[place]
+
+    def _slice(self, tree: Any, depth: int) -> slice:
+        start, stop, step = self._list(tree["slice"], depth)
+        return slice(start, stop, step)
+
+    def _named_tuple(self, tree: Any, depth: int) -> tuple:
+        cls = class_at(tree["named_tuple"])
+        items = self._list(tree["items"], depth)
+        if not issubclass(cls, tuple) or len(items) != len(getattr(cls, "_fields", ())):
+            raise ModelError(f"{tree['named_tuple']} is no tuple of {len(items)} names")
+        return tuple.__new__(cls, items)
+
+    def _method(self, tree: Any, depth: int) -> Callable[..., Any]:
+        owner, name = tree["method"]
+        owner = self.node(owner, depth)
+        if not isinstance(name, str) or not is_method(owner, name):
+            raise ModelError(f"{name!r} is no public method of {type(owner).__name__}")
+        bound: Callable[..., Any] = getattr(owner, name)
+        return bound
+
+    def _skops(self, tree: Any, depth: int) -> Any:
+        return from_skops(self.array(tree["skops"]))
+
+    def _list(self, items: Any, depth: int) -> list[Any]:
+        if not isinstance(items, list):
+            raise ModelError(f"no list: {str(items)[:60]}")
+        return [self.node(item, depth) for item in items]
+
+
+_BUILDERS: dict[str, Callable[[_Decoder, Any, int], Any]] = {
+    "float": _Decoder._float,
+    "tuple": _Decoder._tuple,
+    "dict": _Decoder._dict,
+    "array": _Decoder._array,
+    "scalar": _Decoder._scalar,
+    "dtype": _Decoder._dtype,
+    "type": _Decoder._type,
+    "sparse": _Decoder._sparse,
+    "slice": _Decoder._slice,
+    "object": _Decoder._object,
+    "again": _Decoder._again,
+    "named_tuple": _Decoder._named_tuple,
+    "method": _Decoder._method,
+    "skops": _Decoder._skops,
+}
+
+
+def _plain_dtype(dtype: np.dtype, where: str) -> np.dtype:
+    if dtype.kind not in _SCALARS or dtype.hasobject:
+        raise ModelError(f"{where} is an array of {dtype}, should be of numbers or texts")
+    return dtype
+
+
+def _described(value: Any) -> str:
+    name = getattr(value, "__name__", None)
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return f"the {kind} {name!r}" if name else f"of class {kind}"

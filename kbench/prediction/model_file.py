@@ -1,0 +1,261 @@
+"""The open model format: a fitted estimator in one file that anybody can read, and nothing runs.
+
+An .npz archive (a zip of .npy files, not compressed, no pickled objects) with `manifest.json`:
+
+    format        1
+    kbench        version that wrote it; scikit_learn likewise
+    estimator     tree of the estimator (`kbench.prediction.encoding`)
+    preparation   tree of what turns raw rows into the model's, or null
+    about         texts and numbers: where the model comes from
+    arrays        name -> {dtype, shape, fortran_order, sha256}, of each .npy
+    sha256        of all that, as JSON with sorted keys
+
+Reading checks all of it before anything is built. The checksums find damage and careless edits;
+they are no signature. What a file may build is limited by the encoding, whoever wrote it.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import struct
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench import __version__
+from kbench.errors import KbenchError, ModelError
+from kbench.files import atomic_file
+from kbench.prediction.encoding import decode, encode
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_MANIFEST_BYTES = 64 << 20
+# What zipfile raises for archives that are damaged, encrypted or of another kind.
+_DAMAGE = (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, struct.error)
+_KEYS = {"format", "kbench", "scikit_learn", "estimator", "preparation", "about", "arrays"}
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model as its file has it.
+
+    Attributes
+    ----------
+    estimator : object
+        Fitted; predicts bit for bit as the one that was stored.
+    preparation : object
+        What was given to `save_model`.
+    about : dict
+        Where the model comes from.
+    """
+
+    estimator: Any
+    preparation: Any
+    about: dict[str, Any]
+
+
+def save_model(
+    path: str | os.PathLike[str],
+    estimator: Any,
+    *,
+    preparation: Any = None,
+    about: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a fitted estimator to `path`, whole or not at all.
+
+    Parameters
+    ----------
+    path : path, by custom `*.npz`
+    estimator : fitted estimator of kbench, of a plug-in or (with skops) of scikit-learn
+    preparation : plain values and arrays
+        Kept beside the estimator for whoever applies it.
+    about : mapping of str to plain value
+
+    Raises
+    ------
+    ModelError
+        The estimator holds something that the format has no place for; names the attribute.
+    KbenchError
+        The file cannot be written.
+
+    Notes
+    -----
+    O(bytes of the model) time, once for the checksums and once for the disk.
+    """
+    import sklearn
+
+    parts = {"estimator": estimator, "preparation": preparation, "about": dict(about or {})}
+    tree, arrays = encode(parts)
+    blocks = {name: _npy(array) for name, array in arrays.items()}
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "kbench": __version__,
+        "scikit_learn": sklearn.__version__,
+        **{key: value for [key, value] in tree["dict"]},
+        "arrays": {name: _described(array, blocks[name]) for name, array in arrays.items()},
+    }
+    manifest["sha256"] = _digest(manifest)
+    with (
+        atomic_file(Path(path)) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        archive.writestr(MANIFEST, json.dumps(manifest, allow_nan=False))
+        for name, block in blocks.items():
+            archive.writestr(f"{name}.npy", block)
+    return Path(path)
+
+
+def load_model(path: str | os.PathLike[str]) -> StoredModel:
+    """Read what `save_model` wrote; safe for a file of unknown origin.
+
+    Raises
+    ------
+    ModelError
+        One line with the file and what is wrong with it: absent, cut off, not of this format or
+        of another version of it, edited, or naming a class that no model may hold.
+
+    Notes
+    -----
+    No code of the file runs, no pickle is read, sizes are checked before memory is taken. Arrays
+    that contradict one another (which only a forged file has) are for the estimator to refuse.
+    """
+    try:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            members = _members(archive)
+            manifest = _manifest(archive, members)
+            arrays = {
+                name: _array(archive, members.pop(f"{name}.npy", None), name, described)
+                for name, described in manifest["arrays"].items()
+            }
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror or error}") from None
+    except KbenchError as error:
+        raise ModelError(f"{path}: {error}") from None
+    except _DAMAGE as error:
+        raise ModelError(f"{path}: no model of kbench, or cut off ({error})") from None
+    if members:
+        raise ModelError(f"{path}: {min(members)!r} is no part of a model")
+    try:
+        keys = ("estimator", "preparation", "about")
+        return StoredModel(**{key: decode(manifest[key], arrays) for key in keys})
+    except KbenchError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
+def _npy(array: np.ndarray) -> memoryview:
+    """The bytes of an .npy file; version 1 of its format, memory order kept."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+    return buffer.getbuffer()
+
+
+def _described(array: np.ndarray, block: memoryview) -> dict[str, Any]:
+    return {
+        "dtype": array.dtype.str,
+        "shape": list(array.shape),
+        "fortran_order": bool(array.flags.f_contiguous and not array.flags.c_contiguous),
+        "sha256": hashlib.sha256(block).hexdigest(),
+    }
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The parts of the archive but the manifest, by name."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        if member.filename in found or not re.fullmatch(
+            r"a\d+\.npy|manifest\.json", member.filename
+        ):
+            raise ModelError(f"{member.filename[:80]!r} is no part of a model")
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+            raise ModelError(f"{member.filename!r} is compressed, should be stored")
+        found[member.filename] = member
+    if MANIFEST not in found:
+        raise ModelError(f"no model of kbench: there is no {MANIFEST}")
+    return found
+
+
+def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
+    """The checked manifest; taken out of `members`."""
+    member = members.pop(MANIFEST)
+    if member.file_size > _MANIFEST_BYTES:
+        raise ModelError(f"{MANIFEST} has {member.file_size} bytes, no model's has so many")
+    try:
+        manifest = json.loads(archive.read(member), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{MANIFEST} cannot be read ({str(error)[:100]})") from None
+    if not isinstance(manifest, dict) or "format" not in manifest:
+        raise ModelError(f"no model of kbench: {MANIFEST} names no format")
+    if manifest["format"] != FORMAT:
+        raise ModelError(
+            f"written in version {str(manifest['format'])[:20]} of the model format, this kbench "
+            f"reads {FORMAT}; fit again, or use the kbench that wrote it"
+        )
+    checksum = manifest.pop("sha256", None)
+    if checksum != _digest(manifest) or set(manifest) != _KEYS:
+        raise ModelError(f"{MANIFEST} was changed after the model was written; fit again")
+    _require_versions(manifest)
+    if not isinstance(manifest["arrays"], dict):
+        raise ModelError(f"{MANIFEST}: arrays should be a mapping")
+    return manifest
+
+
+def _require_versions(manifest: Mapping[str, Any]) -> None:
+    """Refuse a model whose classes may have other attributes here."""
+    import sklearn
+
+    installed = {"kbench": __version__, "scikit_learn": sklearn.__version__}
+    for package, here in installed.items():
+        there = str(manifest[package])
+        if there.split(".")[:2] != here.split(".")[:2]:
+            name = package.replace("_", "-")
+            raise ModelError(
+                f"written with {name} {there[:20]}, here is {here}; fit again, or install that"
+            )
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _array(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo | None, name: str, described: Any
+) -> np.ndarray:
+    """One array, after its size and its checksum agree with the manifest."""
+    if member is None:
+        raise ModelError(f"array {name} is missing")
+    block = archive.read(member)
+    if not isinstance(described, dict) or hashlib.sha256(block).hexdigest() != described.get(
+        "sha256"
+    ):
+        raise ModelError(f"array {name} was changed after the model was written; fit again")
+    stream = io.BytesIO(block)
+    try:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError("another version of .npy")
+        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
+    except (ValueError, EOFError, SyntaxError) as error:
+        raise ModelError(f"array {name} is no .npy ({str(error)[:100]})") from None
+    if dtype.hasobject or dtype.kind not in "biufcU":
+        raise ModelError(f"array {name} is of {dtype}, should be of numbers or texts")
+    found = {"dtype": dtype.str, "shape": list(shape), "fortran_order": bool(fortran_order)}
+    if found != {key: described.get(key) for key in found}:
+        raise ModelError(f"array {name} is {found}, the manifest says otherwise")
+    entries = 1
+    for length in shape:
+        entries *= length
+    if entries * dtype.itemsize != len(block) - stream.tell():
+        raise ModelError(f"array {name} has another size than its shape {shape} of {dtype}")
+    # Memory of its own: aligned as that of any array, and writable.
+    array = np.empty(entries, dtype)
+    array[...] = np.frombuffer(block, dtype, entries, stream.tell())
+    return array.reshape(shape, order="F" if fortran_order else "C")

@@ -1,0 +1,80 @@
+"""Fitted estimators of scikit-learn as bytes, by skops: no pickle, and a list of trusted classes.
+
+skops is the extra `models`; machines of kbench are stored without it.
+"""
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from kbench.errors import ModelError
+
+# Parts of scikit-learn's baselines that skops does not trust by itself.
+_TRUSTED = frozenset(
+    {
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.metrics._dist_metrics.EuclideanDistance",
+        "sklearn.metrics._dist_metrics.EuclideanDistance32",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.metrics._dist_metrics.ManhattanDistance64",
+        "sklearn.metrics._dist_metrics.MinkowskiDistance64",
+        "sklearn.neighbors._ball_tree.BallTree",
+        "sklearn.neighbors._kd_tree.KDTree",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+        "sklearn.tree._tree.Tree",
+    }
+)
+
+
+def require_skops() -> Any:
+    """The module `skops.io`; a ModelError where it is not installed."""
+    try:
+        import skops.io
+    except ImportError:
+        raise ModelError(
+            "models of scikit-learn are kept by skops, which is not installed; "
+            "pip install 'kbench[models]'"
+        ) from None
+    return skops.io
+
+
+def to_skops(value: Any, where: str) -> np.ndarray:
+    """An estimator, or a part of one, as (n,) uint8; errors name it by `where`."""
+    skops = require_skops()
+    try:
+        content = skops.dumps(value)
+        strange = set(skops.get_untrusted_types(data=content)) - _TRUSTED
+    except Exception as error:  # whatever an attribute of some estimator makes of it
+        raise ModelError(f"{where}: skops cannot hold it ({_one_line(error)})") from None
+    if strange:
+        raise ModelError(f"{where} holds {min(strange)}, which the open model format does not")
+    return np.frombuffer(content, np.uint8)
+
+
+def from_skops(content: np.ndarray) -> Any:
+    """What `to_skops` was given; a ModelError for bytes that are damaged or name other classes."""
+    skops = require_skops()
+    if content.dtype != np.uint8 or content.ndim != 1:
+        raise ModelError("the bytes of skops are no bytes")
+    data = content.tobytes()
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ModelError("the bytes of skops are compressed, should be stored")
+        strange = set(skops.get_untrusted_types(data=data)) - _TRUSTED
+        if strange:
+            raise ModelError(f"names the class {min(strange)}, which no model may hold")
+        return skops.loads(data, trusted=sorted(_TRUSTED))
+    except ModelError:
+        raise
+    except Exception as error:  # skops lets through what its parts raise
+        raise ModelError(f"the bytes of skops are damaged ({_one_line(error)})") from None
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]

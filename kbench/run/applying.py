@@ -1,0 +1,165 @@
+"""A kept model applied to rows, block by block, into a file of predictions."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from kbench.data import Preparation
+from kbench.errors import ConfigError, KbenchError
+from kbench.files import atomic_file
+from kbench.run import metrics
+
+Columns = dict[str, np.ndarray]  # prediction, and the scores by their names; (b,) each
+Write = Callable[[Columns], None]
+
+
+def require_format(out: Path) -> None:
+    """Refuse a file whose suffix names no format of predictions."""
+    if out.suffix not in _WRITERS:
+        raise ConfigError(f"out is {out}, should end in {', '.join(_WRITERS)}")
+
+
+def apply_model(
+    estimator: Any, preparation: Preparation, rows: Any, out: Path, *, proba: bool = False
+) -> dict[str, float | None]:
+    """Predict rows and write a file; return the scores where the rows have targets.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    preparation : Preparation
+    rows : Rows
+        Raw, as `kbench.data.read_rows` gives them.
+    out : Path
+        .csv, .parquet or .npy; it appears whole or not at all.
+    proba : bool
+        Whether to write probabilities, or else decision values, beside the predictions; ranking
+        metrics are among the scores only then.
+
+    Returns
+    -------
+    dict of str to float or None
+        Empty where the rows' targets are none that the model knows.
+
+    Raises
+    ------
+    ConfigError
+        `proba` without scores of classes; text labels in a .npy file.
+    DataError
+        The rows have another number of features than the model.
+
+    Notes
+    -----
+    Memory: a block of features, and the predictions (and scores) of all rows where they have
+    targets.
+    """
+    names = _score_names(estimator, preparation) if proba else []
+    labelled = preparation.target.knows(rows.y)
+    kept: list[Columns] = []
+    with atomic_file(out) as file, _WRITERS[out.suffix](file, rows.n) as write:
+        for X in preparation.features(rows):
+            predicted = np.asarray(estimator.predict(X))
+            columns = {"prediction": predicted}
+            if names:
+                columns |= dict(zip(names, _scores(estimator, X).T, strict=True))
+            write(columns | {"prediction": preparation.target.decode(predicted)})
+            if labelled:
+                kept.append(columns)
+    if not labelled:
+        return {}
+    merged = {name: np.concatenate([part[name] for part in kept]) for name in kept[0]}
+    return _judge(estimator, preparation, rows.y, merged)
+
+
+def _judge(
+    estimator: Any, preparation: Preparation, labels: np.ndarray, columns: Columns
+) -> dict[str, float | None]:
+    """Every metric of the predictions."""
+    y = preparation.target.encode(labels)
+    predicted = columns.pop("prediction")
+    found: dict[str, float | None] = dict(metrics.score(preparation.target.task, y, predicted))
+    if columns:
+        scores = np.column_stack(list(columns.values()))
+        scores = scores[:, 0] if scores.shape[1] == 1 else scores
+        found |= metrics.rank(y, scores, np.asarray(estimator.classes_))
+    return found
+
+
+def _score_names(estimator: Any, preparation: Preparation) -> list[str]:
+    """Columns of the scores: probability_<label> or decision_<label>, or one `decision`."""
+    if not (hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")):
+        raise ConfigError(
+            f"proba=true, but {type(estimator).__name__} has neither probabilities nor decision "
+            "values; method.calibration=sigmoid gives a classifier probabilities"
+        )
+    labels = preparation.target.decode(np.asarray(estimator.classes_)).tolist()
+    if hasattr(estimator, "predict_proba"):
+        return [f"probability_{label}" for label in labels]
+    return ["decision"] if len(labels) == 2 else [f"decision_{label}" for label in labels]
+
+
+def _scores(estimator: Any, X: Any) -> np.ndarray:
+    """(b, number of names) float64."""
+    has_proba = hasattr(estimator, "predict_proba")
+    values = (estimator.predict_proba if has_proba else estimator.decision_function)(X)
+    return np.asarray(values, np.float64).reshape(X.shape[0], -1)
+
+
+@contextmanager
+def _csv(file: BinaryIO, n: int) -> Any:
+    def write(columns: Columns) -> None:
+        import pandas as pd
+
+        header = file.tell() == 0
+        text = pd.DataFrame(columns).to_csv(index=False, header=header, lineterminator="\n")
+        file.write(text.encode())
+
+    yield write
+
+
+@contextmanager
+def _parquet(file: BinaryIO, n: int) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+
+    def write(columns: Columns) -> None:
+        nonlocal writer
+        table = pa.table(columns)
+        if writer is None:
+            writer = pq.ParquetWriter(file, table.schema, compression="zstd")
+        writer.write_table(table)
+
+    yield write
+    if writer is not None:
+        writer.close()
+
+
+@contextmanager
+def _npy(file: BinaryIO, n: int) -> Any:
+    """(n,) predictions, or (n, 1 + scores) float64 with the predictions first."""
+
+    def write(columns: Columns) -> None:
+        if columns["prediction"].dtype.kind not in "iuf":
+            raise ConfigError("out=*.npy holds numbers, but the labels are texts: .csv or .parquet")
+        block = (
+            np.column_stack([values.astype(np.float64) for values in columns.values()])
+            if len(columns) > 1
+            else columns["prediction"]
+        )
+        if file.tell() == 0:
+            header = {"descr": np.lib.format.dtype_to_descr(block.dtype), "fortran_order": False}
+            shape = (n, *block.shape[1:])
+            np.lib.format.write_array_header_1_0(file, header | {"shape": shape})
+        file.write(np.ascontiguousarray(block).data)
+
+    yield write
+    if file.tell() == 0 and n == 0:
+        raise KbenchError("there are no rows to predict")
+
+
+_WRITERS: dict[str, Any] = {".csv": _csv, ".parquet": _parquet, ".npy": _npy}

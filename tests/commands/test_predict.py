@@ -1,0 +1,252 @@
+"""Kept models and `kbench predict`, as a user meets them."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kbench.commands import predicting
+from kbench.errors import KbenchError
+from kbench.prediction import load_model
+
+COLOURS = ["red", "green", "blue"]
+
+
+def kbench(here, *words, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", *words],
+        cwd=here,
+        env={k: v for k, v in os.environ.items() if k != "KBENCH_DATA"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def rows(here):
+    return pd.read_parquet(here / "results")
+
+
+def table(n, seed=0):
+    """A number, two columns of categories, and labels that depend on them."""
+    rng = np.random.default_rng(seed)
+    a, colour, kind = rng.normal(size=n), rng.choice(COLOURS, n), rng.choice(["x", "y"], n)
+    label = np.where((colour == "red") != (a > 0.3), "yes", "no")
+    return pd.DataFrame({"a": a.round(4), "colour": colour, "kind": kind, "label": label})
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A folder with a kept model of digits."""
+    here = tmp_path_factory.mktemp("digits")
+    kbench(here, "method=kernel_svc", "dataset=digits", "keep_model=true")
+    return here
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A folder with a kept model of a table with categories, scaled and calibrated."""
+    here = tmp_path_factory.mktemp("mixed")
+    table(300).to_csv(here / "train.csv", index=False)
+    kbench(
+        here,
+        "method=kernel_svc",
+        "method.calibration=sigmoid",
+        "dataset=file",
+        "dataset.path=train.csv",
+        "dataset.task=binary",
+        "dataset.source.format=csv",
+        "dataset.source.columns.categorical=[colour,kind]",
+        "dataset.source.columns.target=label",
+        "dataset.scale=standard",
+        "keep_model=true",
+    )
+    return here
+
+
+@pytest.fixture
+def predict(monkeypatch, capsys):
+    """`kbench predict` in this process; what it prints."""
+    monkeypatch.delenv("KBENCH_DATA", raising=False)
+
+    def run(here, *words):
+        monkeypatch.chdir(here)
+        assert predicting.main(words) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def key(here):
+    (name,) = (path.stem for path in (here / "results" / "_models").iterdir())
+    return name
+
+
+def test_a_model_is_kept_once_and_made_again_when_it_is_gone(tmp_path):
+    words = ["method=dummy", "dataset=iris"]
+    pytest.importorskip("skops")
+    kbench(tmp_path, *words)
+    assert rows(tmp_path)["model"].isna().all()
+    assert not (tmp_path / "results" / "_models").exists()
+    assert "1 ok" in kbench(tmp_path, *words, "keep_model=true").stdout
+    (row,) = rows(tmp_path).itertuples()
+    assert row.model == f"_models/{row.key}.npz"
+    stored = load_model(tmp_path / "results" / row.model)
+    assert stored.about["command"] == row.command == "kbench method=dummy dataset=iris"
+    assert "nothing to do" in kbench(tmp_path, *words, "keep_model=true").stdout
+    (tmp_path / "results" / row.model).unlink()
+    assert "1 ok" in kbench(tmp_path, *words, "keep_model=true").stdout
+    assert (tmp_path / "results" / row.model).is_file()
+    assert len(rows(tmp_path)) == 1
+
+
+def test_a_model_that_the_format_does_not_hold_costs_no_measurement(tmp_path):
+    folder = tmp_path / "configs" / "method"
+    folder.mkdir(parents=True)
+    (folder / "odd.yaml").write_text("name: odd\nestimator: odd.Odd\n")
+    (tmp_path / "odd.py").write_text(
+        "from sklearn.naive_bayes import GaussianNB\nclass Odd(GaussianNB): pass\n"
+    )
+    words = ["method=odd", "dataset=iris", "keep_model=true"]
+    environment = dict(os.environ) | {"PYTHONPATH": str(tmp_path)}
+    for expected in ("1 ok", "nothing to do"):
+        done = subprocess.run(
+            [sys.executable, "-m", "kbench", *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert expected in done.stdout, done.stderr
+    (row,) = rows(tmp_path).itertuples()
+    assert row.message.startswith("the model was not kept: model.estimator is of class odd.Odd")
+    assert row.accuracy > 0.9
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy"])
+def test_predictions_and_scores_are_those_of_the_run(digits, predict, tmp_path, suffix):
+    out = tmp_path / f"p{suffix}"
+    said = predict(digits, f"model={key(digits)[:6]}", f"out={out}", "dataset=digits", "proba=true")
+    (row,) = rows(digits).itertuples()
+    for name in ("accuracy", "balanced_accuracy", "f1", "roc_auc", "average_precision"):
+        assert f"{name:18} {getattr(row, name):.6g}\n" in said
+    if suffix == ".npy":
+        found = np.load(out)
+    else:
+        frame = pd.read_csv(out) if suffix == ".csv" else pd.read_parquet(out)
+        assert list(frame.columns) == ["prediction", *(f"decision_{k}" for k in range(10))]
+        found = frame.to_numpy()
+    np.testing.assert_array_equal(found[:, 0], found[:, 1:].argmax(axis=1))
+
+
+def test_a_table_is_encoded_as_the_training_file_was(mixed, predict, tmp_path):
+    given = table(60, seed=1)
+    given.to_csv(tmp_path / "labelled.csv", index=False)
+    # Other order, fewer categories than the training file had, no target.
+    some = given[given["colour"] != "blue"].drop(columns="label")[["kind", "colour", "a"]]
+    some.to_csv(tmp_path / "bare.csv", index=False)
+    words = [f"model={key(mixed)[:8]}", "proba=true"]
+    outs = [tmp_path / "labelled.out.csv", tmp_path / "bare.out.csv"]
+    said = predict(mixed, *words, f"out={outs[0]}", f"dataset.path={tmp_path / 'labelled.csv'}")
+    assert "roc_auc" in said
+    said = predict(mixed, *words, f"out={outs[1]}", f"dataset.path={tmp_path / 'bare.csv'}")
+    assert "no scores" in said
+    full, part = map(pd.read_csv, outs)
+    assert list(full.columns) == ["prediction", "probability_no", "probability_yes"]
+    assert (full["prediction"] == given["label"]).mean() > 0.9
+    kept = (given["colour"] != "blue").to_numpy()
+    pd.testing.assert_frame_equal(full[kept].reset_index(drop=True), part)
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_blocks_do_not_change_what_is_predicted(tmp_path, predict, monkeypatch, storage):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)).round(3)
+    lines = [f"{2 + (x[0] > 0)} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(x)) for x in X]
+    (tmp_path / "rows.txt").write_text("\n".join(lines) + "\n")
+    data = ["dataset=file", "dataset.path=rows.txt", "dataset.task=binary"]
+    kbench(tmp_path, "method=kernel_svc", *data, f"dataset.storage={storage}", "keep_model=true")
+    model = f"model={key(tmp_path)}"
+    whole = predict(tmp_path, model, "out=whole.csv", "dataset.path=rows.txt", "proba=true")
+    monkeypatch.setattr("kbench.data.rows.BLOCK_BYTES", 1000)
+    for out in ("parts.csv", "parts.parquet"):
+        blocks = predict(tmp_path, model, f"out={out}", "dataset.path=rows.txt", "proba=true")
+        assert blocks.replace(out, "whole.csv") == whole
+    frames = [pd.read_csv(tmp_path / name) for name in ("whole.csv", "parts.csv")]
+    frames.append(pd.read_parquet(tmp_path / "parts.parquet"))
+    for frame in frames[1:]:
+        pd.testing.assert_frame_equal(frame, frames[0], rtol=1e-6)
+    assert set(frames[0]["prediction"]) == {2, 3}  # the labels of the file, not -1 and +1
+
+
+def test_regression_is_told_in_the_unit_of_the_file(tmp_path, predict):
+    pytest.importorskip("skops")
+    words = ["method=ridge", "dataset=diabetes", "dataset.target.scale=standard"]
+    kbench(tmp_path, *words, "keep_model=true")
+    said = predict(tmp_path, f"model={key(tmp_path)}", "out=p.npy", "dataset=diabetes")
+    (row,) = rows(tmp_path).itertuples()
+    assert f"rmse               {row.rmse:.6g}" in said  # of the scaled target, as in the row
+    predicted = np.load(tmp_path / "p.npy")
+    assert 50 < predicted.mean() < 250
+
+
+def test_a_failure_leaves_the_file_that_was_there(digits, predict, tmp_path):
+    out = tmp_path / "p.csv"
+    out.write_text("precious")
+    (tmp_path / "wide.txt").write_text("1 65:1\n")
+    with pytest.raises(KbenchError, match="64"):
+        predict(digits, f"model={key(digits)}", f"out={out}", f"dataset.path={tmp_path}/wide.txt")
+    assert out.read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["out=p.csv"], "model= is missing"),
+        (["model=0000", "out=p.csv"], "keep_model=true"),
+        (["model={key}", "out=p.csv"], "dataset.path=ROWS"),
+        (["model={key}", "out=p.txt", "dataset=digits"], ".csv, .parquet, .npy"),
+        (["model={key}", "out=p.csv", "dataset=breast_cancer"], "the model's is multiclass"),
+        (["model={key}", "out=p.csv", "dataset.path=none.txt"], "none.txt"),
+        (["model={key}", "out=p.csv", "dataset=iris"], "4 features"),
+        (["model={key}", "out=p.csv", "dataset=digts"], "nearest: digits"),
+        (["model={key}", "out=p.csv", "dataset=digits", "prob=true"], "nearest: proba"),
+        (["model={key}", "out=p.csv", "dataset=digits", "proba=yes"], "true, false"),
+        (["model={here}", "out=p.csv", "dataset=digits"], "no model of kbench"),
+    ],
+)
+def test_a_mistake_is_one_line(digits, predict, tmp_path, words, named):
+    (tmp_path / "foreign.npz").write_bytes(b"PK nothing")
+    filled = [w.format(key=key(digits), here=tmp_path / "foreign.npz") for w in words]
+    with pytest.raises(KbenchError) as raised:
+        predict(digits, *filled)
+    assert named in " ".join(str(raised.value).split())
+    assert not (digits / "p.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows_", "named"),
+    [
+        ("a,colour,kind\n1,purple,x\n", "'purple', which no training row has"),
+        ("a,colour\n1,red\n", "'kind'"),
+        ("a,colour,kind,more\n1,red,x,2\n", "'more'"),
+        ("a,colour,kind\nred,1,x\n", "should be a number"),
+    ],
+)
+def test_a_table_that_does_not_fit_the_model_is_one_line(mixed, predict, tmp_path, rows_, named):
+    (tmp_path / "new.csv").write_text(rows_)
+    with pytest.raises(KbenchError, match=named):
+        predict(
+            mixed,
+            f"model={key(mixed)}",
+            f"out={tmp_path / 'p.csv'}",
+            f"dataset.path={tmp_path / 'new.csv'}",
+        )
+    assert not (tmp_path / "p.csv").exists()

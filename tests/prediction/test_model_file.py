@@ -1,0 +1,462 @@
+"""The model format: every method comes back bit for bit; hostile files are one line."""
+
+import io
+import json
+import math
+import pickle
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification, make_regression
+from sklearn.svm import SVC
+
+from kbench.methods import DCSVC, KernelSVC
+from kbench.prediction import ModelError, load_model, save_model
+from kbench.prediction.encoding import decode, encode
+from kbench.run import registry
+
+CONFIGS = Path(__file__).parents[2] / "configs" / "method"
+
+
+def shipped():
+    """(name, task) of every method of configs/method."""
+    for path in sorted(CONFIGS.glob("*.yaml")):
+        config = yaml.safe_load(path.read_text())
+        yield from ((path.stem, task) for task in config["meta"]["tasks"])
+
+
+def rows(task, n=150):
+    if task == "regression":
+        X, y = make_regression(n, 6, noise=1.0, random_state=0)
+        return X.astype(np.float32), y
+    X, y = make_classification(
+        n, 6, n_informative=4, n_classes=2 if task == "binary" else 3, random_state=0
+    )
+    return X.astype(np.float32), np.where(y > 0, 1, -1) if task == "binary" else y
+
+
+def values(model, X):
+    """Everything that a model says of X."""
+    names = ("predict", "decision_function", "predict_proba")
+    return {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
+
+
+def assert_same_bits(model, twin, X):
+    said = values(model, X)
+    assert said.keys() == values(twin, X).keys()
+    for name, value in values(twin, X).items():
+        assert value.dtype == said[name].dtype
+        np.testing.assert_array_equal(value, said[name])
+
+
+def through_file(model, tmp_path):
+    return load_model(save_model(tmp_path / "model.npz", model)).estimator
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("name", "task"), list(shipped()))
+def test_every_method_comes_back_bit_for_bit(tmp_path, name, task):
+    config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
+    estimator, meta = config["estimator"], config["meta"]
+    if estimator.startswith("sklearn."):
+        pytest.importorskip("skops")
+    if meta.get("extra"):
+        pytest.skip(f"needs the extra {meta['extra']}")
+    params = {
+        key: value
+        for key, value in config.items()
+        if key not in registry.RESERVED and not str(value).startswith("${")
+    }
+    params |= meta.get("warmup") or {}
+    X, y = rows(task)
+    model = registry.build(registry.target(estimator), params, 0).fit(X[:100], y[:100])
+    twin = through_file(model, tmp_path)
+    assert_same_bits(model, twin, X)
+    assert type(twin) is type(model)
+    assert twin.get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelSVC(kernel="laplacian"),
+        KernelSVC(kernel="poly", dtype="float64"),
+        KernelSVC(kernel="linear"),
+        DCSVC(3, combine="early", partition="kernel_kmeans", n_levels=1, random_state=0),
+        DCSVC(3, combine="naive", random_state=0),
+        DCSVC(3, combine="bcm", random_state=0),
+        CalibratedClassifierCV(KernelSVC(), ensemble=False),
+        CalibratedClassifierCV(KernelSVC(), cv=3),
+    ],
+    ids=str,
+)
+def test_every_machine_comes_back_bit_for_bit(tmp_path, model, sparse):
+    X, y = rows("multiclass")
+    X = sp.csr_matrix(X) if sparse else X
+    model.fit(X[:100], y[:100])
+    assert_same_bits(model, through_file(model, tmp_path), X)
+
+
+def test_a_precomputed_kernel_comes_back(tmp_path):
+    X, y = rows("binary")
+    gram = np.asarray(X @ X.T, np.float64)
+    model = KernelSVC(kernel="precomputed").fit(gram, y)
+    assert_same_bits(model, through_file(model, tmp_path), gram)
+
+
+def test_labels_may_be_texts(tmp_path):
+    X, y = rows("binary")
+    model = KernelSVC(class_weight={"no": 1.0, "yes": 2.0}).fit(X, np.where(y > 0, "yes", "no"))
+    twin = through_file(model, tmp_path)
+    assert_same_bits(model, twin, X)
+    assert twin.class_weight == model.class_weight
+
+
+def test_what_belongs_to_a_model_comes_back(tmp_path):
+    X, y = rows("binary")
+    preparation = {"scale": np.arange(3.0), "columns": {"a": ["x", "y"]}, "none": None}
+    about = {"key": "abc", "params": {"C": 1.0}}
+    path = save_model(
+        tmp_path / "m.npz", KernelSVC().fit(X, y), preparation=preparation, about=about
+    )
+    stored = load_model(path)
+    assert stored.about == about
+    np.testing.assert_array_equal(stored.preparation.pop("scale"), preparation.pop("scale"))
+    assert stored.preparation == preparation
+    with np.load(path, allow_pickle=False) as archive:  # as anybody reads it
+        assert {archive[name].dtype.hasobject for name in archive.files if name[0] == "a"} == {
+            False
+        }
+
+
+# NaN is no equal of itself: compared through repr.
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.slices(9)
+        | st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.booleans(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(PLAIN)
+def test_plain_values_come_back(value):
+    tree, arrays = encode(value)
+    back = decode(json.loads(json.dumps(tree, allow_nan=False)), arrays)
+    assert repr(back) == repr(value)
+
+
+DTYPES = hnp.boolean_dtypes() | hnp.integer_dtypes() | hnp.floating_dtypes(sizes=(16, 32, 64))
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    array=hnp.arrays(
+        DTYPES | hnp.unicode_string_dtypes(), hnp.array_shapes(min_dims=0, min_side=0)
+    ),
+    fortran=st.booleans(),
+)
+def test_arrays_come_back_with_their_bits_and_order(tmp_path_factory, array, fortran):
+    array = np.asfortranarray(array) if fortran and array.ndim else array
+    path = save_model(tmp_path_factory.mktemp("m") / "m.npz", array)
+    back = load_model(path).estimator
+    assert (back.dtype, back.shape) == (array.dtype, array.shape)
+    assert back.tobytes(order="A") == array.tobytes(order="A")
+    assert back.flags.f_contiguous == array.flags.f_contiguous
+    assert back.flags.writeable
+
+
+def test_an_array_that_occurs_twice_is_stored_once():
+    shared = np.arange(5)
+    tree, arrays = encode([shared, (shared, {"again": shared})])
+    assert len(arrays) == 1
+    back = decode(tree, arrays)
+    assert back[0] is back[1][0] is back[1][1]["again"]
+
+
+def test_objects_that_share_or_hold_one_another_still_do():
+    left, right = KernelSVC(), KernelSVC()
+    left.other, right.other = right, left
+    tree, arrays = encode([left, right, {"again": left}])
+    back = decode(json.loads(json.dumps(tree)), arrays)
+    assert back[0].other is back[1]
+    assert back[1].other is back[0] is back[2]["again"]
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (lambda x: x, "model.estimator.kernel is the function"),
+        (np.random.RandomState(0), "RandomState"),
+        (np.array([object()]), "array of object"),
+        (np.ma.masked_array([1.0]), "MaskedArray"),
+        ({1, 2}, "of class set"),
+        (Path("x"), "Path"),
+        (io.BytesIO(), "BytesIO"),
+        (np.exp, "ufunc"),
+        (open, "builtin"),
+        (type, "type"),
+    ],
+)
+def test_what_the_format_does_not_hold_is_named(tmp_path, value, named):
+    with pytest.raises(ModelError, match=named):
+        save_model(tmp_path / "m.npz", KernelSVC(kernel=value))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_object_that_holds_itself_is_refused():
+    loop = []
+    loop.append(loop)
+    with pytest.raises(ModelError, match="holds itself"):
+        encode(loop)
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    X, y = rows("binary")
+    return save_model(tmp_path / "model.npz", KernelSVC().fit(X, y))
+
+
+def parts(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def forged(path, members, *, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def with_manifest(path, **changes):
+    """The file with another manifest, and a checksum that fits it."""
+    from kbench.prediction.model_file import _digest
+
+    members = parts(path)
+    manifest = json.loads(members["manifest.json"]) | changes
+    del manifest["sha256"]
+    manifest["sha256"] = _digest(manifest)
+    return forged(path, members | {"manifest.json": json.dumps(manifest)})
+
+
+def refused(path):
+    with pytest.raises(ModelError) as raised:
+        load_model(path)
+    text = str(raised.value)
+    assert text.startswith(f"{path}: ")
+    assert "\n" not in text
+    assert len(text) < 500
+    return text
+
+
+def npy(array, *, allow_pickle=False):
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was read",))
+
+
+def test_pickles_are_never_read(model_file):
+    members = parts(model_file)
+    name = next(name for name in members if name.endswith(".npy"))
+    bomb = np.empty(1, object)
+    bomb[0] = Bomb()
+    assert "changed" in refused(forged(model_file, members | {name: npy(bomb, allow_pickle=True)}))
+    model_file.write_bytes(pickle.dumps(Bomb()))
+    assert "no model" in refused(model_file)
+
+
+def test_an_array_of_objects_is_refused_with_right_checksums_too(model_file):
+    import hashlib
+
+    bomb = np.empty(1, object)
+    bomb[0] = Bomb()
+    members = parts(model_file)
+    members["a0.npy"] = npy(bomb, allow_pickle=True)
+    arrays = json.loads(members["manifest.json"])["arrays"]
+    arrays["a0"]["sha256"] = hashlib.sha256(members["a0.npy"]).hexdigest()
+    forged(model_file, members)
+    assert "of object" in refused(with_manifest(model_file, arrays=arrays))
+
+
+@pytest.mark.parametrize("shape", [(1 << 40,), (1 << 20, 1 << 20), (-1,), (3,)])
+def test_shapes_are_held_against_the_bytes(model_file, shape):
+    import hashlib
+
+    buffer = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    members = parts(model_file)
+    members["a0.npy"] = buffer.getvalue() + bytes(16)
+    arrays = json.loads(members["manifest.json"])["arrays"]
+    arrays["a0"] = {
+        "dtype": "<f8",
+        "shape": list(shape),
+        "fortran_order": False,
+        "sha256": hashlib.sha256(members["a0.npy"]).hexdigest(),
+    }
+    forged(model_file, members)
+    assert "another size" in refused(with_manifest(model_file, arrays=arrays))
+
+
+@pytest.mark.parametrize("name", ["../a0.npy", "/etc/passwd", "a0.npy/../b", "other.npy"])
+def test_names_that_are_no_part_of_a_model_are_refused(model_file, name):
+    assert "no part" in refused(forged(model_file, parts(model_file) | {name: b"x"}))
+
+
+def test_compressed_parts_are_refused(model_file):
+    forged(model_file, parts(model_file), compression=zipfile.ZIP_DEFLATED)
+    assert "compressed" in refused(model_file)
+
+
+def test_a_missing_or_an_additional_array_is_noticed(model_file):
+    members = parts(model_file)
+    assert "a7777" in refused(forged(model_file, members | {"a7777.npy": members["a0.npy"]}))
+    del members["a0.npy"]
+    assert "a0 is missing" in refused(forged(model_file, members))
+
+
+def test_another_version_is_said(model_file):
+    assert "version 2" in refused(with_manifest(model_file, format=2))
+    assert "kbench 7.0" in refused(with_manifest(model_file, format=1, kbench="7.0"))
+    assert "scikit-learn 0.1" in refused(
+        with_manifest(model_file, kbench="0.1.0", scikit_learn="0.1")
+    )
+
+
+def test_a_manifest_edited_by_hand_is_noticed(model_file):
+    members = parts(model_file)
+    text = members["manifest.json"].decode()
+    edited = text.replace('"tol": 0.001', '"tol": 0.01')
+    assert edited != text
+    assert "changed" in refused(forged(model_file, members | {"manifest.json": edited}))
+    edited = text.replace('"tol": 0.001', '"tol": NaN')
+    assert "NaN" in refused(forged(model_file, members | {"manifest.json": edited}))
+    for wrong in ("[]", "{}", "", "{", "[" * 100_000):
+        refused(forged(model_file, members | {"manifest.json": wrong}))
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"object": "os:system", "state": {}},
+        {"object": "builtins:eval", "state": {}},
+        {"object": "subprocess:Popen", "state": {}},
+        {"object": "kbench.run.results:ResultsFolder", "state": {}},
+        {"object": "kbench.prediction.encoding:importlib", "state": {}},
+        {"object": "kbench.prediction:KernelExpansion", "state": {}},
+        {"object": "kbench.methods.no_such_module:X", "state": {}},
+        {"object": "kbench.kernels.functions:RBF", "state": {"__class__": 1}},
+        {"object": "kbench.kernels.functions:RBF", "state": {"a b": 1}},
+        {"object": "kbench.kernels.functions:RBF", "state": 3},
+        {"object": "kbench.kernels.functions:Kernel", "state": {}},
+        {"named_tuple": "kbench.methods._box_svc:Problem", "items": [1]},
+        {"method": [{"object": "kbench.kernels.functions:Linear", "state": {}}, "__init__"]},
+        {"method": [{"object": "kbench.kernels.functions:Linear", "state": {}}, "nothing"]},
+        {"method": [[], "append"]},
+        {"method": 1},
+        {"again": 0},
+        {"again": "0"},
+        {"slice": [1]},
+        {"array": "a999"},
+        {"array": ["a0"]},
+        {"scalar": "a0"},
+        {"dtype": "O"},
+        {"dtype": "M8[s]"},
+        {"type": "nonsense"},
+        {"float": "1e5"},
+        {"tuple": 1},
+        {"dict": [1]},
+        {"dict": [[[], 1]]},
+        {"sparse": ["dok_array", [2, 2], "a0", "a0", "a0"]},
+        {"sparse": ["csr_array", [2, 2], "a0", "a0", "a0"]},
+        {"sparse": []},
+        {"skops": "a0"},
+        {"unheard": 1},
+        {"float": "nan", "tuple": []},
+        {},
+    ],
+    ids=str,
+)
+def test_a_tree_that_may_not_be_built_is_refused(tree):
+    with pytest.raises(ModelError):
+        decode(tree, {"a0": np.array([5.0, 6.0])})
+
+
+def test_sparse_indices_out_of_range_are_refused():
+    arrays = {"d": np.ones(1), "i": np.array([7]), "p": np.array([0, 1])}
+    with pytest.raises(ModelError):
+        decode({"sparse": ["csr_array", [1, 3], "d", "i", "p"]}, arrays)
+
+
+def test_a_tree_too_deep_is_refused():
+    tree = 1
+    for _ in range(500):
+        tree = {"tuple": [tree]}
+    with pytest.raises(ModelError, match="deep"):
+        decode(tree, {})
+
+
+def test_skops_may_build_no_class_of_the_file_s_choice():
+    skops = pytest.importorskip("skops.io")
+    content = np.frombuffer(skops.dumps(Path("x")), np.uint8)
+    with pytest.raises(ModelError, match="no model may hold"):
+        decode({"skops": "a"}, {"a": content})
+    with pytest.raises(ModelError, match="damaged"):
+        decode({"skops": "a"}, {"a": content[:100]})
+
+
+def test_without_skops_scikit_learn_s_models_are_told_what_keeps_them(tmp_path, monkeypatch):
+    X, y = rows("binary")
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    through_file(KernelSVC().fit(X, y), tmp_path)
+    with pytest.raises(ModelError, match=r"pip install 'kbench\[models\]'"):
+        save_model(tmp_path / "svc.npz", SVC().fit(X, y))
+    with pytest.raises(ModelError, match="not installed"):
+        decode({"skops": "a"}, {"a": np.zeros(3, np.uint8)})
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_a_file_cut_off_or_damaged_is_one_line_or_still_the_model(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("damaged")
+    path = save_model(folder / "m.npz", {"x": np.arange(10.0), "y": math.pi})
+    content = bytearray(path.read_bytes())
+    if data.draw(st.booleans()):
+        del content[data.draw(st.integers(0, len(content) - 1)) :]
+    else:
+        for _ in range(data.draw(st.integers(1, 4))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        back = load_model(path).estimator
+    except ModelError:
+        refused(path)
+    else:
+        assert back["y"] == math.pi
+        np.testing.assert_array_equal(back["x"], np.arange(10.0))
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path):
+    assert "No such file" in refused(tmp_path / "nothing.npz")
+    assert "directory" in refused(tmp_path)
