@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kbench.run.results import ResultsFolder
 
 
-_KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
-_KEYS += ["reference", "results_dir"]
+KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
+KEYS += ["reference", "results_dir"]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     from kbench.report.terminal import takes_colour
     from kbench.run.results import ResultsFolder
 
-    bare, values = read(argv, _KEYS)
+    bare, values = read(argv, KEYS)
     folder = ResultsFolder(values.get("results_dir", "results"))
     if bare == ["pages"]:
         return _pages(folder)

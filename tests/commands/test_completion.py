@@ -28,6 +28,9 @@ from kbench.config import options
         ("list ", ["methods", "--json"], ["method="]),
         ("data check ij", ["ijcnn1"], []),
         ("completion ", list(SHELLS), []),
+        ("predict dataset=ij", ["dataset=ijcnn1"], []),
+        ("predict ", ["model=", "out=", "proba="], []),
+        ("report ", ["format=", "metric="], []),
     ],
 )
 def test_candidates(line, some, none):
