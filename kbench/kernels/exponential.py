@@ -32,6 +32,8 @@ _LOG2_E = math.log2(math.e)
 _LARGEST_EXPONENT = 1e30
 # exp(-87) is the last normal float32: below it, denormal numbers would slow every later product.
 _SMALLEST_EXPONENT = -87.0
+_SPARSE_ROWS = 1024
+_SPARSE_COLUMNS = 2048
 # Sparse rows whose entries in float32 would be off by more than this are multiplied in float64.
 _SPARSE_ERROR = 1e-5
 
@@ -75,22 +77,22 @@ class DensePoints:
 
 @dataclass(frozen=True)
 class SparsePoints:
-    """Prepared points of wide CSR data: rows : (n, d) CSR, and their squared norms : (n,)."""
+    """Prepared points of wide CSR data: rows z : (n, d) CSR, and ||z||^2 / 2 : (n,) float64."""
 
     rows: Any
-    squares: np.ndarray
+    halves: np.ndarray
 
     @property
     def shape(self) -> tuple[int]:
-        return self.squares.shape
+        return self.halves.shape
 
     @property
     def nbytes(self) -> int:
         data = self.rows.data.nbytes + self.rows.indices.nbytes + self.rows.indptr.nbytes
-        return data + self.squares.nbytes
+        return data + self.halves.nbytes
 
     def __getitem__(self, rows: Any) -> "SparsePoints":
-        return SparsePoints(self.rows[rows], self.squares[rows])
+        return SparsePoints(self.rows[rows], self.halves[rows])
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,24 @@ class Exponential(Kernel):
     def _evaluate_sparse(self, A: Any, B: Any, out: np.ndarray) -> None: ...
 
     def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
-        if self.layout is None or coef.shape[1] != 1:
+        if self.layout is None:
+            self._accumulate_sparse(A, B, coef, out)
+        elif coef.shape[1] > 1:
             super().accumulate(A, B, coef, out)
-            return
+        else:
+            self._accumulate_dense(A, B, coef, out)
+
+    def _accumulate_sparse(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
+        # The left points of a sparse block are turned into lists: the fewer.
+        for start in range(0, B.shape[0], _SPARSE_ROWS):
+            left, weights = B[start : start + _SPARSE_ROWS], coef[start : start + _SPARSE_ROWS]
+            for first in range(0, A.shape[0], _SPARSE_COLUMNS):
+                right = A[first : first + _SPARSE_COLUMNS]
+                block = np.empty((left.shape[0], right.shape[0]), coef.dtype)
+                self._evaluate_sparse(left, right, block)
+                out[first : first + _SPARSE_COLUMNS] += (weights.T @ block).T
+
+    def _accumulate_dense(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
         operands = self._operands(B, A)
         unit, squared = self._metric()
         weights = np.zeros(len(operands[0]), coef.dtype)
@@ -229,23 +246,22 @@ class RBF(Exponential):
     power: ClassVar[int] = 2
 
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> SparsePoints:
-        Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma)
-        squares = squared_norms(Z)
-        if _cancellation(squares, np.float32) > _SPARSE_ERROR:
+        Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma * _LOG2_E)
+        halves = 0.5 * squared_norms(Z)
+        # Norms and inner product are added to the exponent, each off by half an eps of it.
+        if 4.0 * np.finfo(np.float32).eps * halves.max(initial=0.0) > _SPARSE_ERROR:
             dtype = np.dtype(np.float64)
-        return SparsePoints(Z.astype(dtype), squares)
+        return SparsePoints(Z.astype(dtype), halves)
 
     def _evaluate_sparse(self, A: SparsePoints, B: SparsePoints, out: np.ndarray) -> None:
-        from kbench.kernels.sparse import products
+        from kbench.kernels.sparse import exponentiate, products
 
-        # Numbers of the wider of the two: new rows may be longer than any training row.
+        # New rows may be longer than any training row, and so in float64 alone.
         dtype = np.result_type(A.rows.dtype, B.rows.dtype)
         values = np.empty(out.shape, dtype)
         products(A.rows.astype(dtype, copy=False), B.rows.astype(dtype, copy=False), values)
-        values -= (0.5 * A.squares[:, None]).astype(dtype)
-        values -= (0.5 * B.squares).astype(dtype)
-        np.clip(values, _SMALLEST_EXPONENT, 0.0, out=values)
-        np.exp(values, out=out, casting="same_kind")
+        exponentiate(values, A.halves.astype(dtype), B.halves.astype(dtype))
+        out[...] = values
 
     def _sparse_error(self, A: SparsePoints) -> float:
         return _SPARSE_ERROR
@@ -268,10 +284,6 @@ class Laplacian(Exponential):
 
     def _sparse_error(self, A: Any) -> float:
         return float(np.finfo(np.float32).eps)
-
-
-def _cancellation(squares: np.ndarray, dtype: Any) -> float:
-    return 4.0 * float(np.finfo(dtype).eps) * float(squares.max(initial=0.0))
 
 
 def _padded(count: int) -> int:
