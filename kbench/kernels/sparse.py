@@ -17,6 +17,7 @@ from kbench.kernels.tiles import power_of_two
 _ROWS = 1024
 # Columns written together: whole cache lines of each row of the output.
 _COLUMNS = 16
+_Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def products(A: Any, B: Any, out: np.ndarray) -> None:
@@ -27,16 +28,16 @@ def products(A: Any, B: Any, out: np.ndarray) -> None:
     """
     right = _arrays(B)
     for start in range(0, A.shape[0], _ROWS):
-        both = (*_arrays(sp.csc_array(A[start : start + _ROWS])), *right)
+        left = _arrays(sp.csc_array(A[start : start + _ROWS]))
         block = out[start : start + _ROWS]
 
-        def work(first: int, last: int, both: Any = both, block: Any = block) -> None:
-            _multiply(*both, first, last, block)
+        def work(first: int, last: int, left: _Arrays = left, block: np.ndarray = block) -> None:
+            _multiply(*left, *right, first, last, block)
 
         in_parts(work, B.shape[0], block.size, _COLUMNS)
 
 
-def _arrays(matrix: Any) -> Any:
+def _arrays(matrix: Any) -> _Arrays:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
 
 
