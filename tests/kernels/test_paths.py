@@ -228,3 +228,17 @@ def test_explicit_zeros_and_repeated_entries_of_csr_rows_do_not_show():
     assert (odd.toarray() == dense).all()
     K = matrix("rbf", odd, 0.1, np.float64)
     np.testing.assert_allclose(K.block(np.arange(2)), naive("rbf", dense, dense, 0.1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", POWERS)
+def test_new_rows_far_away_see_nothing(name, dtype):
+    X = np.column_stack([binary(50, 20, 0), np.random.default_rng(1).normal(size=(50, 300))])
+    X = np.column_stack([X, np.ones(50)])
+    K = matrix(name, X, 1.0, dtype)
+    for column in (0, 30, -1):
+        new = X[:1].copy()
+        new[0, column] = 1e30
+        prepared = K.kernel.prepare(new, K.dtype)
+        values = expand(K.kernel, prepared, K.centres(np.arange(50)), np.ones(50), K.dtype)
+        assert 0.0 <= values[0] < 1e-36
