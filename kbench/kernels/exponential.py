@@ -11,8 +11,8 @@ How values are computed is chosen by `bind`, from the training rows, here and no
   There eps gamma (||x||^2 + ||z||^2) is lost; where that would show in float32, float64 is used.
 
 The usual way, a matrix product and then exponentials, loses eps gamma ||x - origin||^2 (3e-5 on
-covtype at gamma = 32) and is slower at every number of features that `scripts/bench_kernels.py`
-looks at.
+covtype at gamma = 32). With AVX-512 it is slower at every number of features, with AVX2 alone up to
+a hundred and at most a quarter faster beyond (`scripts/bench_kernels.py`, OpenBLAS).
 """
 
 import math
