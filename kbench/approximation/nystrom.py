@@ -48,8 +48,8 @@ class Nystrom(LandmarkFeatures):
     >>> from sklearn.metrics.pairwise import rbf_kernel
     >>> from kbench.approximation import Nystrom
     >>> X, _ = load_iris(return_X_y=True)
-    >>> Z = Nystrom(50, gamma=0.5, random_state=0).fit_transform(X)
-    >>> float(abs(Z @ Z.T - rbf_kernel(X, gamma=0.5)).max()) < 0.05
+    >>> Z = Nystrom(100, gamma=0.1, random_state=0).fit_transform(X)
+    >>> float(abs(Z @ Z.T - rbf_kernel(X, gamma=0.1)).max()) < 0.01
     True
     """
 
