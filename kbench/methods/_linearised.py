@@ -126,8 +126,8 @@ class LinearisedSVC(OneVsRest):
         if self._expansion is not None:
             return self._expansion(X)
         values = np.empty((X.shape[0], len(self.coef_)))
-        features = np.empty((min(_BATCH, len(values)), self.coef_.shape[1]), np.float32)
-        coef = self.coef_.T.astype(np.float32)
+        features = np.empty((min(_BATCH, len(values)), self.coef_.shape[1]), X.dtype)
+        coef = self.coef_.T.astype(X.dtype)
         for start in range(0, len(values), _BATCH):
             rows = slice(start, start + _BATCH)
             part = features[: len(values[rows])]

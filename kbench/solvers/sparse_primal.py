@@ -196,9 +196,11 @@ class _Solver:
                 return
             hessian = self.gram[:size, :size] + self.weighted_gram(I)
             self.n_iter += 1
-            if not self.step(-scipy.linalg.cho_solve(_cholesky(hessian), self.gradient(I))):
+            taken = self.step(-scipy.linalg.cho_solve(_cholesky(hessian), self.gradient(I)))
+            if taken == 0.0:
                 return
-            before = I
+            # A full step minimises the quadratic function that f is while I stays.
+            before = I if taken == 1.0 else None
         self.converged = False
 
     def gradient(self, I: np.ndarray) -> np.ndarray:  # noqa: E741
@@ -221,8 +223,8 @@ class _Solver:
             total += values @ values.T
         return total
 
-    def step(self, direction: np.ndarray) -> bool:
-        """Move b by the first of direction, direction / 2, ... that lowers f; whether one does."""
+    def step(self, direction: np.ndarray) -> float:
+        """Move b by the first of direction, direction / 2, ... that lowers f; the fraction or 0."""
         size = self.size
         change = np.empty(len(self.y))
         for start in range(0, len(change), _BATCH):
@@ -236,9 +238,9 @@ class _Solver:
             objective = 0.5 * float(coef @ gram @ coef) + self.loss(outputs)
             if objective < self.objective:
                 self.coef[:size], self.outputs, self.objective = coef, outputs, objective
-                return True
+                return scale
             scale *= 0.5
-        return False
+        return 0.0
 
 
 def _cholesky(matrix: np.ndarray) -> tuple[np.ndarray, bool]:
