@@ -3,7 +3,8 @@
     python scripts/bench_approximation.py [nystrom] [fourier] [fastfood]      (default: all)
 
 nystrom, fourier: fit and transform of 10,000 uniform rows of d features, against `Nystroem` and
-`RBFSampler` with as many components, in float32 and float64; CPU seconds, medians of three in turns.
+`RBFSampler` with as many components, in float32 and float64; CPU seconds, medians of three in
+turns.
 fastfood: the Walsh-Hadamard transform in nanoseconds an element, the whole map in nanoseconds a
 feature for D = d', and dense random features by the same measure: where the columns cross, Fastfood
 begins to pay.
