@@ -105,10 +105,13 @@ class KernelMatrix:
         self.count(out.size)
         return out
 
-    def product(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """K[:, columns] @ coef : (n,) float64. O(n len(columns)) entries, no memory but a tile."""
-        self.count(len(self) * len(columns))
-        return expand(self.kernel, self._points, self._points[columns], coef, self.dtype)
+    def product(
+        self, columns: np.ndarray, coef: np.ndarray, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """K[rows][:, columns] @ coef, float64; all n rows by default. No memory but a tile."""
+        points = self._points if rows is None else self._points[rows]
+        self.count(points.shape[0] * len(columns))
+        return expand(self.kernel, points, self._points[columns], coef, self.dtype)
 
 
 def fill_block(kernel: Kernel, A: Any, B: Any, out: np.ndarray) -> None:
