@@ -11,16 +11,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.block_descent import BlockDescent
 from kbench.solvers.iterate import Budget, Iterate
-from kbench.solvers.nested_subsets import NestedSubsets
-from kbench.solvers.refinement import refine
-from kbench.solvers.row_cache import RowCache
 from kbench.solvers.split import independent_groups
+from kbench.solvers.strategy import FEW_POINTS, Strategy, solve_groups, solve_whole
 from kbench.trace import Trace
 
-# Up to here rows of the kernel matrix are so short that all are kept, and splitting saves nothing.
-_FEW_POINTS = 4000
+# The part of the tolerance that splitting may use up.
+_NEGLECTED = 0.1
 
 
 @dataclass(frozen=True)
@@ -149,13 +146,20 @@ def solve_box_dual(
         budget=budget,
         beta=_feasible(y, C, alpha0, intercept),
     )
-    rng = check_random_state(random_state)
-    split = split and n > _FEW_POINTS and not intercept
-    groups = independent_groups(kernel, float(C.sum()), 0.1 * tol) if split else []
-    solver = _Solver(iterate, tol, cache_mb, shrinking, rng)
-    violation, stop_reason = solver.run(groups)
+    share = 2.0 if intercept else 1.0
+    groups = []
+    if split and n > FEW_POINTS:
+        groups = independent_groups(kernel, float(C.sum()), _NEGLECTED * tol / share)
+    strategy = Strategy(cache_mb, shrinking, check_random_state(random_state))
+    if groups:
+        neglected = _NEGLECTED * tol
+        violation, stop_reason = solve_groups(iterate, groups, (tol - neglected) / share, strategy)
+        violation = share * violation + neglected
+    else:
+        violation, stop_reason = solve_whole(iterate, tol / share, strategy)
+        violation *= share
     iterate.objective = iterate.true_objective()
-    iterate.report(violation / solver.share, n)
+    iterate.report(violation / share, n)
     alpha = np.abs(iterate.beta)
     gradient = -y * iterate.residual
     margin = gradient + y * iterate.intercept
@@ -184,56 +188,3 @@ def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -
         if total > 0.0:
             beta[side] *= max(0.0, 1.0 - abs(surplus) / total)
     return beta
-
-
-class _Solver:
-    """How a problem is solved: in groups or as a whole, from zero or from what is given."""
-
-    def __init__(
-        self, iterate: Iterate, tol: float, cache_mb: float, shrinking: bool, rng: Any
-    ) -> None:
-        self.iterate, self.shrinking, self.cache_mb, self.rng = iterate, shrinking, cache_mb, rng
-        # With an intercept both directions may miss it by half of LIBSVM's gap.
-        self.share = 2.0 if iterate.coupled else 1.0
-        self.tol = tol / self.share
-
-    def run(self, groups: list[np.ndarray]) -> tuple[float, str]:
-        """Violation in the caller's measure and what stopped the solve."""
-        if not groups:
-            violation, reason = self.solve(self.iterate, self.tol)
-            return self.share * violation, reason
-        whole = self.iterate
-        worst, reasons = 0.0, set()
-        for group in groups:
-            part = whole.part(group)
-            violation, reason = self.solve(part, 0.9 * self.tol)
-            whole.adopt(part)
-            worst = max(worst, violation)
-            reasons.add(reason)
-        return worst + 0.1 * self.tol, max(reasons)
-
-    def solve(self, iterate: Iterate, tol: float) -> tuple[float, str]:
-        """Solve one problem to `tol`; its true violation and what stopped it."""
-        n = len(iterate)
-        rows = RowCache(iterate.kernel, self.cache_mb, _min_uses(iterate.kernel))
-        descent = BlockDescent(iterate, iterate.kernel, rows)
-        target = 0.9 * tol
-        if iterate.beta.any():
-            iterate.update(np.arange(n), np.zeros(n))
-            iterate.objective = iterate.true_objective()
-            if iterate.settle() > target:
-                NestedSubsets(iterate, descent, self.rng).improve(target)
-        elif not self.shrinking or rows.holds(n):
-            descent.extend(np.arange(n))
-            descent.solve(target)
-        else:
-            NestedSubsets(iterate, descent, self.rng).run(target)
-        return refine(iterate, descent, tol)
-
-
-def _min_uses(kernel: KernelMatrix) -> int:
-    """From which use on a row of K is worth storing."""
-    if len(kernel) <= _FEW_POINTS:
-        return 1
-    cost = 0.7 + 0.02 * kernel._points.shape[1]
-    return 1_000_000 if cost < 1.0 else math.ceil(4.0 / cost)

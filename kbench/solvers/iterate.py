@@ -9,6 +9,7 @@ multiplier of 1'b = const, optimality concerns e - intercept:
 says how firmly a point is held where it is; -resistance_i, where positive, is its violation.
 """
 
+import copy
 import math
 import time
 from dataclasses import dataclass, field
@@ -86,14 +87,14 @@ class Iterate:
         self.objective = 0.0
         self._whole: tuple[Iterate, np.ndarray, float] | None = None
 
-    def part(self, points: np.ndarray) -> "Iterate":
+    def part(self, points: np.ndarray, coupled: bool = False) -> "Iterate":
         """The problem of some of the points alone, the intercept as it is; O(len(points) d)."""
         part = Iterate(
             self.kernel.take(points),
             self.z[points],
             self.lower[points],
             self.upper[points],
-            coupled=False,
+            coupled=coupled,
             budget=self.budget,
             beta=self.beta[points],
             intercept=self.intercept,
@@ -101,11 +102,16 @@ class Iterate:
         part._whole = self, points, self.objective
         return part
 
+    def on(self, kernel: KernelMatrix) -> "Iterate":
+        """The same problem and point, with another way to its kernel values."""
+        twin = copy.copy(self)
+        twin.kernel = kernel
+        return twin
+
     def adopt(self, part: "Iterate") -> None:
-        """Take over what a part has become, and what it has cost."""
+        """Take over what a part has become."""
         assert part._whole is not None
         _, points, objective = part._whole
-        self.kernel.count(part.kernel.n_entries)
         self.beta[points], self.residual[points] = part.beta, part.residual
         self.objective = objective + part.objective
 

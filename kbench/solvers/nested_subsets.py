@@ -37,33 +37,41 @@ _DROP_SHARE = 0.4
 
 
 class NestedSubsets:
-    """One solve by nested subsets.
+    """A problem that is solved, and solved again when it has changed a little.
 
     Parameters
     ----------
     iterate : Iterate
     descent : BlockDescent on it, without active points
-    rng : numpy Generator
+    rng : numpy RandomState
+    everything : bool
+        Whether S is to hold all points, always.
     """
 
-    def __init__(self, iterate: Iterate, descent: BlockDescent, rng: np.random.Generator) -> None:
-        self.iterate, self.descent = iterate, descent
-        self.order = rng.permutation(len(iterate))
-        self.in_S = np.zeros(len(iterate), bool)
-        self.drops = np.zeros(len(iterate), np.int8)
+    def __init__(
+        self, iterate: Iterate, descent: BlockDescent, rng: np.random.RandomState, everything: bool
+    ) -> None:
+        self.iterate, self.descent, self.rng = iterate, descent, rng
+        n = len(iterate)
+        self.in_S = np.zeros(n, bool)
+        self.drops = np.full(n, _DROPS if everything else 0, np.int8)
+        if everything:
+            self.add(np.arange(n))
 
-    def run(self, target: float) -> None:
+    def from_zero(self, target: float) -> None:
         """Solve to a violation of `target`; the residual of all points is up to date then."""
         it, n = self.iterate, len(self.iterate)
         sizes = [n]
-        while sizes[0] // _GROWTH >= _FIRST_SUBSET:
+        while sizes[0] // _GROWTH >= _FIRST_SUBSET and not self.in_S.any():
             sizes.insert(0, sizes[0] // _GROWTH)
+        order = self.rng.permutation(n)
         loose = max(target, _LOOSE * it.scale)
-        self.add(self.order[: sizes[0]])
+        if not self.in_S.any():
+            self.add(order[: sizes[0]])
         self.descent.solve(target if len(sizes) == 1 else loose)
         for size in sizes[1:]:
             self.drop_idle()
-            points = self.order[:size]
+            points = order[:size]
             out = points[~self.in_S[points]]
             it.residual[out] = it.z[out]
             it.update(out, np.zeros(n))
@@ -71,14 +79,15 @@ class NestedSubsets:
             if it.budget.exhausted():
                 return
 
-    def improve(self, target: float) -> None:
-        """From an iterate whose residual is up to date: solve to `target`."""
+    def from_here(self, target: float) -> None:
+        """The same from an iterate whose residual is up to date."""
         it = self.iterate
         held = it.resistance()
-        self.add(np.flatnonzero((it.beta != 0.0) & (held < _IDLE * it.scale) | (held < -target)))
-        violation = float(max(0.0, -held.min()))
-        out = np.flatnonzero(~self.in_S)
-        self.level(out, max(target, min(_LOOSE * it.scale, 0.1 * violation)), target)
+        wanted = (it.beta != 0.0) & (held < _IDLE * it.scale) | (held < -target)
+        self.add(np.flatnonzero(wanted & ~self.in_S))
+        violation = max(0.0, -float(held.min()))
+        loose = max(target, min(_LOOSE * it.scale, 0.1 * violation))
+        self.level(np.flatnonzero(~self.in_S), loose, target)
 
     def level(self, out: np.ndarray, loose: float, target: float | None) -> None:
         """Solve over S and `out`, whose residuals are up to date.
@@ -90,6 +99,7 @@ class NestedSubsets:
         near, far = out[~far], out[far]
         far_beta = it.beta.copy()
         tolerance = loose
+        self.solve(tolerance, near)
         while not it.budget.exhausted():
             held = it.resistance(near)
             worst = max(0.0, -held.min(initial=0.0))

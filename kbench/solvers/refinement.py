@@ -43,6 +43,8 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     exact = it.kernel.astype(np.float64)
     true_beta = np.zeros(n)  # what the residual of the points in `true` belongs to
     true = np.zeros(n, bool)
+    if exact is it.kernel and not it.budget.exhausted():
+        true[:], true_beta[:] = True, it.beta
     width = _BAND * it.scale
     previous, exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):

@@ -27,7 +27,7 @@ def test_decision_is_the_expansion():
     X, y = binary()
     model = KernelSVC(C=5.0, gamma=0.5).fit(X, y)
     K = rbf_kernel(X, X[model.support_], gamma=0.5)
-    np.testing.assert_allclose(model.decision_function(X), K @ model.dual_coef_[0], atol=1e-12)
+    np.testing.assert_allclose(model.decision_function(X), K @ model.dual_coef_[0] + model.intercept_, atol=1e-12)
     np.testing.assert_array_equal(model.classes_, ["no", "yes"])
     assert model.n_support_.sum() == len(model.support_)
     assert (np.sign(model.dual_coef_[0]) == np.where(y[model.support_] == "yes", 1, -1)).all()

@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 
 import kbench.solvers.box_dual as box_dual
 import kbench.solvers.nested_subsets as nested_subsets
+import kbench.solvers.strategy as strategy
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.row_cache import RowCache
@@ -134,7 +135,8 @@ def test_any_linear_term(intercept):
 def many_levels(monkeypatch):
     """Nested subsets, bounded memory and splitting already for small problems."""
     monkeypatch.setattr(nested_subsets, "_FIRST_SUBSET", 64)
-    monkeypatch.setattr(box_dual, "_FEW_POINTS", 100)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -210,8 +212,8 @@ def test_warm_start_from_the_solution_stops_at_once(intercept):
     again = solve_box_dual(kernel, y, 10.0, intercept=intercept, alpha0=first.alpha)
     assert again.n_iter == 0
     np.testing.assert_array_equal(again.alpha, first.alpha)
-    # The price is the columns of the support vectors, once in each precision.
-    assert again.kernel_entries == 2 * 1000 * np.count_nonzero(first.alpha)
+    # The price is the columns of the support vectors.
+    assert again.kernel_entries == 1000 * np.count_nonzero(first.alpha)
 
 
 def test_warm_start_is_clipped_into_the_box():
@@ -304,7 +306,7 @@ def test_a_smaller_cache_gives_the_same_solution_for_more_entries(monkeypatch):
             super().__init__(*arguments)
             built.append(self.nbytes)
 
-    monkeypatch.setattr(box_dual, "RowCache", Spy)
+    monkeypatch.setattr(strategy, "RowCache", Spy)
     small = solve_box_dual(matrix(X), y, 10.0, cache_mb=0.5)
     assert max(built) <= 0.5 * 2**20
     large = solve_box_dual(matrix(X), y, 10.0, cache_mb=200)

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import kbench.solvers.box_dual as box_dual
+import kbench.solvers.strategy as strategy
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
+from kbench.solvers.grouped_matrix import GroupedMatrix
 from kbench.solvers.split import independent_groups
 
 
@@ -43,10 +45,12 @@ def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
     assert K.max() * n * 10.0 <= 1e-4
 
 
-def test_split_is_unsplit(monkeypatch):
+@pytest.mark.parametrize("intercept", [False, True])
+def test_split_is_unsplit(intercept, monkeypatch):
     X, y = islands(900, 4, 20.0)
-    monkeypatch.setattr(box_dual, "_FEW_POINTS", 100)
-    options = {"tol": 1e-6}
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
+    options = {"tol": 1e-6, "intercept": intercept}
     whole = solve_box_dual(matrix(X, 1.0), y, 5.0, split=False, **options)
     parts = solve_box_dual(matrix(X, 1.0), y, 5.0, **options)
     assert (whole.n_groups, parts.n_groups) == (1, 4)
@@ -63,3 +67,21 @@ def test_split_is_unsplit(monkeypatch):
 def test_split_finds_no_groups_where_there_are_none():
     X, _ = islands(300, 1, 0.0)
     assert independent_groups(matrix(X, 1e-3), 300.0, 1e-4) == []
+
+
+def test_grouped_matrix_is_the_matrix_without_what_is_between():
+    X, _ = islands(200, 3, 20.0)
+    kernel = matrix(X, 1.0)
+    groups = independent_groups(kernel, 1.0, 1e-9)
+    grouped = GroupedMatrix(kernel, groups)
+    K = np.exp(-cdist(X, X, "sqeuclidean"))
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(200)[:70], rng.permutation(200)[:90]
+    coef = rng.normal(size=90)
+    np.testing.assert_allclose(grouped.block(np.arange(200)), K, atol=1e-12)
+    part = K[np.ix_(rows, columns)]
+    np.testing.assert_allclose(grouped.block(rows, grouped.points(columns)), part, atol=1e-12)
+    np.testing.assert_allclose(grouped.product(columns, coef, rows), part @ coef, atol=1e-11)
+    np.testing.assert_allclose(grouped.product(columns, coef), K[:, columns] @ coef, atol=1e-11)
+    assert grouped.astype(np.float32).dtype == np.float32
+    assert grouped.n_entries < 200**2
