@@ -44,22 +44,25 @@ class BlockDescent:
     Attributes
     ----------
     active : (m,) indices
-        S. Points are appended and dropped by the caller through `extend` and `drop`.
+        S.
     """
 
     def __init__(self, iterate: Iterate, kernel: KernelMatrix, rows: RowCache) -> None:
         self.iterate, self.kernel, self.rows = iterate, kernel, rows
-        self.active = np.empty(0, np.intp)
-        rows.lay_out(self.active, 0)
+        self.activate(np.empty(0, np.intp))
+
+    def activate(self, points: np.ndarray) -> None:
+        """Make these the active points. The rows that were stored are forgotten."""
+        self.active = points
+        self.rows.lay_out(points, len(points))
+        self._gram: np.ndarray | None = None
 
     def extend(self, points: np.ndarray) -> None:
-        self.active = np.concatenate([self.active, points])
-        self.rows.extend(points)
-
-    def drop(self, dropped: np.ndarray) -> None:
-        """Take points out; dropped : (m,) bool. The rows that were stored are forgotten."""
-        self.active = self.active[~dropped]
-        self.rows.lay_out(self.active, len(self.active))
+        """Append points to the active ones."""
+        if len(points):
+            self.active = np.concatenate([self.active, points])
+            self.rows.extend(points)
+            self._gram = None
 
     def solve(self, target: float) -> float:
         """Lower the violation on the active points to `target`; what it is at the end.
@@ -80,11 +83,12 @@ class BlockDescent:
             )
             if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
                 break
-            free = int(((beta > lower) & (beta < upper)).sum())
-            size = _WORKING_SET if free <= _MANY_FREE else 2 * _WORKING_SET
+            size = 2 * _WORKING_SET
+            if len(S) > size and np.count_nonzero((beta > lower) & (beta < upper)) <= _MANY_FREE:
+                size = _WORKING_SET
             W = _working_set(e_up, e_down, it.intercept, W[-(size // 2) :], size, it.coupled)
             whole = len(W) == len(S)
-            K_W = self.kernel.block(S[W], self.kernel.points(S[W]))
+            K_W = self._block(W, whole)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             steps = steps_in(
@@ -116,6 +120,16 @@ class BlockDescent:
                 it.report(violation, len(S))
         it.beta[S], it.residual[S] = beta, e
         return violation
+
+    def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
+        """K_WW; kept for the next solve where it is that of all active points."""
+        if self._gram is not None:
+            return self._gram
+        points = self.active[W]
+        block = self.kernel.block(points, self.kernel.points(points))
+        if whole:
+            self._gram = block
+        return block
 
 
 def _working_set(

@@ -85,6 +85,9 @@ class NestedSubsets:
         held = it.resistance()
         wanted = (it.beta != 0.0) & (held < _IDLE * it.scale) | (held < -target)
         self.add(np.flatnonzero(wanted & ~self.in_S))
+        if self.in_S.all():
+            self.descent.solve(target)
+            return
         violation = max(0.0, -float(held.min()))
         loose = max(target, min(_LOOSE * it.scale, 0.1 * violation))
         self.level(np.flatnonzero(~self.in_S), loose, target)
@@ -149,5 +152,5 @@ class NestedSubsets:
         dropped = S[idle]
         self.drops[dropped] += 1
         self.in_S[dropped] = False
-        self.descent.drop(idle)
+        self.descent.activate(S[~idle])
         return dropped

@@ -65,8 +65,8 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
             descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1))
         previous = violation
         points = np.flatnonzero(true & (it.resistance() < width))
-        descent.active = points
-        descent.rows.lay_out(points, len(points))
+        if not np.array_equal(points, descent.active):
+            descent.activate(points)
         before, shown = it.beta.copy(), it.residual[true]
         descent.solve(0.8 * tol)
         # The residual that is kept for `true` is that of `true_beta`; the others follow in float32.

@@ -40,9 +40,10 @@ class RowCache:
         """Bytes reserved for rows."""
         return self._buffer.nbytes
 
-    def holds(self, n_columns: int) -> bool:
-        """Whether the rows of all points fit with this many columns."""
-        return n_columns * len(self._kernel) <= self._buffer.size and self._min_uses == 1
+    @property
+    def holds_whole_rows(self) -> bool:
+        """Whether rows are stored at once, and half of all fit with all their columns."""
+        return self._min_uses == 1 and len(self._kernel) ** 2 <= 2 * self._buffer.size
 
     def lay_out(self, columns: np.ndarray, capacity: int) -> None:
         """Forget the stored rows; the next have these columns and room for `capacity` of them."""

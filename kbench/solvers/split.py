@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.functions import RBF
+from kbench.kernels.exponential import Exponential
 
 
 def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list[np.ndarray]:
@@ -38,9 +38,9 @@ def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list
         A partition of the n points. O(n log n) for each feature whose range is at least R.
     """
     X = kernel._X
-    if not isinstance(kernel.kernel, RBF) or sp.issparse(X) or total <= slack:
+    if not isinstance(kernel.kernel, Exponential) or sp.issparse(X) or total <= slack:
         return []
-    radius = math.sqrt(math.log(total / slack) / kernel.kernel.gamma)
+    radius = (math.log(total / slack) / kernel.kernel.gamma) ** (1.0 / kernel.kernel.power)
     wide = np.flatnonzero(X.max(axis=0) - X.min(axis=0) >= radius)
     label = np.zeros(len(X), np.intp)
     for j in wide:

@@ -27,6 +27,8 @@ from kbench.solvers.row_cache import RowCache
 FEW_POINTS = 4000
 # Up to here float64 costs no more than to repeat in it what was found in float32.
 _TINY = 1024
+# Nanoseconds that an entry costs when it is first written to fresh memory.
+_STORING = 4.0
 _NEVER = 1 << 30
 # Inner solves end a little below the tolerance, so that the true violation is not above it.
 _TARGET = 0.9
@@ -47,10 +49,10 @@ class Strategy:
 
     def solver(self, iterate: Iterate, cache_mb: float | None = None) -> NestedSubsets:
         """A solver of one problem that stores rows where that pays."""
-        n, kernel = len(iterate), iterate.kernel
+        kernel = iterate.kernel
         cache_mb = self.cache_mb if cache_mb is None else cache_mb
         rows = RowCache(kernel, cache_mb, _min_uses(kernel))
-        everything = not self.shrinking or rows.holds(n)
+        everything = not self.shrinking or rows.holds_whole_rows
         descent = BlockDescent(iterate, kernel, rows)
         return NestedSubsets(iterate, descent, self.rng, everything)
 
@@ -173,5 +175,8 @@ def _min_uses(kernel: KernelMatrix) -> int:
     """From which use on a row of K is worth storing."""
     if len(kernel) <= FEW_POINTS:
         return 1
-    cost = 0.7 + 0.02 * kernel._points.shape[1]
-    return _NEVER if cost < 1.0 else math.ceil(4.0 / cost)
+    layout = getattr(kernel.kernel, "layout", None)
+    if layout is None:
+        return 1
+    nanoseconds = 0.3 + 0.016 * len(layout.features) + 0.07 * layout.n_words
+    return _NEVER if nanoseconds < 1.0 else math.ceil(_STORING / nanoseconds)
