@@ -10,8 +10,9 @@ How values are computed is chosen by `bind`, from the training rows, here and no
 - wide CSR rows: from products of sparse rows (RBF), ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>.
   There eps gamma (||x||^2 + ||z||^2) is lost; where that would show in float32, float64 is used.
 
-A matrix product and an exponential of it, the usual way, is slower than subtraction up to some
-hundred features, and loses eps gamma ||x - origin||^2: at gamma = 32 on covtype, 3e-5.
+The usual way, a matrix product and then exponentials, loses eps gamma ||x - origin||^2 (3e-5 on
+covtype at gamma = 32) and is slower at every number of features that `scripts/bench_kernels.py`
+looks at.
 """
 
 import math
@@ -28,10 +29,14 @@ from kbench.kernels.functions import Kernel, csr_rows, squared_norms
 from kbench.kernels.layout import Layout, dense_chunks
 
 _LOG2_E = math.log2(math.e)
-# Squares of differences up to here, and sums of some thousand of them, are finite in float32.
-_LARGEST_EXPONENT = 1e30
+# Training features stay below this after scaling. New ones are clipped to what is farther from all
+# of them than the kernel reaches, and whose squares are finite in float32.
+_LARGEST_FEATURE = 1e15
+_FARTHEST = 1e16
 # exp(-87) is the last normal float32: below it, denormal numbers would slow every later product.
 _SMALLEST_EXPONENT = -87.0
+_SPARSE_ROWS = 1024
+_SPARSE_COLUMNS = 2048
 # Sparse rows whose entries in float32 would be off by more than this are multiplied in float64.
 _SPARSE_ERROR = 1e-5
 
@@ -75,22 +80,22 @@ class DensePoints:
 
 @dataclass(frozen=True)
 class SparsePoints:
-    """Prepared points of wide CSR data: rows : (n, d) CSR, and their squared norms : (n,)."""
+    """Prepared points of wide CSR data: rows z : (n, d) CSR, and ||z||^2 / 2 : (n,) float64."""
 
     rows: Any
-    squares: np.ndarray
+    halves: np.ndarray
 
     @property
     def shape(self) -> tuple[int]:
-        return self.squares.shape
+        return self.halves.shape
 
     @property
     def nbytes(self) -> int:
         data = self.rows.data.nbytes + self.rows.indices.nbytes + self.rows.indptr.nbytes
-        return data + self.squares.nbytes
+        return data + self.halves.nbytes
 
     def __getitem__(self, rows: Any) -> "SparsePoints":
-        return SparsePoints(self.rows[rows], self.squares[rows])
+        return SparsePoints(self.rows[rows], self.halves[rows])
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Exponential(Kernel):
         layout = Layout.of(X)
         if layout is not None:
             widest = max(layout.spread, layout.gap)
-            if not self.gamma * widest**self.power < _LARGEST_EXPONENT:
+            if not self._scale * widest < _LARGEST_FEATURE:
                 raise ValueError(
                     f"gamma={self.gamma} is too large for features that spread over {widest:.3g}: "
                     "exponents overflow; scale the features or lower gamma"
@@ -127,17 +132,20 @@ class Exponential(Kernel):
         words = layout.pack(X)
         features = np.zeros((_padded(p if words is not None else p + q), n), dtype)
         for rows, values in dense_chunks(X, layout.features) if p else ():
-            features[:p, rows] = ((values - layout.origin) * self._scale).T
+            features[:p, rows] = self._scaled(values - layout.origin).T
         for rows, values in dense_chunks(X, layout.bits) if words is None else ():
-            features[p : p + q, rows] = ((values - layout.low) * self._scale).T
+            features[p : p + q, rows] = self._scaled(values - layout.low).T
         factor = np.ones(n)
         for rows, values in dense_chunks(X, layout.constants) if len(layout.constants) else ():
-            distance = (np.abs(values - layout.values) ** self.power).sum(axis=1)
-            factor[rows] = np.exp(-self.gamma * distance)
+            distance = (np.abs(self._scaled(values - layout.values)) ** self.power).sum(axis=1)
+            factor[rows] = np.exp2(-distance)
         return DensePoints(features, words, None if np.all(factor == 1.0) else factor)
 
     @abstractmethod
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any: ...
+
+    def _scaled(self, differences: np.ndarray) -> np.ndarray:
+        return np.clip(differences * self._scale, -_FARTHEST, _FARTHEST)
 
     @property
     def _scale(self) -> float:
@@ -166,12 +174,27 @@ class Exponential(Kernel):
     def _evaluate_sparse(self, A: Any, B: Any, out: np.ndarray) -> None: ...
 
     def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
-        if self.layout is None or coef.shape[1] != 1:
+        if self.layout is None:
+            self._accumulate_sparse(A, B, coef, out)
+        elif coef.shape[1] > 1:
             super().accumulate(A, B, coef, out)
-            return
+        else:
+            self._accumulate_dense(A, B, coef, out)
+
+    def _accumulate_sparse(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
+        # The left points of a sparse block are turned into lists: the fewer.
+        for start in range(0, B.shape[0], _SPARSE_ROWS):
+            left, weights = B[start : start + _SPARSE_ROWS], coef[start : start + _SPARSE_ROWS]
+            for first in range(0, A.shape[0], _SPARSE_COLUMNS):
+                right = A[first : first + _SPARSE_COLUMNS]
+                block = np.empty((left.shape[0], right.shape[0]), coef.dtype)
+                self._evaluate_sparse(left, right, block)
+                out[first : first + _SPARSE_COLUMNS] += (weights.T @ block).T
+
+    def _accumulate_dense(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
         operands = self._operands(B, A)
         unit, squared = self._metric()
-        weights = np.zeros(len(operands[0]), coef.dtype)
+        weights = np.zeros(len(operands[0]), operands[0].dtype)
         weights[: len(coef)] = coef[:, 0] if B.factor is None else coef[:, 0] * B.factor
         values = np.zeros(len(out))
         tiles.accumulate(operands, unit, squared=squared, coef=weights, out=values)
@@ -229,23 +252,22 @@ class RBF(Exponential):
     power: ClassVar[int] = 2
 
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> SparsePoints:
-        Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma)
-        squares = squared_norms(Z)
-        if _cancellation(squares, np.float32) > _SPARSE_ERROR:
+        Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma * _LOG2_E)
+        halves = 0.5 * squared_norms(Z)
+        # Norms and inner product are added to the exponent, each off by half an eps of it.
+        if 4.0 * np.finfo(np.float32).eps * halves.max(initial=0.0) > _SPARSE_ERROR:
             dtype = np.dtype(np.float64)
-        return SparsePoints(Z.astype(dtype), squares)
+        return SparsePoints(Z.astype(dtype), halves)
 
     def _evaluate_sparse(self, A: SparsePoints, B: SparsePoints, out: np.ndarray) -> None:
-        from kbench.kernels.sparse import products
+        from kbench.kernels.sparse import exponentiate, products
 
-        # Numbers of the wider of the two: new rows may be longer than any training row.
+        # New rows may be longer than any training row, and so in float64 alone.
         dtype = np.result_type(A.rows.dtype, B.rows.dtype)
         values = np.empty(out.shape, dtype)
         products(A.rows.astype(dtype, copy=False), B.rows.astype(dtype, copy=False), values)
-        values -= (0.5 * A.squares[:, None]).astype(dtype)
-        values -= (0.5 * B.squares).astype(dtype)
-        np.clip(values, _SMALLEST_EXPONENT, 0.0, out=values)
-        np.exp(values, out=out, casting="same_kind")
+        exponentiate(values, A.halves.astype(dtype), B.halves.astype(dtype))
+        out[...] = values
 
     def _sparse_error(self, A: SparsePoints) -> float:
         return _SPARSE_ERROR
@@ -268,10 +290,6 @@ class Laplacian(Exponential):
 
     def _sparse_error(self, A: Any) -> float:
         return float(np.finfo(np.float32).eps)
-
-
-def _cancellation(squares: np.ndarray, dtype: Any) -> float:
-    return 4.0 * float(np.finfo(dtype).eps) * float(squares.max(initial=0.0))
 
 
 def _padded(count: int) -> int:

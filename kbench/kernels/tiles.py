@@ -33,13 +33,13 @@ def _compile_popcount(typing_context, word):
 _popcount: Any = intrinsic(_compile_popcount)
 
 
-def _power_of_two(t):
+def power_of_two(t):
     """2^t, relative error below 2 eps, for t at or below 0; numbers that would be denormal are
     the smallest normal one. Only compiled code can call it."""
     raise NotImplementedError
 
 
-@overload(_power_of_two)
+@overload(power_of_two)
 def _compile_power_of_two(t):
     # Adding 1.5 * 2^(mantissa bits) rounds t to an integer, which then stands in the low bits.
     # Polynomials: 2^f on [-1/2, 1/2], interpolated at Chebyshev nodes, exact at f = 0; relative
@@ -83,7 +83,7 @@ def _compile_power_of_two(t):
     return power64
 
 
-# Not "reassoc": it would undo the rounding in _power_of_two.
+# Not "reassoc": it would undo the rounding in power_of_two.
 _FLAGS = {"contract", "nsz", "nnan", "ninf"}
 
 
@@ -151,8 +151,8 @@ def _sum(acc, coef, out):
     m = _COLUMNS
     c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
     for j in range(out.shape[0]):
-        k0, k1 = _power_of_two(acc[j]), _power_of_two(acc[m + j])
-        k2, k3 = _power_of_two(acc[2 * m + j]), _power_of_two(acc[3 * m + j])
+        k0, k1 = power_of_two(acc[j]), power_of_two(acc[m + j])
+        k2, k3 = power_of_two(acc[2 * m + j]), power_of_two(acc[3 * m + j])
         out[j] += np.float64((c0 * k0 + c1 * k1) + (c2 * k2 + c3 * k3))
 
 
@@ -160,7 +160,7 @@ def _sum(acc, coef, out):
 def _write(exponents, out):
     """out[j] = 2^exponents[j]"""
     for j in range(out.shape[0]):
-        out[j] = _power_of_two(exponents[j])
+        out[j] = power_of_two(exponents[j])
 
 
 def _signature(real: types.Type) -> Any:

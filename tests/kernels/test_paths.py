@@ -182,3 +182,63 @@ def test_degenerate_shapes():
         np.testing.assert_array_equal(K.block(np.arange(len(X))), 1.0)
         np.testing.assert_array_equal(K.product(np.arange(0), np.empty(0)), 0.0)
         assert K.block(np.empty(0, int)).shape == (0, len(X))
+
+
+@pytest.mark.parametrize("gamma", [0.05, 50.0])
+@pytest.mark.parametrize("name", POWERS)
+def test_wide_sparse_rows_stay_sparse(name, gamma):
+    X = sp.random_array((300, 1500), density=0.004, format="csr", dtype=np.float32, rng=0)
+    K = matrix(name, X, gamma)
+    assert K.kernel.layout is None
+    rows, columns = np.arange(0, 300, 20), np.arange(300)
+    coef = np.random.default_rng(0).normal(size=(300, 2))
+    expected = naive(name, X.toarray()[rows], X.toarray(), gamma)
+    block = K.block(rows, K.points(columns))
+    np.testing.assert_allclose(block, expected, rtol=0, atol=K.entry_error)
+    assert block.max() <= 1.0
+    for weights in (coef, coef[:, 0]):
+        values = K.product(columns, weights, rows)
+        error = K.entry_error * np.abs(weights).sum()
+        np.testing.assert_allclose(values, expected @ weights, rtol=0, atol=error)
+    new = X.toarray()[:5] * 100.0
+    prepared = K.kernel.prepare(new, K.dtype)
+    values = expand(K.kernel, prepared, K.centres(columns), coef, K.dtype)
+    np.testing.assert_allclose(values, naive(name, new, X.toarray(), gamma) @ coef, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["linear", "poly"])
+def test_wide_sparse_inner_products(name):
+    X = sp.random_array((1100, 3000), density=0.004, format="csr", rng=0)
+    kernel = make_kernel(name, X, gamma=2.0, degree=2, coef0=1.0)
+    inner = X.toarray() @ X.toarray().T
+    expected = inner if name == "linear" else (2.0 * inner + 1.0) ** 2
+    K = KernelMatrix(kernel, X, np.float64)
+    np.testing.assert_allclose(K.block(np.arange(1100)), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_explicit_zeros_and_repeated_entries_of_csr_rows_do_not_show():
+    dense = np.array([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
+    odd = sp.csr_array(
+        (
+            np.array([1.0, 0.0, 1.0, 2.0, 2.0, 1.0]),
+            np.array([2, 0, 1, 1, 0, 2]),
+            np.array([0, 4, 6]),
+        )
+    )
+    assert (odd.toarray() == dense).all()
+    K = matrix("rbf", odd, 0.1, np.float64)
+    np.testing.assert_allclose(K.block(np.arange(2)), naive("rbf", dense, dense, 0.1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", POWERS)
+def test_new_rows_far_away_see_nothing(name, dtype):
+    X = np.column_stack([binary(50, 20, 0), np.random.default_rng(1).normal(size=(50, 300))])
+    X = np.column_stack([X, np.ones(50)])
+    K = matrix(name, X, 1.0, dtype)
+    for column in (0, 30, -1):
+        new = X[:1].copy()
+        new[0, column] = 1e30
+        prepared = K.kernel.prepare(new, K.dtype)
+        values = expand(K.kernel, prepared, K.centres(np.arange(50)), np.ones(50), K.dtype)
+        assert 0.0 <= values[0] < 1e-36
