@@ -10,7 +10,8 @@ of updates; a solve that has ended by its own e may miss the tolerance several t
       stop if the violation is at most tol
       descend on the band from the true e                    float32 entries, then float64
 
-A point outside the band has been held by eight times the largest error that was seen on the band,
+At last, if such errors could be seen in the objective, all support vectors get their exact e. A
+point outside the band has been held by eight times the largest error that was seen on the band,
 so the violation is that of all points. Where all n residuals cost little they are all made exact.
 """
 
@@ -25,6 +26,8 @@ _BAND = 0.05
 _SAFETY = 8.0
 # As many float64 entries are computed in the time that nobody notices.
 _CHEAP_ENTRIES = 1 << 22
+# Relative error of the objective that is left to float32.
+_OBJECTIVE_ERROR = 1e-5
 _MAX_ROUNDS = 30
 
 
@@ -46,17 +49,20 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     if exact is it.kernel and not it.budget.exhausted():
         true[:], true_beta[:] = True, it.beta
     width = _BAND * it.scale
-    previous, exact_rows = np.inf, False
+    previous, exact_rows, drift = np.inf, False, 0.0
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         everything = limit or n * np.count_nonzero(it.beta) <= _CHEAP_ENTRIES
         band = np.ones(n, bool) if everything else it.resistance() < width
-        drift = _correct(it, exact, true, true_beta, band)
+        drift = max(drift, _correct(it, exact, true, true_beta, band))
         if not everything and _SAFETY * drift > width:
             width = 2.0 * _SAFETY * drift
             continue
         violation = it.settle()
         if violation <= tol or limit:
+            blurred = drift * float(np.abs(it.beta).sum())
+            if blurred > _OBJECTIVE_ERROR * abs(it.true_objective()):
+                _correct(it, exact, true, true_beta, it.beta != 0.0)
             return violation, limit if violation > tol else ""
         if violation > 0.5 * previous:
             if exact_rows:
