@@ -28,7 +28,8 @@ def coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
-        Feasible point, its residual z - K beta, the box, the positive diagonal of K.
+        Feasible point, its residual z - K beta (kept in the precision of K), the box, the positive
+        diagonal of K.
     stop : float
     max_steps : int
 
@@ -37,24 +38,29 @@ def coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
     steps : int
     """
     q = beta.shape[0]
-    inverse = 1.0 / diagonal
+    number = K.dtype.type
+    nothing, half = number(0), number(0.5)
+    # What is searched is in the precision of K, which vectorises best; b is not rounded.
+    v = e.astype(K.dtype)
+    d = diagonal.astype(K.dtype)
+    inverse = number(1) / d
+    grow, fall = (upper - beta).astype(K.dtype), (beta - lower).astype(K.dtype)
+    gain = np.zeros_like(v)
     least_gain = 0.5 * stop * stop * inverse.max()
-    gain = np.zeros(q)
-    step, delta, i = 0, 0.0, 0
+    step, delta, i = 0, nothing, 0
     while True:
         row = K[i]
-        best, best_start = 0.0, 0
+        best, best_start = nothing, 0
         for start in range(0, q, _BLOCK):
             end = min(q, start + _BLOCK)
-            rb, eb, bb = row[start:end], e[start:end], beta[start:end]
-            lb, ub = lower[start:end], upper[start:end]
-            ib, db, gb = inverse[start:end], diagonal[start:end], gain[start:end]
-            block_best = 0.0
+            rb, vb, ub, fb = row[start:end], v[start:end], grow[start:end], fall[start:end]
+            ib, db, gb = inverse[start:end], d[start:end], gain[start:end]
+            block_best = nothing
             for j in range(end - start):
-                ej = eb[j] - delta * rb[j]
-                eb[j] = ej
-                move = min(max(bb[j] + ej * ib[j], lb[j]), ub[j]) - bb[j]
-                gb[j] = move * (ej - 0.5 * db[j] * move)
+                vj = vb[j] - delta * rb[j]
+                vb[j] = vj
+                move = min(max(vj * ib[j], -fb[j]), ub[j])
+                gb[j] = move * (vj - half * db[j] * move)
             for j in range(end - start):
                 block_best = max(block_best, gb[j])
             if block_best > best:
@@ -62,23 +68,26 @@ def coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
         # The gain of an unclipped step is e^2 / 2K_ii: only when gains are this small can the
         # violation have fallen to `stop`.
         if best <= least_gain or step >= max_steps:
-            violation = 0.0
+            violation = nothing
             for j in range(q):
-                if (beta[j] < upper[j] and e[j] > violation) or (
-                    beta[j] > lower[j] and -e[j] > violation
+                if (grow[j] > nothing and v[j] > violation) or (
+                    fall[j] > nothing and -v[j] > violation
                 ):
-                    violation = abs(e[j])
+                    violation = abs(v[j])
                     i = j
             if violation <= stop or step >= max_steps:
-                return step
+                break
         else:
             i = best_start
             while gain[i] != best:
                 i += 1
-        new = min(max(beta[i] + e[i] * inverse[i], lower[i]), upper[i])
-        delta = new - beta[i]
-        if delta == 0.0:
-            # A violation below the resolution of beta_i: nothing more can be gained.
-            return step
+        new = min(max(beta[i] + v[i] / diagonal[i], lower[i]), upper[i])
+        delta = number(new - beta[i])
+        if delta == nothing:
+            # A violation below the resolution of b_i: nothing more can be gained.
+            break
         beta[i] = new
+        grow[i], fall[i] = upper[i] - new, new - lower[i]
         step += 1
+    e[:] = v
+    return step

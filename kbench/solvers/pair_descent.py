@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 _BLOCK = 64
-_FAR = 1e300
+_FAR = 1e30
 # A curvature below this share of K_ii + K_jj is rounding: points that coincide.
 _FLAT = 1e-6
 
@@ -33,7 +33,8 @@ def pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
-        Feasible point, its residual z - K beta, the box, the positive diagonal of K.
+        Feasible point, its residual z - K beta (kept in the precision of K), the box, the positive
+        diagonal of K.
     stop : float
         On max {e_i : b_i < u_i} - min {e_i : b_i > l_i}.
     max_steps : int
@@ -43,62 +44,72 @@ def pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
     steps : int
     """
     q = beta.shape[0]
-    e_up, e_down, gain = np.empty(q), np.empty(q), np.empty(q)
-    step, t, i, j = 0, 0.0, 0, 0
+    number = K.dtype.type
+    nothing, far, flat, two, half = number(0), number(_FAR), number(_FLAT), number(2), number(0.5)
+    # What is searched is in the precision of K, which vectorises best; sums of b are not rounded.
+    v = e.astype(K.dtype)
+    d = diagonal.astype(K.dtype)
+    grow, fall = (upper - beta).astype(K.dtype), (beta - lower).astype(K.dtype)
+    v_up, v_down, gain = np.empty_like(v), np.empty_like(v), np.empty_like(v)
+    step, t, i, j = 0, nothing, 0, 0
     while True:
         row_i, row_j = K[i], K[j]
-        highest, lowest, best_start = -_FAR, _FAR, 0
+        highest, lowest, best_start = -far, far, 0
         for start in range(0, q, _BLOCK):
             end = min(q, start + _BLOCK)
-            ri, rj, eb, bb = row_i[start:end], row_j[start:end], e[start:end], beta[start:end]
-            lb, ub = lower[start:end], upper[start:end]
-            eu, ed = e_up[start:end], e_down[start:end]
+            ri, rj, vb, gb = row_i[start:end], row_j[start:end], v[start:end], grow[start:end]
+            fb, ub, db = fall[start:end], v_up[start:end], v_down[start:end]
             for k in range(end - start):
-                ek = eb[k] - t * ri[k] + t * rj[k]
-                eb[k] = ek
-                eu[k] = ek if bb[k] < ub[k] else -_FAR
-                ed[k] = ek if bb[k] > lb[k] else _FAR
-            block_highest, block_lowest = -_FAR, _FAR
+                vk = vb[k] - t * ri[k] + t * rj[k]
+                vb[k] = vk
+                ub[k] = vk if gb[k] > nothing else -far
+                db[k] = vk if fb[k] > nothing else far
+            block_highest, block_lowest = -far, far
             for k in range(end - start):
-                block_highest = max(block_highest, eu[k])
-                block_lowest = min(block_lowest, ed[k])
+                block_highest = max(block_highest, ub[k])
+                block_lowest = min(block_lowest, db[k])
             if block_highest > highest:
                 highest, best_start = block_highest, start
             lowest = min(lowest, block_lowest)
         if highest - lowest <= stop or step >= max_steps:
-            return step
+            break
         i = best_start
-        while e_up[i] != highest:
+        while v_up[i] != highest:
             i += 1
 
-        row, room, d_i = K[i], upper[i] - beta[i], diagonal[i]
-        best, best_start = 0.0, 0
+        row, room, d_i = K[i], grow[i], d[i]
+        best, best_start = nothing, 0
         for start in range(0, q, _BLOCK):
             end = min(q, start + _BLOCK)
-            ri, bb, lb, db = row[start:end], beta[start:end], lower[start:end], diagonal[start:end]
-            ed, gb = e_down[start:end], gain[start:end]
-            block_best = 0.0
+            ri, db, fb = row[start:end], v_down[start:end], fall[start:end]
+            wb, kb = gain[start:end], d[start:end]
+            block_best = nothing
             for k in range(end - start):
-                d = max(highest - ed[k], 0.0)
-                total = d_i + db[k]
-                h = max(total - 2.0 * ri[k], _FLAT * total)
-                s = min(min(d / h, room), bb[k] - lb[k])
-                gb[k] = s * (d - 0.5 * h * s)
+                way = max(highest - db[k], nothing)
+                total = d_i + kb[k]
+                h = max(total - two * ri[k], flat * total)
+                s = min(min(way / h, room), fb[k])
+                wb[k] = s * (way - half * h * s)
             for k in range(end - start):
-                block_best = max(block_best, gb[k])
+                block_best = max(block_best, wb[k])
             if block_best > best:
                 best, best_start = block_best, start
-        if best <= 0.0:
-            # Below the resolution of beta: nothing more can be gained.
-            return step
+        if best <= nothing:
+            # Below the resolution: nothing more can be gained.
+            break
         j = best_start
         while gain[j] != best:
             j += 1
-        total = d_i + diagonal[j]
+        total = diagonal[i] + diagonal[j]
         h = max(total - 2.0 * row[j], _FLAT * total)
-        down = beta[j] - lower[j]
-        t = min(min((highest - e_down[j]) / h, room), down)
+        up, down = upper[i] - beta[i], beta[j] - lower[j]
+        move = min(min((highest - v_down[j]) / h, up), down)
         # The bound itself, not a rounded sum: a point is at a bound by equality.
-        beta[i] = upper[i] if t == room else beta[i] + t
-        beta[j] = lower[j] if t == down else beta[j] - t
+        beta[i] = upper[i] if move == up else beta[i] + move
+        beta[j] = lower[j] if move == down else beta[j] - move
+        grow[i], fall[i] = upper[i] - beta[i], beta[i] - lower[i]
+        grow[j], fall[j] = upper[j] - beta[j], beta[j] - lower[j]
+        t = number(move)
         step += 1
+    e[:] = v
+    return step

@@ -5,6 +5,8 @@ to fresh memory costs several computations. So a row is first recomputed (withou
 whenever it is needed, and kept from its `min_uses`-th use on; the least recently used makes room.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -48,6 +50,7 @@ class RowCache:
     def lay_out(self, columns: np.ndarray, capacity: int) -> None:
         """Forget the stored rows; the next have these columns and room for `capacity` of them."""
         self.columns = columns
+        self._gathered: tuple[tuple[int, int], Any] | None = None
         self._capacity = capacity = max(1, capacity)
         n_slots = min(self._buffer.size // capacity, len(self._kernel))
         self._rows = self._buffer[: n_slots * capacity].reshape(n_slots, capacity)
@@ -104,13 +107,26 @@ class RowCache:
         width = len(self.columns)
         lengths = self._length[slots]
         for length in np.unique(lengths[lengths < width]):
-            points = self._kernel.points(self.columns[length:])
+            points = self._points_from(length)
             same = np.flatnonzero(lengths == length)
             for start in range(0, len(same), _BATCH):
                 part = same[start : start + _BATCH]
-                self._rows[slots[part], length:width] = self._kernel.block(rows[part], points)
+                first, last = slots[part[0]], slots[part[-1]]
+                if last - first == len(part) - 1 and (length, width) == (0, self._capacity):
+                    self._kernel.block(rows[part], points, out=self._rows[first : last + 1])
+                else:
+                    self._rows[slots[part], length:width] = self._kernel.block(rows[part], points)
         self._length[slots] = width
         return slots
+
+    def _points_from(self, first: int) -> Any:
+        """Prepared points of the columns from `first` on; gathered once for many rows."""
+        if self._gathered is None or self._gathered[0] != (first, len(self.columns)):
+            # The old ones go before the others come.
+            self._gathered = None
+            points = self._kernel.points(self.columns[first:])
+            self._gathered = (first, len(self.columns)), points
+        return self._gathered[1]
 
 
 # Compiled when imported (or read from numba's cache), so that no fit pays for it.

@@ -60,15 +60,16 @@ def test_pairs_are_plain_sequential_minimal_optimisation():
 @settings(max_examples=60, deadline=None)
 def test_steps_end_within_the_box_at_the_tolerance(q, seed, single, pairs):
     K, z, lower, upper = dense(q, seed, np.float32 if single else np.float64)
+    tol = 1e-4 if single else 1e-6
     beta, e = np.zeros(q), z.copy()
     steps = pair_steps if pairs else coordinate_steps
-    steps(K, beta, e, lower, upper, K.diagonal().astype(float), 1e-6, 100_000)
+    steps(K, beta, e, lower, upper, K.diagonal().astype(float), tol, 100_000)
     assert np.all((lower <= beta) & (beta <= upper))
-    np.testing.assert_allclose(e, z - K.astype(float) @ beta, atol=1e-9)
+    np.testing.assert_allclose(e, z - K.astype(float) @ beta, atol=1e-5 if single else 1e-9)
     up = np.where(beta < upper, e, -np.inf).max()
     down = np.where(beta > lower, e, np.inf).min()
     if pairs:
-        assert up - down <= 1e-6
+        assert up - down <= tol
         assert beta.sum() == pytest.approx(0, abs=1e-12 * q)
     else:
-        assert max(up, -down) <= 1e-6
+        assert max(up, -down) <= tol
