@@ -3,6 +3,7 @@
 min_a  f(a) = 1/2 a'Qa + p'a,   0 <= a_i <= C_i   [ , y'a = const ],   Q_ij = y_i y_j k(x_i, x_j)
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.kernels import KernelMatrix
+from kbench.solvers.duplicates import Duplicates
 from kbench.solvers.iterate import Budget, Iterate
 from kbench.solvers.split import independent_groups
 from kbench.solvers.strategy import FEW_POINTS, Strategy, solve_groups, solve_whole
@@ -147,17 +149,20 @@ def solve_box_dual(
         beta=_feasible(y, C, alpha0, intercept),
     )
     share = 2.0 if intercept else 1.0
-    groups = []
-    if split and n > FEW_POINTS:
-        groups = independent_groups(kernel, float(C.sum()), _NEGLECTED * tol / share)
     strategy = Strategy(cache_mb, shrinking, check_random_state(random_state))
-    if groups:
-        neglected = _NEGLECTED * tol
-        violation, stop_reason = solve_groups(iterate, groups, (tol - neglected) / share, strategy)
-        violation = share * violation + neglected
-    else:
-        violation, stop_reason = solve_whole(iterate, tol / share, strategy)
-        violation *= share
+    copies = Duplicates.of(kernel, iterate.z, y > 0.0) if n > FEW_POINTS else None
+    problem = iterate if copies is None else copies.merged(iterate)
+    groups = []
+    if split and len(problem) > FEW_POINTS:
+        groups = independent_groups(problem.kernel, float(C.sum()), _NEGLECTED * tol / share)
+    neglected = _NEGLECTED * tol if groups else 0.0
+    solve = functools.partial(solve_groups, groups=groups) if groups else solve_whole
+    violation, stop_reason = solve(problem, tol=(tol - neglected) / share, strategy=strategy)
+    violation = share * violation + neglected
+    if copies is not None:
+        iterate.beta = copies.share_out(problem.beta, iterate.lower, iterate.upper)
+        iterate.residual, iterate.intercept = problem.residual[copies.kind], problem.intercept
+        kernel.count(problem.kernel.n_entries)
     iterate.objective = iterate.true_objective()
     iterate.report(violation / share, n)
     alpha = np.abs(iterate.beta)

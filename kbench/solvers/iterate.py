@@ -12,6 +12,7 @@ says how firmly a point is held where it is; -resistance_i, where positive, is i
 import copy
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,6 +58,8 @@ class Iterate:
     beta : (n,) float64, optional
         Where to start, inside the box; default 0.
     budget : Budget
+    expand : callable, optional
+        What the trace is to be shown for `beta`, if not that.
 
     Attributes
     ----------
@@ -77,9 +80,11 @@ class Iterate:
         budget: Budget,
         beta: np.ndarray | None = None,
         intercept: float = 0.0,
+        expand: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.kernel, self.z, self.lower, self.upper = kernel, z, lower, upper
         self.coupled, self.budget, self.intercept = coupled, budget, intercept
+        self.expand = expand
         self.beta = np.zeros(len(z)) if beta is None else beta
         self.residual = z.copy()
         self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
@@ -146,11 +151,12 @@ class Iterate:
             whole.beta[points], whole.objective = self.beta, objective + self.objective
             whole.report(violation, n_active)
             return
+        beta = self.beta if self.expand is None else self.expand(self.beta)
         self.budget.trace(
-            alpha=np.abs(self.beta),
+            alpha=np.abs(beta),
             objective=self.objective,
             violation=2.0 * violation if self.coupled else violation,
-            n_support=int(np.count_nonzero(self.beta)),
+            n_support=int(np.count_nonzero(beta)),
             n_active=n_active,
         )
 

@@ -37,7 +37,7 @@ def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list
     list of index arrays
         A partition of the n points. O(n log n) for each feature whose range is at least R.
     """
-    X = kernel._X
+    X = kernel.X
     if not isinstance(kernel.kernel, Exponential) or sp.issparse(X) or total <= slack:
         return []
     radius = (math.log(total / slack) / kernel.kernel.gamma) ** (1.0 / kernel.kernel.power)
