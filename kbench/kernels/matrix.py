@@ -47,6 +47,11 @@ class KernelMatrix:
         return self._points.shape[0]
 
     @property
+    def X(self) -> Any:
+        """The rows, (n, d) dense or CSR; None where kernel values were given instead."""
+        return self._X if isinstance(self._X, np.ndarray) or sp.issparse(self._X) else None
+
+    @property
     def n_entries(self) -> int:
         return int(self._counter[0])
 

@@ -42,6 +42,8 @@ def test_keys_and_defaults_are_the_constructors(name, cls):
         if key != "random_state"
     }
     assert config.keys() == parameters.keys()
+    # A user of scikit-learn expects SVC's problem, a reader of the papers theirs.
+    assert config.pop("fit_intercept", False) is False
     for key, value in config.items():
         if not str(value).startswith("${"):
             assert value == parameters[key], key

@@ -1,0 +1,75 @@
+"""Merging copies of points: the same problem, and a solution for every copy."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kbench.solvers.box_dual as box_dual
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers import solve_box_dual
+from kbench.solvers.duplicates import Duplicates
+
+
+def matrix(X, dtype=np.float64):
+    return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
+
+
+def copies(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(n, 3)).astype(float)
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 2] - 1.5 + rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_kinds_are_the_distinct_rows_and_terms(sparse):
+    X, y = copies(500)
+    found = Duplicates.of(matrix(sp.csr_array(X) if sparse else X), y, y > 0)
+    expected = np.unique(np.column_stack([X, y]), axis=0)
+    assert len(found.first) == len(expected)
+    np.testing.assert_array_equal(X[found.first][found.kind], X)
+    np.testing.assert_array_equal(y[found.first][found.kind], y)
+
+
+def test_few_copies_are_left_alone():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    X[1] = X[0]
+    y = np.ones(400)
+    assert Duplicates.of(matrix(X), y, y > 0) is None
+
+
+@given(seed=st.integers(0, 1000), m=st.integers(1, 10), n=st.integers(1, 60))
+@settings(max_examples=50, deadline=None)
+def test_shares_add_up_and_at_most_one_copy_is_free(seed, m, n):
+    rng = np.random.default_rng(seed)
+    kind = np.concatenate([np.arange(m), rng.integers(0, m, n)])
+    rng.shuffle(kind)
+    sign = rng.choice([-1.0, 1.0], m)
+    C = rng.uniform(0, 3, len(kind)) * rng.choice([0, 1, 1], len(kind))
+    first = np.array([np.flatnonzero(kind == k)[0] for k in range(m)])
+    total = np.bincount(kind, C, m)
+    beta = sign * total * rng.choice([0, 0.3, 0.9, 1], m)
+    lower, upper = np.minimum(0, sign[kind] * C), np.maximum(0, sign[kind] * C)
+    shares = Duplicates(first, kind).share_out(beta, lower, upper)
+    assert np.all((lower <= shares) & (shares <= upper))
+    np.testing.assert_allclose(np.bincount(kind, shares, m), beta, atol=1e-10)
+    free = (shares > lower) & (shares < upper)
+    assert np.bincount(kind[free], minlength=m).max() <= 1
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_merged_is_not_merged(intercept, monkeypatch):
+    X, y = copies(600)
+    C = np.random.default_rng(1).uniform(0, 2, 600)
+    options = {"intercept": intercept, "tol": 1e-6}
+    apart = solve_box_dual(matrix(X), y, C, **options)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 10)
+    merged = solve_box_dual(matrix(X), y, C, **options)
+    assert merged.objective == pytest.approx(apart.objective, rel=1e-8)
+    assert merged.kernel_entries < apart.kernel_entries
+    g = y * (matrix(X).block(np.arange(600)) @ (merged.alpha * y)) - 1 + y * merged.intercept
+    miss = np.where(merged.alpha < C, -g, 0), np.where(merged.alpha > 0, g, 0)
+    assert np.max(miss) <= 1e-6
+    assert abs(merged.alpha @ y) <= 1e-9 or not intercept
