@@ -7,8 +7,11 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "BaggingSVC": "kbench.methods.bagging_svc",
+    "CascadeSVC": "kbench.methods.cascade_svc",
     "DCSVC": "kbench.methods.dc_svc",
     "KernelSVC": "kbench.methods.kernel_svc",
+    "SubsampleSVC": "kbench.methods.subsample_svc",
 }
 
 __all__ = sorted(_MODULES)

@@ -24,7 +24,7 @@ class Part(NamedTuple):
     def support(self) -> "Part":
         """The rows with a coefficient that is not zero (in one of the problems)."""
         kept = self.alpha.any(axis=1)
-        return Part(self.rows[kept], self.alpha[kept])
+        return self._replace(rows=self.rows[kept], alpha=self.alpha[kept])
 
 
 class Deadline:
