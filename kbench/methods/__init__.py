@@ -11,6 +11,7 @@ _MODULES = {
     "CascadeSVC": "kbench.methods.cascade_svc",
     "DCSVC": "kbench.methods.dc_svc",
     "KernelSVC": "kbench.methods.kernel_svc",
+    "LaSVC": "kbench.methods.la_svc",
     "SubsampleSVC": "kbench.methods.subsample_svc",
 }
 

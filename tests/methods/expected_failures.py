@@ -5,17 +5,18 @@ _WEIGHTS = (
     "solved to tol=1e-3, so weighted and repeated rows agree to about 1e-3, not to 1e-7"
 )
 
+_EQUIVALENCE = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+
 EXPECTED_FAILURES = {
-    "KernelSVC": {
-        "check_sample_weight_equivalence_on_dense_data": _WEIGHTS,
-        "check_sample_weight_equivalence_on_sparse_data": _WEIGHTS,
-    },
-    "DCSVC": {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "clusters are found on a sample of the rows as given; " + _WEIGHTS
-        ),
-        "check_sample_weight_equivalence_on_sparse_data": (
-            "clusters are found on a sample of the rows as given; " + _WEIGHTS
-        ),
-    },
-}
+    name: dict.fromkeys(_EQUIVALENCE, f"{reason}{_WEIGHTS}")
+    for name, reason in {
+        "KernelSVC": "",
+        "DCSVC": "clusters are found on a sample of the rows as given; ",
+        "CascadeSVC": "parts are drawn from the rows as given; ",
+        "LaSVC": "rows are visited as given; ",
+        "SubsampleSVC": "the sample is drawn from the rows as given; ",
+    }.items()
+} | {"BaggingSVC": {}}

@@ -4,10 +4,18 @@ import pytest
 from expected_failures import EXPECTED_FAILURES
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kbench.methods import DCSVC, KernelSVC
+from kbench.methods import DCSVC, BaggingSVC, CascadeSVC, KernelSVC, LaSVC, SubsampleSVC
 
-# The checks use 10 to 60 points: fewer clusters than the default's 64.
-ESTIMATORS = [KernelSVC(), DCSVC(n_clusters=3)]
+# The checks use 10 to 60 points: fewer clusters and parts than the defaults' 64 and 32.
+ESTIMATORS = [
+    KernelSVC(),
+    DCSVC(n_clusters=3),
+    DCSVC(n_clusters=3, combine="exact", partition="kernel_kmeans"),
+    CascadeSVC(n_parts=2),
+    LaSVC(),
+    SubsampleSVC(0.9),
+    BaggingSVC(n_estimators=1),
+]
 
 
 @parametrize_with_checks(
