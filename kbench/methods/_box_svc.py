@@ -1,8 +1,10 @@
-"""What support vector classifiers without intercept share: checks, labels, weights, decisions."""
+"""What kernel support vector classifiers share: checks, labels, weights, problems, decisions."""
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -12,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
@@ -26,12 +28,13 @@ from kbench.trace import Trace
 
 
 class Problem(NamedTuple):
-    """A training set as one or several binary problems without intercept."""
+    """A training set as one or several binary problems."""
 
     X: Any  # (n, d) array or CSR, checked
     kernel: KernelMatrix
-    Y: np.ndarray  # (n, m) of -1, +1; m = 1 for two classes, else one-vs-rest
+    Y: np.ndarray  # (n, m) of -1, +1, and 0 for rows that are not in the problem
     C: np.ndarray  # (n,) upper bounds: C times the weights of row and class
+    labels: np.ndarray  # (n,) number of each row's class in `classes_`
 
 
 class BoxSVC(ClassifierMixin, BaseEstimator):
@@ -54,6 +57,11 @@ class BoxSVC(ClassifierMixin, BaseEstimator):
 
     _machine: Callable[[Any], np.ndarray]
 
+    @property
+    def _one_vs_one(self) -> bool:
+        """Whether several classes are taken by pairs."""
+        return False
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed values of the decision functions.
 
@@ -63,12 +71,17 @@ class BoxSVC(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes), one-vs-rest
+        (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        values = self._machine(X)
-        return values[:, 0] if len(self.classes_) == 2 else values
+        values = self._machine(X) + self.intercept_
+        if len(self.classes_) == 2:
+            return values[:, 0]
+        if self._one_vs_one:
+            # Votes of the pairs, and their confidence where votes are equal, as SVC's.
+            return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        return values
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
@@ -93,27 +106,43 @@ class BoxSVC(ClassifierMixin, BaseEstimator):
                 f"y has {len(weighted)} class with positive weight, but 2 classes are needed"
             )
         class_weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         return Problem(
             X=X,
             kernel=KernelMatrix(kernel, X, self.dtype),
-            Y=np.where(np.equal.outer(index, positive), 1.0, -1.0),
+            Y=self._targets(index),
             C=self.C * sample_weight * class_weight[index],
+            labels=index,
         )
 
+    def _targets(self, index: np.ndarray) -> np.ndarray:
+        """Y of the binary problems for classes index : (n,); (n, m)."""
+        k = len(self.classes_)
+        if k == 2:
+            return np.where(index == 1, 1.0, -1.0)[:, None]
+        if self._one_vs_one:
+            pairs = itertools.combinations(range(k), 2)
+            return np.column_stack([1.0 * (index == i) - 1.0 * (index == j) for i, j in pairs])
+        return np.where(np.equal.outer(index, range(k)), 1.0, -1.0)
+
     def _finish(
-        self, problem: Problem, alpha: np.ndarray, results: Sequence[BoxDualResult]
+        self,
+        problem: Problem,
+        alpha: np.ndarray,
+        results: Sequence[BoxDualResult],
+        intercept: Sequence[float] | float = 0.0,
     ) -> Self:
-        """Set what describes the solution alpha : (n, m), and warn where a limit was met."""
+        """Set what describes the solution alpha : (n, m), and warn where a limit was met.
+
+        intercept : (m,) or one number for all
+        """
+        self.intercept_ = np.broadcast_to(intercept, (alpha.shape[1],)).astype(np.float64)
         self.support_ = np.flatnonzero(alpha.any(axis=1))
         self.dual_coef_ = (alpha * problem.Y)[self.support_].T
-        positive = problem.Y[self.support_] > 0
-        if len(self.classes_) == 2:
-            positive = np.hstack([~positive, positive])
-        self.n_support_ = positive.sum(axis=0)
+        self.n_support_ = np.bincount(problem.labels[self.support_], minlength=len(self.classes_))
         self.n_iter_ = sum(result.n_iter for result in results)
         self.objective_ = float(sum(result.objective for result in results))
+        self.duality_gap_ = float(sum(result.duality_gap for result in results))
         self.violation_ = max(result.violation for result in results)
         self.converged_ = all(result.converged for result in results)
         if not self.converged_:
@@ -151,7 +180,7 @@ def solve_problems(
     trace: Trace | None = None,
     **options: Any,
 ) -> list[BoxDualResult]:
-    """Solve the dual for each column of Y : (n, m).
+    """Solve the dual for each column of Y : (n, m); a row with 0 is not in that problem.
 
     Parameters
     ----------
@@ -180,5 +209,15 @@ def solve_problems(
             spent = time.perf_counter() - trace.paused_wall_s - started
             options["max_time"] = max(0.0, max_time - spent)
         start = None if alpha0 is None else alpha0[:, j]
-        results.append(solve_box_dual(kernel, y, C, alpha0=start, trace=trace, **options))
+        rows = np.flatnonzero(y)
+        if len(rows) == n:
+            results.append(solve_box_dual(kernel, y, C, alpha0=start, trace=trace, **options))
+            continue
+        part = kernel.take(rows)
+        start = None if start is None else start[rows]
+        result = solve_box_dual(part, y[rows], C[rows], alpha0=start, trace=trace, **options)
+        kernel.count(part.n_entries)
+        alpha, gradient = np.zeros(n), np.full(n, np.nan)
+        alpha[rows], gradient[rows] = result.alpha, result.gradient
+        results.append(replace(result, alpha=alpha, gradient=gradient))
     return results

@@ -1,10 +1,11 @@
-"""Support vector classifier without intercept, solved exactly."""
+"""Support vector classifier, with or without intercept, solved exactly."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods._box_svc import BoxSVC, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -12,15 +13,15 @@ from kbench.trace import Trace
 
 
 class KernelSVC(BoxSVC):
-    """C-support vector classifier without intercept.
+    """C-support vector classifier.
 
-    Minimises 1/2 ||f||^2 + sum_i C_i max(0, 1 - y_i f(x_i)) over the kernel's function space,
-    through its dual
+    Minimises 1/2 ||f||^2 + sum_i C_i max(0, 1 - y_i (f(x_i) + b)) over the kernel's function space
+    and, with `fit_intercept`, over b, through its dual
 
-        min_a  1/2 a'Qa - e'a,   0 <= a_i <= C_i,   Q_ij = y_i y_j k(x_i, x_j),
+        min_a  1/2 a'Qa - e'a,   0 <= a_i <= C_i  [, y'a = 0],   Q_ij = y_i y_j k(x_i, x_j).
 
-    the problem of the DC-SVM papers. Parameters mean what they mean in `sklearn.svm.SVC`; without
-    the intercept the dual has no equality constraint. Several classes are taken one-vs-rest.
+    With the intercept this is the problem of `sklearn.svm.SVC`, whose parameters have the same
+    meaning here; without, it has no equality constraint and is the problem of the DC-SVM papers.
 
     Parameters
     ----------
@@ -32,33 +33,45 @@ class KernelSVC(BoxSVC):
         "scale" is 1 / (d Var(X)), "auto" 1 / d.
     degree : int, default=3
     coef0 : float, default=0.0
+    fit_intercept : bool, default=True
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        Several classes: each against the rest, or each against each (as SVC has it; `predict` then
+        decides equal votes by confidence, as SVC with `break_ties=True`).
     tol : float, default=1e-3
-        Largest projected gradient of the dual at which to stop, true to float64.
-    cache_mb : float, default=200.0
-        MiB for kernel rows.
+        Violation of the dual's optimality at which to stop, LIBSVM's criterion, true to float64.
+    cache_mb : float, default=1000.0
+        MiB for kernel rows, at most; taken as it is needed.
     class_weight : dict, "balanced" or None, default=None
     max_iter : int, default=-1
-        Limit on coordinate steps of each binary problem; -1 is none.
+        Limit on steps of each binary problem; -1 is none.
     max_time : float or None, default=None
         Limit on the seconds spent in the solver.
     dtype : {"float32", "float64"}, default="float32"
         Precision of stored kernel rows and of prediction. Gradient, objective and stopping test are
         float64 in either case.
     shrinking : bool, default=True
+        Whether points that matter little are set aside on the way.
+    split : bool, default=True
+        Whether groups of points so far apart that the kernel between them cannot be seen at `tol`
+        are solved apart.
 
     Attributes
     ----------
     classes_ : (n_classes,)
     support_ : (n_sv,) ints
         Rows with a coefficient that is not zero (in one of the problems).
-    dual_coef_ : (1, n_sv) or (n_classes, n_sv)
-        y_i a_i.
+    dual_coef_ : (m, n_sv)
+        y_i a_i of each of the m problems: 1 for two classes, else n_classes ("ovr") or
+        n_classes (n_classes - 1) / 2 ("ovo": classes 0 and 1, 0 and 2, ..., the first positive).
+    intercept_ : (m,)
     n_support_ : (n_classes,) ints
         Support vectors of each class.
     n_iter_ : int
-        Coordinate steps, over all problems.
-    objective_, violation_ : float
-        Value of the dual (sum over problems) and its largest projected gradient.
+        Steps of one or two coordinates, over all problems.
+    objective_, duality_gap_ : float
+        Value of the dual, and by how much the primal is above it at most; sums over problems.
+    violation_ : float
+        Largest of the problems' violations.
     converged_ : bool
     kernel_entries_ : int
         Kernel values computed in `fit`.
@@ -74,8 +87,8 @@ class KernelSVC(BoxSVC):
 
     Notes
     -----
-    Time is O(d) for each kernel value, of which there are n for every row that becomes active;
-    memory `cache_mb` and O(n d). Prediction costs O(n_sv d) a row.
+    Time is O(d) for each kernel value, of which there are about n for every support vector and some
+    more among points that matter; memory `cache_mb` and O(n d). Prediction costs O(n_sv d) a row.
 
     References
     ----------
@@ -84,13 +97,27 @@ class KernelSVC(BoxSVC):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    `KernelSVC` where `SVC` was:
+
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import MinMaxScaler
     >>> from kbench.methods import KernelSVC
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = KernelSVC(C=10.0, gamma=0.5).fit(X, y)
-    >>> model.score(X, y) > 0.97
+    >>> X, y = load_digits(return_X_y=True)
+    >>> machine = make_pipeline(MinMaxScaler(), KernelSVC())
+    >>> grid = {"kernelsvc__C": [1.0, 10.0], "kernelsvc__gamma": ["scale", 0.1]}
+    >>> search = GridSearchCV(machine, grid, cv=3).fit(X[:1000], y[:1000])
+    >>> search.score(X[1000:], y[1000:]) > 0.95
     True
     """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **BoxSVC._parameter_constraints,
+        "fit_intercept": ["boolean"],
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "split": ["boolean"],
+    }
 
     def __init__(
         self,
@@ -100,19 +127,24 @@ class KernelSVC(BoxSVC):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        fit_intercept: bool = True,
+        multi_class: str = "ovr",
         tol: float = 1e-3,
-        cache_mb: float = 200.0,
+        cache_mb: float = 1000.0,
         class_weight: dict | str | None = None,
         max_iter: int = -1,
         max_time: float | None = None,
         dtype: str = "float32",
         shrinking: bool = True,
+        split: bool = True,
     ) -> None:
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
         self.tol = tol
         self.cache_mb = cache_mb
         self.class_weight = class_weight
@@ -120,6 +152,11 @@ class KernelSVC(BoxSVC):
         self.max_time = max_time
         self.dtype = dtype
         self.shrinking = shrinking
+        self.split = split
+
+    @property
+    def _one_vs_one(self) -> bool:
+        return self.multi_class == "ovo"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -153,11 +190,13 @@ class KernelSVC(BoxSVC):
                 problem.C,
                 max_time=self.max_time,
                 trace=trace,
+                intercept=self.fit_intercept,
+                split=self.split,
                 **self._solver_options(),
             )
             alpha = np.column_stack([result.alpha for result in results])
         with trace.phase("prepare"):
-            self._finish(problem, alpha, results)
+            self._finish(problem, alpha, results, [result.intercept for result in results])
             coef = self.dual_coef_.T
             dtype = prediction_dtype(problem.kernel, coef)
             self._machine = KernelExpansion(problem.kernel, self.support_, coef, dtype)

@@ -1,7 +1,8 @@
-"""Rows of a kernel matrix, kept in a bounded amount of memory.
+"""Products with rows of a kernel matrix, some of which are kept in a bounded amount of memory.
 
-A row is computed when it is first needed and evicted when it has not been used for longest. Columns
-can be dropped for good (shrinking): the rows that are kept get shorter and more of them fit.
+A stored entry is read five to ten times as fast as a cheap kernel value is computed, but writing it
+to fresh memory costs several computations. So a row is first recomputed (without storing anything)
+whenever it is needed, and kept from its `min_uses`-th use on; the least recently used makes room.
 """
 
 import numpy as np
@@ -14,82 +15,102 @@ _BATCH = 128
 
 
 class RowCache:
-    """Least-recently-used cache of K[i, columns].
+    """Products K[columns, rows] @ coef.
 
     Parameters
     ----------
-    kernel : KernelMatrix
-    columns : (m,) indices
-        Columns that rows are restricted to.
+    kernel : KernelMatrix of n points
     cache_mb : float
-        Bound in MiB of the stored rows; room for 16 rows is taken in any case.
+        Bound in MiB of the stored rows.
+    min_uses : int
+        The use from which on a row is stored.
     """
 
-    def __init__(self, kernel: KernelMatrix, columns: np.ndarray, cache_mb: float) -> None:
+    def __init__(self, kernel: KernelMatrix, cache_mb: float, min_uses: int) -> None:
         n, itemsize = len(kernel), kernel.dtype.itemsize
-        capacity = max(int(cache_mb * 2**20) // itemsize, 16 * len(columns))
         self._kernel = kernel
-        self._buffer = np.empty(min(capacity, n * len(columns)), kernel.dtype)
+        self._buffer = np.empty(min(int(cache_mb * 2**20) // itemsize, n * n), kernel.dtype)
+        self._min_uses = min_uses
+        self._uses = np.zeros(n, np.int32)
         self._slot_of = np.full(n, -1)
-        self._lay_out(columns)
-
-    def _lay_out(self, columns: np.ndarray) -> None:
-        self._points = self._kernel.points(columns)
-        width = max(1, len(columns))
-        n_slots = min(self._buffer.size // width, len(self._kernel))
-        self._rows = self._buffer[: n_slots * width].reshape(n_slots, width)
-        self._owner = np.full(n_slots, -1)
-        self._last_use = np.zeros(n_slots, np.int64)
-        self._clock = 0
+        self.lay_out(np.empty(0, np.intp), 0)
 
     @property
     def nbytes(self) -> int:
         """Bytes reserved for rows."""
         return self._buffer.nbytes
 
-    def add_products(self, rows: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
-        """Add coef @ K[rows, columns] to out : (m,) float64."""
+    @property
+    def holds_whole_rows(self) -> bool:
+        """Whether rows are stored at once, and half of all fit with all their columns."""
+        return self._min_uses == 1 and len(self._kernel) ** 2 <= 2 * self._buffer.size
+
+    def lay_out(self, columns: np.ndarray, capacity: int) -> None:
+        """Forget the stored rows; the next have these columns and room for `capacity` of them."""
+        self.columns = columns
+        self._capacity = capacity = max(1, capacity)
+        n_slots = min(self._buffer.size // capacity, len(self._kernel))
+        self._rows = self._buffer[: n_slots * capacity].reshape(n_slots, capacity)
+        self._slot_of[:] = -1
+        self._owner = np.full(n_slots, -1)
+        self._length = np.zeros(n_slots, np.intp)
+        self._last_use = np.zeros(n_slots, np.int64)
+        self._clock = 0
+
+    def extend(self, columns: np.ndarray) -> None:
+        """Append columns; stored rows are completed when they are next used."""
+        longer = np.concatenate([self.columns, columns])
+        if len(longer) > self._capacity:
+            self.lay_out(longer, len(longer) + len(longer) // 4)
+        self.columns = longer
+
+    def product(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """coef @ K[rows, columns] : (m,) float64."""
+        self._uses[rows] += 1
         self._clock += 1
-        slots = self._slot_of[rows]
-        hit = slots >= 0
-        self._use(slots[hit], coef[hit], out)
-        rows, coef = rows[~hit], coef[~hit]
-        batch = min(_BATCH, len(self._rows))
-        for start in range(0, len(rows), batch):
-            chosen = slice(start, start + batch)
-            self._use(self._compute(rows[chosen]), coef[chosen], out)
-
-    def _use(self, slots: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
-        self._last_use[slots] = self._clock
-        _add_rows(self._rows, slots, coef.astype(self._rows.dtype), out)
-
-    def _compute(self, rows: np.ndarray) -> np.ndarray:
-        slots = np.sort(np.argpartition(self._last_use, len(rows) - 1)[: len(rows)])
-        evicted = self._owner[slots]
-        self._slot_of[evicted[evicted >= 0]] = -1
-        if slots[-1] - slots[0] == len(slots) - 1:
-            self._kernel.block(rows, self._points, out=self._rows[slots[0] : slots[-1] + 1])
+        stored = (self._uses[rows] >= self._min_uses) | (self._slot_of[rows] >= 0)
+        if stored.sum() > len(self._owner):
+            stored &= self._slot_of[rows] >= 0
+        passing = ~stored
+        if passing.any():
+            out = self._kernel.product(rows[passing], coef[passing], rows=self.columns)
         else:
-            self._rows[slots] = self._kernel.block(rows, self._points)
-        self._owner[slots] = rows
-        self._slot_of[rows] = slots
+            out = np.zeros(len(self.columns))
+        if stored.any():
+            slots = self._complete(rows[stored])
+            _add_rows(self._rows, slots, coef[stored].astype(self._rows.dtype), out)
+        return out
+
+    def block(self, rows: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """K[rows, columns[positions]] from stored rows, as many of which as there is room for."""
+        if len(rows) > len(self._owner):
+            return self._kernel.block(rows, self._kernel.points(self.columns[positions]))
+        self._clock += 1
+        slots = self._complete(rows)
+        return self._rows[slots[:, None], positions]
+
+    def _complete(self, rows: np.ndarray) -> np.ndarray:
+        """Slots of these rows, their values computed up to the last column."""
+        slots = self._slot_of[rows]
+        self._last_use[slots[slots >= 0]] = self._clock
+        missing = np.flatnonzero(slots < 0)
+        if len(missing):
+            free = np.sort(np.argpartition(self._last_use, len(missing) - 1)[: len(missing)])
+            evicted = self._owner[free]
+            self._slot_of[evicted[evicted >= 0]] = -1
+            self._owner[free], self._slot_of[rows[missing]] = rows[missing], free
+            self._length[free], self._last_use[free] = 0, self._clock
+            slots[missing] = free
+        width = len(self.columns)
+        lengths = self._length[slots]
+        for length in np.unique(lengths[lengths < width]):
+            points = self._kernel.points(self.columns[length:])
+            same = np.flatnonzero(lengths == length)
+            for start in range(0, len(same), _BATCH):
+                part = same[start : start + _BATCH]
+                self._rows[slots[part], length:width] = self._kernel.block(rows[part], points)
+        self._length[slots] = width
         return slots
-
-    def keep_columns(self, columns: np.ndarray, kept: np.ndarray) -> None:
-        """Restrict the stored rows to `columns`, which is the old columns[kept]; kept : (m,) bool.
-
-        Rows move towards the front of the same memory, so nothing is allocated but one row.
-        """
-        old_rows, owner, last_use = self._rows, self._owner, self._last_use
-        clock = self._clock
-        used = np.flatnonzero(owner >= 0)
-        self._lay_out(columns)
-        for new, old in enumerate(used):
-            self._rows[new] = old_rows[old][kept]
-        self._owner[: len(used)] = owner[used]
-        self._last_use[: len(used)] = last_use[used]
-        self._slot_of[owner[used]] = np.arange(len(used))
-        self._clock = clock
 
 
 # Compiled when imported (or read from numba's cache), so that no fit pays for it.
@@ -100,7 +121,7 @@ class RowCache:
 )
 def _add_rows(rows, slots, coef, out):
     """out += coef @ rows[slots]; eight rows are added in their own precision, then in float64."""
-    m = rows.shape[1]
+    m = out.shape[0]
     n_rows = slots.shape[0]
     # A tile of `out` and eight rows of it stay in the L1 cache.
     for start in range(0, m, 1024):

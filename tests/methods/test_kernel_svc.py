@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from kbench.methods import KernelSVC
 from kbench.trace import Trace
@@ -27,7 +28,9 @@ def test_decision_is_the_expansion():
     X, y = binary()
     model = KernelSVC(C=5.0, gamma=0.5).fit(X, y)
     K = rbf_kernel(X, X[model.support_], gamma=0.5)
-    np.testing.assert_allclose(model.decision_function(X), K @ model.dual_coef_[0], atol=1e-12)
+    np.testing.assert_allclose(
+        model.decision_function(X), K @ model.dual_coef_[0] + model.intercept_, atol=1e-12
+    )
     np.testing.assert_array_equal(model.classes_, ["no", "yes"])
     assert model.n_support_.sum() == len(model.support_)
     assert (np.sign(model.dual_coef_[0]) == np.where(y[model.support_] == "yes", 1, -1)).all()
@@ -36,6 +39,47 @@ def test_decision_is_the_expansion():
     assert model.converged_
     assert set(model.timings_) == {"prepare", "solve"}
     assert model.model_bytes_ >= X[model.support_].nbytes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_intercept_it_is_svc(weighted):
+    X, y = binary(500)
+    weight = np.random.default_rng(0).uniform(0.2, 2.0, 500) if weighted else None
+    parameters = {"C": 3.0, "gamma": 0.5, "class_weight": {"yes": 2.0}}
+    svc = SVC(tol=1e-6, **parameters).fit(X, y, sample_weight=weight)
+    model = KernelSVC(tol=1e-6, **parameters).fit(X, y, sample_weight=weight)
+    K = rbf_kernel(X, gamma=0.5)
+    beta = np.zeros(500)
+    beta[svc.support_] = svc.dual_coef_[0]
+    objective = 0.5 * beta @ K @ beta - np.abs(beta).sum()
+    assert model.objective_ == pytest.approx(objective, rel=1e-7)
+    assert model.intercept_ == pytest.approx(svc.intercept_, abs=1e-4)
+    np.testing.assert_allclose(model.decision_function(X), svc.decision_function(X), atol=1e-3)
+    assert abs(model.dual_coef_.sum()) <= 1e-10
+    assert 0 <= model.duality_gap_ <= 1e-3
+
+
+def test_one_vs_one_is_svc():
+    X, y = load_iris(return_X_y=True)
+    svc = SVC(gamma=0.5, tol=1e-6, break_ties=True).fit(X, y)
+    model = KernelSVC(gamma=0.5, tol=1e-6, multi_class="ovo").fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), svc.decision_function(X), atol=1e-4)
+    np.testing.assert_array_equal(model.predict(X), svc.predict(X))
+    np.testing.assert_array_equal(model.support_, np.sort(svc.support_))
+    np.testing.assert_array_equal(model.n_support_, svc.n_support_)
+    np.testing.assert_allclose(model.intercept_, svc.intercept_, atol=1e-4)
+
+
+def test_an_interrupt_leaves_the_estimator_as_it_was():
+    def interrupt(seconds, state):
+        raise KeyboardInterrupt
+
+    X, y = binary()
+    model = KernelSVC(gamma=0.5).fit(X, y)
+    expected = model.decision_function(X)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:200], y[:200], trace=Trace(interrupt))
+    np.testing.assert_array_equal(model.decision_function(X), expected)
 
 
 def test_several_classes_are_one_vs_rest():
@@ -62,8 +106,6 @@ def test_dense_sparse_precision_and_callables_agree(kernel):
     X, y = binary()
     parameters = {"kernel": kernel, "gamma": 0.5, "coef0": 1.0, "tol": 1e-6}
     expected = KernelSVC(dtype="float64", **parameters).fit(X, y)
-    from sklearn.metrics.pairwise import pairwise_kernels
-
     own = {"rbf": {"gamma": 0.5}, "laplacian": {"gamma": 0.5}, "linear": {}}
     own["poly"] = {"gamma": 0.5, "coef0": 1.0, "degree": 3}
 

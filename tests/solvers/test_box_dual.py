@@ -1,4 +1,4 @@
-"""The bias-free solver against optimality conditions and an independent quadratic solver."""
+"""The dual's solver against optimality conditions and independent quadratic solvers."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from sklearn.svm import SVC
 
 import kbench.solvers.box_dual as box_dual
+import kbench.solvers.nested_subsets as nested_subsets
+import kbench.solvers.strategy as strategy
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
-from kbench.solvers.coordinate_descent import descend
 from kbench.solvers.row_cache import RowCache
 from kbench.trace import Trace
 
@@ -46,23 +48,34 @@ def signed(X, y, gamma=0.5):
     return np.exp(-gamma * cdist(X, X, "sqeuclidean")) * np.outer(y, y)
 
 
-def assert_optimal(Q, C, result, tol, rounding=1e-9):
+def assert_optimal(Q, y, C, result, tol, rounding=1e-9, p=-1.0):
     """Karush-Kuhn-Tucker at tol, with the gradient recomputed here.
 
     `rounding` bounds the error of a float64 kernel value of the solver.
     """
-    G = Q @ result.alpha - 1
+    G = Q @ result.alpha + p
     total = result.alpha.sum()
     np.testing.assert_allclose(result.gradient, G, atol=rounding * (1 + total))
-    tol = tol + rounding * total
     assert np.all((result.alpha >= 0) & (result.alpha <= C))
     at_zero, at_C = result.alpha == 0, result.alpha == C
-    assert np.all(G[at_zero & (C > 0)] >= -tol)
-    assert np.all(G[at_C & (C > 0)] <= tol)
-    assert np.all(np.abs(G[~at_zero & ~at_C]) <= tol)
+    g = G + y * result.intercept
+    miss = np.maximum(np.where(at_C, 0, -g), np.where(at_zero, 0, g)).max()
+    allowed = tol + rounding * total
+    if result.intercept:
+        # LIBSVM's gap is both directions together.
+        allowed = 0.5 * tol + rounding * total
+    assert miss <= allowed
     assert result.violation <= tol
-    objective = 0.5 * result.alpha @ (G - 1)
-    assert result.objective == pytest.approx(objective, rel=1e-9, abs=rounding * total**2)
+    assert result.objective == pytest.approx(
+        0.5 * result.alpha @ (G + p), rel=1e-9, abs=rounding * total**2
+    )
+    gap = result.alpha @ np.maximum(g, 0) + (C - result.alpha) @ np.maximum(-g, 0)
+    error = rounding * (1 + total) * (1 + np.sum(C))
+    assert result.duality_gap == pytest.approx(gap, rel=1e-6, abs=error)
+
+
+def assert_balanced(y, result, C):
+    assert abs(y @ result.alpha) <= 1e-12 * (1 + np.sum(C))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -73,23 +86,77 @@ def test_equals_an_independent_quadratic_solver(kernel, sparse, dtype):
     C = np.random.default_rng(1).uniform(0.1, 3.0, 300)
     reference = matrix(X, np.float64, kernel).block(np.arange(300)) * np.outer(y, y)
     result = solve_box_dual(matrix(sp.csr_array(X) if sparse else X, dtype, kernel), y, C, tol=1e-6)
-    assert_optimal(reference, C, result, 1e-6)
+    assert_optimal(reference, y, C, result, 1e-6)
     assert result.objective == pytest.approx(box_qp(reference, C)[0], rel=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear"])
+def test_with_intercept_equals_libsvm(kernel, dtype):
+    X, y = problem(300)
+    C = np.random.default_rng(1).uniform(0.1, 3.0, 300)
+    K = matrix(X, np.float64, kernel).block(np.arange(300))
+    svc = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(K, y, sample_weight=C)
+    alpha = np.zeros(300)
+    alpha[svc.support_] = np.abs(svc.dual_coef_[0])
+    result = solve_box_dual(matrix(X, dtype, kernel), y, C, intercept=True, tol=1e-6)
+    Q = K * np.outer(y, y)
+    assert_optimal(Q, y, C, result, 1e-6)
+    assert_balanced(y, result, C)
+    assert result.objective == pytest.approx(0.5 * alpha @ Q @ alpha - alpha.sum(), rel=1e-8)
+    assert result.intercept == pytest.approx(svc.intercept_[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_any_linear_term(intercept):
+    # The dual of regression: each point twice, p = epsilon - t y.
+    X, _ = problem(60)
+    target = np.sin(X[:, 0]) + 0.1 * X[:, 1]
+    y = np.repeat([1.0, -1.0], 60)
+    p = 0.1 - y * np.tile(target, 2)
+    twice = np.vstack([X, X])
+    result = solve_box_dual(matrix(twice), y, 2.0, intercept=intercept, linear=p, tol=1e-7)
+    Q = signed(twice, y)
+    C = np.full(120, 2.0)
+    assert_optimal(Q, y, C, result, 1e-7, p=p)
+    found = scipy.optimize.minimize(
+        lambda a: (0.5 * a @ Q @ a + p @ a, Q @ a + p),
+        np.zeros(120),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0, 2.0)] * 120,
+        constraints={"type": "eq", "fun": lambda a: y @ a, "jac": lambda a: y} if intercept else (),
+        options={"ftol": 1e-12, "maxiter": 1000},
+    )
+    assert result.objective == pytest.approx(found.fun, rel=1e-6)
+
+
+@pytest.fixture
+def many_levels(monkeypatch):
+    """Nested subsets, bounded memory and splitting already for small problems."""
+    monkeypatch.setattr(nested_subsets, "_FIRST_SUBSET", 64)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("shrinking", [False, True])
 @pytest.mark.parametrize(("C", "noise"), [(0.1, 0.3), (10.0, 0.3), (1e6, 0.0)])
-def test_larger_than_a_working_set(C, noise, shrinking):
+@pytest.mark.usefixtures("many_levels")
+def test_larger_than_a_working_set(C, noise, shrinking, intercept):
     X, y = problem(1500, d=3, noise=noise)
-    result = solve_box_dual(matrix(X), y, C, tol=1e-3, shrinking=shrinking, cache_mb=1)
+    result = solve_box_dual(
+        matrix(X), y, C, intercept=intercept, tol=1e-3, shrinking=shrinking, cache_mb=1
+    )
     assert result.converged
-    assert_optimal(signed(X, y), np.full(1500, C), result, 1e-3)
+    assert_optimal(signed(X, y), y, np.full(1500, C), result, 1e-3)
 
 
-def test_an_enormous_bound():
+@pytest.mark.parametrize("intercept", [False, True])
+def test_an_enormous_bound(intercept):
     X, y = problem(400, d=3)
-    result = solve_box_dual(matrix(X), y, 1e6)
-    assert_optimal(signed(X, y), np.full(400, 1e6), result, 1e-3)
+    result = solve_box_dual(matrix(X), y, 1e6, intercept=intercept)
+    assert_optimal(signed(X, y), y, np.full(400, 1e6), result, 1e-3)
 
 
 @given(
@@ -99,18 +166,19 @@ def test_an_enormous_bound():
     log_gamma=st.floats(-6, 6),
     repeats=st.integers(1, 3),
     seed=st.integers(0, 10_000),
+    intercept=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
-def test_optimal_on_random_problems(n, d, log_C, log_gamma, repeats, seed):
+@settings(max_examples=80, deadline=None)
+def test_optimal_on_random_problems(n, d, log_C, log_gamma, repeats, seed, intercept):
     rng = np.random.default_rng(seed)
     X = np.repeat(rng.normal(size=(n, d)), repeats, axis=0)
     y = rng.choice([-1.0, 1.0], len(X))
     C = 10**log_C * rng.choice([0.0, 0.5, 1.0], len(X))
-    result = solve_box_dual(matrix(X, gamma=10**log_gamma), y, C)
+    result = solve_box_dual(matrix(X, gamma=10**log_gamma), y, C, intercept=intercept)
     # Exponents are inner products of d + 2 terms, of magnitudes up to 4 gamma ||x - mean||^2.
     spread = ((X - X.mean(axis=0)) ** 2).sum(axis=1).max()
     rounding = 1e-9 + 1.2e-16 * (d + 2) * 4 * 10**log_gamma * spread
-    assert_optimal(signed(X, y, 10**log_gamma), C, result, 1e-3, rounding)
+    assert_optimal(signed(X, y, 10**log_gamma), y, C, result, 1e-3, rounding)
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -136,11 +204,12 @@ def test_a_constant_kernel_is_solved_by_the_difference_of_classes():
     assert result.objective == pytest.approx(0.5 * s * s - 2 * small - s, rel=1e-6)
 
 
-def test_warm_start_from_the_solution_stops_at_once():
+@pytest.mark.parametrize("intercept", [False, True])
+def test_warm_start_from_the_solution_stops_at_once(intercept):
     X, y = problem(1000)
-    first = solve_box_dual(matrix(X), y, 10.0)
+    first = solve_box_dual(matrix(X), y, 10.0, intercept=intercept)
     kernel = matrix(X)
-    again = solve_box_dual(kernel, y, 10.0, alpha0=first.alpha)
+    again = solve_box_dual(kernel, y, 10.0, intercept=intercept, alpha0=first.alpha)
     assert again.n_iter == 0
     np.testing.assert_array_equal(again.alpha, first.alpha)
     # The price is the columns of the support vectors.
@@ -150,7 +219,16 @@ def test_warm_start_from_the_solution_stops_at_once():
 def test_warm_start_is_clipped_into_the_box():
     X, y = problem(100)
     result = solve_box_dual(matrix(X), y, 1.0, alpha0=np.full(100, 50.0))
-    assert_optimal(signed(X, y), np.ones(100), result, 1e-3)
+    assert_optimal(signed(X, y), y, np.ones(100), result, 1e-3)
+
+
+def test_warm_start_keeps_the_constraint_when_the_bound_falls():
+    X, y = problem(400)
+    first = solve_box_dual(matrix(X), y, 10.0, intercept=True)
+    again = solve_box_dual(matrix(X), y, 1.0, intercept=True, alpha0=first.alpha)
+    zero = solve_box_dual(matrix(X), y, 1.0, intercept=True)
+    assert_balanced(y, again, 400.0)
+    assert again.objective == pytest.approx(zero.objective, rel=1e-5)
 
 
 def test_zero_upper_bounds_remove_points():
@@ -228,7 +306,7 @@ def test_a_smaller_cache_gives_the_same_solution_for_more_entries(monkeypatch):
             super().__init__(*arguments)
             built.append(self.nbytes)
 
-    monkeypatch.setattr(box_dual, "RowCache", Spy)
+    monkeypatch.setattr(strategy, "RowCache", Spy)
     small = solve_box_dual(matrix(X), y, 10.0, cache_mb=0.5)
     assert max(built) <= 0.5 * 2**20
     large = solve_box_dual(matrix(X), y, 10.0, cache_mb=200)
@@ -236,43 +314,9 @@ def test_a_smaller_cache_gives_the_same_solution_for_more_entries(monkeypatch):
     assert small.objective == pytest.approx(large.objective, rel=1e-5)
 
 
-def test_descend_is_plain_coordinate_descent():
-    rng = np.random.default_rng(0)
-    A = rng.normal(size=(90, 90))
-    Q = A @ A.T / 90 + np.diag(rng.uniform(0, 1, 90))
-    C = rng.uniform(0, 2, 90)
-    alpha, g = np.zeros(90), -np.ones(90)
-    naive, h, decrease = np.zeros(90), -np.ones(90), 0.0
-    steps, fell = descend(Q, alpha, g, C, Q.diagonal().copy(), 1e-30, 200)
-    for _ in range(200):
-        move = np.clip(naive - h / Q.diagonal(), 0, C) - naive
-        gain = -move * (h + 0.5 * Q.diagonal() * move)
-        i = gain.argmax()
-        naive[i] += move[i]
-        h += move[i] * Q[i]
-        decrease += gain[i]
-    assert steps == 200
-    np.testing.assert_allclose(alpha, naive, atol=1e-6)
-    np.testing.assert_allclose(g, Q @ alpha - 1, atol=1e-12)
-    assert fell == pytest.approx(decrease, rel=1e-9)
-
-
-@given(seed=st.integers(0, 1000), slots=st.integers(16, 60))
-@settings(max_examples=30, deadline=None)
-def test_row_cache_is_the_matrix_through_evictions_and_shrinking(seed, slots):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(80, 3))
-    gram = signed(X, np.ones(80))
-    columns = np.arange(80)
-    cache = RowCache(matrix(X, np.float64), columns, slots * 80 * 8 / 2**20)
-    for step in range(12):
-        if step % 4 == 3:
-            kept = rng.random(len(columns)) < 0.7
-            columns = columns[kept]
-            cache.keep_columns(columns, kept)
-        rows = rng.choice(80, rng.integers(1, 40), replace=False)
-        coef = rng.normal(size=len(rows))
-        total = np.ones(len(columns))
-        cache.add_products(rows, coef, total)
-        np.testing.assert_allclose(total, 1 + coef @ gram[np.ix_(rows, columns)], atol=1e-12)
-    assert cache.nbytes <= slots * 80 * 8
+def test_nested_subsets_compute_less_than_the_matrix():
+    X, y = problem(20000, noise=0.05)
+    result = solve_box_dual(matrix(X), y, 1.0)
+    assert result.converged
+    n_support = np.count_nonzero(result.alpha)
+    assert result.kernel_entries < 4 * 20000 * n_support

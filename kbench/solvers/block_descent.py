@@ -1,0 +1,160 @@
+"""Block coordinate descent on a subset of the points.
+
+Working sets of Joachims (1999) and ThunderSVM's "new half" rule (Wen et al. 2018), with small dense
+solvers inside:
+
+    repeat                                                   on the points of S
+      W = newest half of the last W + the worst violators in S, q together
+          (with an intercept: half of them worst upwards, half worst downwards)
+      descend on b_W with K_WW                               coordinates, or pairs of them
+      e_S <- e_S - K[S, moved] (change of b)
+    until the violation on S <= target
+
+Half of a working set stays for the next: without it, hundreds of free points that are nearly
+optimal undo one another's moves.
+"""
+
+import math
+
+import numpy as np
+
+from kbench.kernels import KernelMatrix
+from kbench.solvers.coordinate_descent import coordinate_steps
+from kbench.solvers.iterate import Iterate, extremes
+from kbench.solvers.pair_descent import pair_steps
+from kbench.solvers.row_cache import RowCache
+
+_WORKING_SET = 512
+# Where more points than this are free, a larger block lets more of them settle together.
+_MANY_FREE = 512
+_INNER_RELATIVE = 0.03
+_STEPS_PER_POINT = 20
+
+
+class BlockDescent:
+    """Descent on the points `active` of an iterate.
+
+    Parameters
+    ----------
+    iterate : Iterate
+    kernel : KernelMatrix
+        Of the iterate's points, in the precision that steps are to be made in.
+    rows : RowCache of `kernel`
+
+    Attributes
+    ----------
+    active : (m,) indices
+        S.
+    """
+
+    def __init__(self, iterate: Iterate, kernel: KernelMatrix, rows: RowCache) -> None:
+        self.iterate, self.kernel, self.rows = iterate, kernel, rows
+        self.activate(np.empty(0, np.intp))
+
+    def activate(self, points: np.ndarray) -> None:
+        """Make these the active points. The rows that were stored are forgotten."""
+        self.active = points
+        self.rows.lay_out(points, len(points))
+        self._gram: np.ndarray | None = None
+
+    def extend(self, points: np.ndarray) -> None:
+        """Append points to the active ones."""
+        if len(points):
+            self.active = np.concatenate([self.active, points])
+            self.rows.extend(points)
+            self._gram = None
+
+    def solve(self, target: float) -> float:
+        """Lower the violation on the active points to `target`; what it is at the end.
+
+        Ends above `target` only at a limit, or where rounding of the kernel's precision hides
+        whether it has been reached.
+        """
+        it, S, budget = self.iterate, self.active, self.iterate.budget
+        beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
+        diagonal = it.diagonal[S]
+        steps_in = pair_steps if it.coupled else coordinate_steps
+        W = np.empty(0, np.intp)
+        # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
+        eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
+        while True:
+            e_up, e_down, it.intercept, violation = extremes(
+                beta, e, lower, upper, it.intercept, it.coupled
+            )
+            if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
+                break
+            size = 2 * _WORKING_SET
+            if len(S) > size and np.count_nonzero((beta > lower) & (beta < upper)) <= _MANY_FREE:
+                size = _WORKING_SET
+            W = _working_set(e_up, e_down, it.intercept, W[-(size // 2) :], size, it.coupled)
+            whole = len(W) == len(S)
+            K_W = self._block(W, whole)
+            stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
+            before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
+            steps = steps_in(
+                K_W,
+                beta_W,
+                e_W,
+                lower[W],
+                upper[W],
+                diagonal[W],
+                2.0 * stop if it.coupled else stop,
+                int(min(_STEPS_PER_POINT * len(W), budget.max_iter - budget.n_iter)),
+            )
+            if steps == 0:
+                break
+            budget.n_iter += steps
+            change = beta_W - before
+            beta[W] = beta_W
+            e_W += it.intercept
+            # f falls by change'(e before + e after) / 2.
+            it.objective -= 0.5 * float(change @ (e[W] + e_W))
+            if whole:
+                e[W] = e_W
+            else:
+                moved = np.flatnonzero(change)
+                e -= self.rows.product(S[W[moved]], change[moved])
+                squared_changes += float(change @ change)
+            if budget.trace.active:
+                it.beta[S] = beta
+                it.report(violation, len(S))
+        it.beta[S], it.residual[S] = beta, e
+        return violation
+
+    def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
+        """K_WW; kept for the next solve where it is that of all active points."""
+        if self._gram is not None:
+            return self._gram
+        points = self.active[W]
+        block = self.kernel.block(points, self.kernel.points(points))
+        if whole:
+            self._gram = block
+        return block
+
+
+def _working_set(
+    e_up: np.ndarray,
+    e_down: np.ndarray,
+    intercept: float,
+    kept: np.ndarray,
+    size: int,
+    coupled: bool,
+) -> np.ndarray:
+    """`kept`, then the worst of the others; all points when they are few. Overwrites e_up, e_down.
+
+    `coupled`: as many of the worst upwards as downwards; a step needs one of each.
+    """
+    if len(e_up) <= size:
+        return np.arange(len(e_up))
+    if not coupled:
+        worst = np.maximum(e_up - intercept, e_down + intercept)
+        worst[kept] = -np.inf
+        return np.concatenate([kept, _largest(worst, size - len(kept))])
+    e_up[kept] = e_down[kept] = -np.inf
+    ups = _largest(e_up, (size - len(kept)) // 2)
+    e_down[ups] = -np.inf
+    return np.concatenate([kept, ups, _largest(e_down, size - len(kept) - len(ups))])
+
+
+def _largest(values: np.ndarray, k: int) -> np.ndarray:
+    return np.argpartition(values, -k)[-k:]

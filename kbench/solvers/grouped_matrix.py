@@ -1,0 +1,105 @@
+"""The kernel matrix of groups that do not see one another: zero between groups.
+
+It stands in for a KernelMatrix where the groups are apart but the problem is not, because an
+intercept couples them. An operation is done group by group, on the groups that it concerns.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kbench.kernels import KernelMatrix
+
+
+class GroupedMatrix(KernelMatrix):
+    """K with the entries between groups left out.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of n points
+    groups : list of index arrays
+        A partition of the points.
+    """
+
+    def __init__(self, kernel: KernelMatrix, groups: list[np.ndarray]) -> None:
+        self._whole, self._groups, self.dtype = kernel, groups, kernel.dtype
+        self._others = 0
+        self._parts: list[KernelMatrix] = [kernel.take(group) for group in groups]
+        # 16 bits, where they suffice, are sorted several times as fast.
+        self._label = np.empty(len(kernel), np.int16 if len(groups) < 2**15 else np.intp)
+        self._place = np.empty(len(kernel), np.intp)
+        for number, group in enumerate(groups):
+            self._label[group] = number
+            self._place[group] = np.arange(len(group))
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    @property
+    def n_entries(self) -> int:
+        return self._others + sum(part.n_entries for part in self._parts)
+
+    def count(self, n_entries: int) -> None:
+        self._others += n_entries
+
+    def astype(self, dtype: Any) -> "GroupedMatrix":
+        if self.dtype == dtype:
+            return self
+        twin = object.__new__(GroupedMatrix)
+        twin.__dict__.update(self.__dict__)
+        twin.dtype = np.dtype(dtype)
+        twin._parts = [part.astype(dtype) for part in self._parts]
+        return twin
+
+    def take(self, indices: np.ndarray) -> KernelMatrix:
+        """Of a whole group, or of any points with what they see of each other."""
+        label = self._label[indices[:1]]
+        if len(indices) and np.array_equal(indices, self._groups[int(label[0])]):
+            return self._parts[int(label[0])]
+        return self._whole.take(indices)
+
+    def diagonal(self) -> np.ndarray:
+        return self._whole.diagonal()
+
+    def points(self, indices: np.ndarray | slice) -> Any:
+        return np.arange(len(self))[indices]
+
+    def block(
+        self, rows: np.ndarray, columns: Any = None, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        columns = np.arange(len(self)) if columns is None else columns
+        if out is None:
+            out = np.empty((len(rows), len(columns)), self.dtype)
+        out[...] = 0.0
+        for part, a, b in self._shared(rows, columns):
+            points = part.points(self._place[columns[b]])
+            out[np.ix_(a, b)] = part.block(self._place[rows[a]], points)
+        return out
+
+    def product(
+        self, columns: np.ndarray, coef: np.ndarray, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        rows = np.arange(len(self)) if rows is None else rows
+        values = np.zeros((len(rows), *coef.shape[1:]))
+        for part, a, b in self._shared(rows, columns):
+            values[a] = part.product(self._place[columns[b]], coef[b], rows=self._place[rows[a]])
+        return values
+
+    def _shared(
+        self, rows: np.ndarray, columns: np.ndarray
+    ) -> Iterator[tuple[KernelMatrix, np.ndarray, np.ndarray]]:
+        """Groups with rows and columns, and the positions of these."""
+        a, row_starts = self._sorted(rows)
+        b, column_starts = self._sorted(columns)
+        for number in np.flatnonzero((np.diff(row_starts) > 0) & (np.diff(column_starts) > 0)):
+            yield (
+                self._parts[number],
+                a[row_starts[number] : row_starts[number + 1]],
+                b[column_starts[number] : column_starts[number + 1]],
+            )
+
+    def _sorted(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        label = self._label[points]
+        order = np.argsort(label, kind="stable")
+        return order, np.searchsorted(label[order], np.arange(len(self._groups) + 1))

@@ -1,0 +1,207 @@
+"""The state of a dual problem that is being solved, in the variables of the decision function.
+
+With beta_i = y_i a_i and z = -y p the dual is  min 1/2 b'Kb - z'b  over the box l <= b <= u, where
+one of l_i, u_i is 0. Its negative gradient e = z - Kb is the residual; with an intercept, the
+multiplier of 1'b = const, optimality concerns e - intercept:
+
+    resistance_i = min(  e_i - intercept  if b_i > l_i,  -(e_i - intercept)  if b_i < u_i  )
+
+says how firmly a point is held where it is; -resistance_i, where positive, is its violation.
+"""
+
+import copy
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+
+from kbench.kernels import KernelMatrix
+from kbench.trace import Trace
+
+_FAR = 1e300
+
+
+@dataclass
+class Budget:
+    """Limits of a solve, shared by all its parts."""
+
+    max_iter: float = math.inf
+    max_time: float = math.inf
+    trace: Trace = field(default_factory=Trace)
+    n_iter: int = 0
+
+    def __post_init__(self) -> None:
+        self._deadline = time.perf_counter() - self.trace.paused_wall_s + self.max_time
+
+    def exhausted(self) -> str:
+        """The limit that was met, or ""."""
+        if self.n_iter >= self.max_iter:
+            return "max_iter"
+        if time.perf_counter() - self.trace.paused_wall_s >= self._deadline:
+            return "max_time"
+        return ""
+
+
+class Iterate:
+    """b with its residual, over n points.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of n points
+    z, lower, upper : (n,) float64
+    coupled : bool
+        Whether the sum of b is fixed and `intercept` its multiplier; else `intercept` is a number
+        that does not move.
+    beta : (n,) float64, optional
+        Where to start, inside the box; default 0.
+    budget : Budget
+
+    Attributes
+    ----------
+    beta, residual : (n,) float64
+        The residual is true only where the solver has brought it up to date.
+    scale : float
+        Size of the linear term, in whose units the solver's distances are: 1 for classification.
+    """
+
+    def __init__(
+        self,
+        kernel: KernelMatrix,
+        z: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        *,
+        coupled: bool,
+        budget: Budget,
+        beta: np.ndarray | None = None,
+        intercept: float = 0.0,
+    ) -> None:
+        self.kernel, self.z, self.lower, self.upper = kernel, z, lower, upper
+        self.coupled, self.budget, self.intercept = coupled, budget, intercept
+        self.beta = np.zeros(len(z)) if beta is None else beta
+        self.residual = z.copy()
+        self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
+        self.scale = float(np.abs(z).mean()) or 1.0
+        self.objective = 0.0
+        self._whole: tuple[Iterate, np.ndarray, float] | None = None
+
+    def part(self, points: np.ndarray, coupled: bool = False) -> "Iterate":
+        """The problem of some of the points alone, the intercept as it is; O(len(points) d)."""
+        part = Iterate(
+            self.kernel.take(points),
+            self.z[points],
+            self.lower[points],
+            self.upper[points],
+            coupled=coupled,
+            budget=self.budget,
+            beta=self.beta[points],
+            intercept=self.intercept,
+        )
+        part._whole = self, points, self.objective
+        return part
+
+    def on(self, kernel: KernelMatrix) -> "Iterate":
+        """The same problem and point, with another way to its kernel values."""
+        twin = copy.copy(self)
+        twin.kernel = kernel
+        return twin
+
+    def adopt(self, part: "Iterate") -> None:
+        """Take over what a part has become."""
+        assert part._whole is not None
+        _, points, objective = part._whole
+        self.beta[points], self.residual[points] = part.beta, part.residual
+        self.objective = objective + part.objective
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    def resistance(self, points: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """How firmly these points are held; negative where they violate optimality."""
+        e = self.residual[points] - self.intercept
+        beta = self.beta[points]
+        down = np.where(beta > self.lower[points], e, np.inf)
+        return np.minimum(down, np.where(beta < self.upper[points], -e, np.inf))
+
+    def settle(self) -> float:
+        """Bring the intercept to the residual of all points; their largest violation."""
+        self.intercept, violation = extremes(
+            self.beta, self.residual, self.lower, self.upper, self.intercept, self.coupled
+        )[2:]
+        return violation
+
+    def true_objective(self) -> float:
+        """f(b), where the residual is up to date at all points that are not zero."""
+        # Kb = z - e
+        return -0.5 * float(self.beta @ (self.z + self.residual))
+
+    def report(self, violation: float, n_active: int) -> None:
+        """Tell the trace where the solve is."""
+        if not self.budget.trace.active:
+            return
+        if self._whole is not None:
+            whole, points, objective = self._whole
+            whole.beta[points], whole.objective = self.beta, objective + self.objective
+            whole.report(violation, n_active)
+            return
+        self.budget.trace(
+            alpha=np.abs(self.beta),
+            objective=self.objective,
+            violation=2.0 * violation if self.coupled else violation,
+            n_support=int(np.count_nonzero(self.beta)),
+            n_active=n_active,
+        )
+
+    def update(self, points: np.ndarray, beta_before: np.ndarray) -> None:
+        """Bring the residual of `points` from `beta_before` (n,) to `beta`, in float32 entries."""
+        moved = np.flatnonzero(self.beta != beta_before)
+        if len(moved) and len(points):
+            change = (self.beta - beta_before)[moved]
+            self.residual[points] -= self.kernel.product(moved, change, rows=points)
+
+
+def extremes(
+    beta: np.ndarray,
+    e: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    intercept: float,
+    coupled: bool,
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Who can move where, and by how much optimality is missed.
+
+    Returns
+    -------
+    e_up, e_down : (m,)
+        e where b can grow, -1e300 elsewhere; -e where b can fall, -1e300 elsewhere.
+    intercept : float
+        The middle of max e_up and min -e_down where `coupled`, else as given.
+    violation : float
+        Largest of e_up - intercept and e_down + intercept; half of LIBSVM's gap where `coupled`.
+    """
+    e_up, e_down = np.empty_like(e), np.empty_like(e)
+    up, down = _extremes(beta, e, lower, upper, e_up, e_down)
+    if coupled:
+        if up == -_FAR or down == -_FAR:
+            # Nothing can move: any number beyond the points that are there is a multiplier.
+            only = up if down == -_FAR else -down
+            return e_up, e_down, (intercept if only == -_FAR else only), 0.0
+        intercept = 0.5 * (up - down)
+    return e_up, e_down, intercept, max(up - intercept, down + intercept, 0.0)
+
+
+@njit(
+    ["UniTuple(f8, 2)(f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])"],
+    cache=True,
+    fastmath={"nnan", "nsz"},
+)
+def _extremes(beta, e, lower, upper, e_up, e_down):
+    up, down = -_FAR, -_FAR
+    for i in range(beta.shape[0]):
+        u = e[i] if beta[i] < upper[i] else -_FAR
+        d = -e[i] if beta[i] > lower[i] else -_FAR
+        e_up[i], e_down[i] = u, d
+        up, down = max(up, u), max(down, d)
+    return up, down

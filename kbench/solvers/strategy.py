@@ -1,0 +1,182 @@
+"""How a dual is solved as a whole, or group by group where an exact split has been found.
+
+Without an intercept groups are problems of their own. With one, the multiplier b of the constraint
+1'beta = const couples them: for a given b each group is a box-constrained problem, and the sum
+h(b) = 1'beta(b) falls with b. So
+
+    b from a random subset of the points
+    solve each group at b loosely, then secant steps on h(b) = const, each from the last solution
+    solve each group at b to tolerance; give the rest of h to the free points
+    pairs of points across groups, until all have one b         few are left to do
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.kernels import KernelMatrix
+from kbench.solvers.block_descent import BlockDescent
+from kbench.solvers.grouped_matrix import GroupedMatrix
+from kbench.solvers.iterate import Iterate
+from kbench.solvers.nested_subsets import NestedSubsets
+from kbench.solvers.refinement import refine
+from kbench.solvers.row_cache import RowCache
+
+# Up to here rows of the kernel matrix are so short that all are kept, and splitting saves nothing.
+FEW_POINTS = 4000
+# Up to here float64 costs no more than to repeat in it what was found in float32.
+_TINY = 1024
+# Nanoseconds that an entry costs when it is first written to fresh memory.
+_STORING = 4.0
+_NEVER = 1 << 30
+# Inner solves end a little below the tolerance, so that the true violation is not above it.
+_TARGET = 0.9
+# Of the search for b, in units of the linear term.
+_SAMPLE_SHARE = 0.1
+_SAMPLE_TOLERANCE = 0.025
+_SEARCH_TOLERANCE = 0.002
+_SECANT_STEPS = 6
+
+
+@dataclass
+class Strategy:
+    """What the caller allows."""
+
+    cache_mb: float
+    shrinking: bool
+    rng: np.random.RandomState
+
+    def solver(self, iterate: Iterate, cache_mb: float | None = None) -> NestedSubsets:
+        """A solver of one problem that stores rows where that pays."""
+        kernel = iterate.kernel
+        cache_mb = self.cache_mb if cache_mb is None else cache_mb
+        rows = RowCache(kernel, cache_mb, _min_uses(kernel))
+        everything = not self.shrinking or rows.holds_whole_rows
+        descent = BlockDescent(iterate, kernel, rows)
+        return NestedSubsets(iterate, descent, self.rng, everything)
+
+
+def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float, str]:
+    """Solve one problem to a violation of `tol`; its true violation, and what stopped it or ""."""
+    if len(iterate) <= _TINY:
+        iterate.kernel = iterate.kernel.astype(np.float64)
+    solver = strategy.solver(iterate)
+    if iterate.beta.any():
+        iterate.update(np.arange(len(iterate)), np.zeros(len(iterate)))
+        iterate.objective = iterate.true_objective()
+        if iterate.settle() > _TARGET * tol:
+            solver.from_here(_TARGET * tol)
+    else:
+        solver.from_zero(_TARGET * tol)
+    return refine(iterate, solver.descent, tol)
+
+
+def solve_groups(
+    iterate: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
+) -> tuple[float, str]:
+    """Solve groups that do not see one another to `tol`; as `solve_whole`."""
+    if iterate.coupled:
+        return _solve_coupled(iterate, groups, tol, strategy)
+    worst, reasons = 0.0, {""}
+    for group in groups:
+        part = iterate.part(group)
+        violation, reason = solve_whole(part, tol, strategy)
+        iterate.adopt(part)
+        iterate.kernel.count(part.kernel.n_entries)
+        worst = max(worst, violation)
+        reasons.add(reason)
+    return worst, max(reasons)
+
+
+def _solve_coupled(
+    iterate: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
+) -> tuple[float, str]:
+    """Groups and their common intercept."""
+    matrix = GroupedMatrix(iterate.kernel, groups)
+    n, constant = len(iterate), float(iterate.beta.sum())
+    whole = iterate.on(matrix)
+    if not iterate.beta.any():
+        _find_intercept(whole, groups, tol, constant, strategy)
+    else:
+        whole.update(np.arange(n), np.zeros(n))
+    whole.objective = whole.true_objective()
+    descent = BlockDescent(whole, matrix, RowCache(matrix, 0.0, _NEVER))
+    if whole.settle() > _TARGET * tol:
+        NestedSubsets(whole, descent, strategy.rng, False).from_here(_TARGET * tol)
+    result = refine(whole, descent, tol)
+    iterate.beta, iterate.residual = whole.beta, whole.residual
+    iterate.intercept = whole.intercept
+    iterate.kernel.count(matrix.n_entries)
+    return result
+
+
+def _find_intercept(
+    whole: Iterate, groups: list[np.ndarray], tol: float, constant: float, strategy: Strategy
+) -> None:
+    """Bring `whole` near the solution, its sum to `constant` and its residual up to date."""
+    n = len(whole)
+    sample = strategy.rng.permutation(n)[: max(int(_SAMPLE_SHARE * n), FEW_POINTS)]
+    some = whole.part(sample, coupled=True)
+    strategy.solver(some).from_zero(_SAMPLE_TOLERANCE * whole.scale)
+    whole.intercept = some.intercept
+    whole.kernel.count(some.kernel.n_entries)
+
+    parts = [whole.part(group) for group in groups]
+    area = sum(len(group) ** 2 for group in groups)
+    solvers = [strategy.solver(part, strategy.cache_mb * len(part) ** 2 / area) for part in parts]
+    search = _SEARCH_TOLERANCE * whole.scale
+    for solver in solvers:
+        solver.from_zero(search)
+
+    def surplus() -> float:
+        return sum(float(part.beta.sum()) for part in parts) - constant
+
+    def move(b: float, tolerance: float) -> float:
+        for part, solver in zip(parts, solvers, strict=True):
+            part.intercept = b
+            solver.from_here(tolerance)
+        return surplus()
+
+    b, h = whole.intercept, surplus()
+    n_free = sum(
+        int(np.count_nonzero((part.beta > part.lower) & (part.beta < part.upper))) for part in parts
+    )
+    # Where no free point saw another, each would fall by as much as b grows.
+    slope = -max(n_free, 1) / float(np.median(whole.diagonal))
+    for _ in range(_SECANT_STEPS):
+        step = -h / slope
+        if abs(step) < 0.1 * search:
+            break
+        before, h = h, move(b + step, search)
+        b += step
+        if (h - before) * step < 0.0:
+            slope = (h - before) / step
+    h = move(b - h / slope, _TARGET * tol)
+    for part in parts:
+        whole.adopt(part)
+    whole.intercept = parts[0].intercept
+    _spread(whole, h)
+
+
+def _spread(iterate: Iterate, surplus: float) -> None:
+    """Take `surplus` from the sum of the free points, in proportion to their room."""
+    before = iterate.beta.copy()
+    end = iterate.lower if surplus > 0.0 else iterate.upper
+    room = np.abs(before - end) * ((before > iterate.lower) & (before < iterate.upper))
+    if room.sum() <= abs(surplus):
+        room = np.abs(before - end)
+    iterate.beta = before - surplus * room / max(float(room.sum()), 1e-300)
+    np.clip(iterate.beta, iterate.lower, iterate.upper, out=iterate.beta)
+    iterate.update(np.arange(len(iterate)), before)
+
+
+def _min_uses(kernel: KernelMatrix) -> int:
+    """From which use on a row of K is worth storing."""
+    if len(kernel) <= FEW_POINTS:
+        return 1
+    layout = getattr(kernel.kernel, "layout", None)
+    if layout is None:
+        return 1
+    nanoseconds = 0.3 + 0.016 * len(layout.features) + 0.07 * layout.n_words
+    return _NEVER if nanoseconds < 1.0 else math.ceil(_STORING / nanoseconds)

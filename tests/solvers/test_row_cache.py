@@ -1,0 +1,49 @@
+"""The row cache is the matrix, whatever it keeps."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers.row_cache import RowCache
+
+
+@given(seed=st.integers(0, 1000), slots=st.integers(0, 60), min_uses=st.integers(1, 4))
+@settings(max_examples=40, deadline=None)
+def test_products_through_evictions_growth_and_new_columns(seed, slots, min_uses):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 3))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    gram = kernel.block(np.arange(80))
+    cache = RowCache(kernel, slots * 80 * 8 / 2**20, min_uses)
+    order = rng.permutation(80)
+    columns = order[:20]
+    cache.lay_out(columns, 20)
+    for step in range(12):
+        if step == 8:
+            columns = columns[::2]
+            cache.lay_out(columns, len(columns))
+        elif step % 3 == 2:
+            new = order[len(columns) : len(columns) + 15]
+            columns = np.concatenate([columns, new])
+            cache.extend(new)
+        rows = rng.choice(80, rng.integers(1, 40), replace=False)
+        coef = rng.normal(size=len(rows))
+        expected = coef @ gram[np.ix_(rows, columns)]
+        np.testing.assert_allclose(cache.product(rows, coef), expected, atol=1e-12)
+        inner = rng.permutation(len(columns))[:7]
+        np.testing.assert_array_equal(cache.block(rows, inner).shape, (len(rows), len(inner)))
+        np.testing.assert_allclose(
+            cache.block(rows, inner), gram[np.ix_(rows, columns[inner])], atol=1e-12
+        )
+    assert cache.nbytes <= slots * 80 * 8
+
+
+def test_a_row_is_computed_at_each_use_until_it_is_stored():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    cache = RowCache(kernel, 1.0, 3)
+    cache.lay_out(np.arange(50), 50)
+    for used, computed in enumerate([1, 2, 3, 3, 3]):
+        cache.product(np.array([7]), np.ones(1))
+        assert kernel.n_entries == 50 * computed, used

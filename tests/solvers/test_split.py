@@ -1,0 +1,87 @@
+"""Splitting: what is neglected is below what was promised."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+import kbench.solvers.box_dual as box_dual
+import kbench.solvers.strategy as strategy
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers import solve_box_dual
+from kbench.solvers.grouped_matrix import GroupedMatrix
+from kbench.solvers.split import independent_groups
+
+
+def islands(n, k, distance, seed=0):
+    rng = np.random.default_rng(seed)
+    island = rng.integers(0, k, n)
+    X = rng.normal(size=(n, 3))
+    X[:, 0] += distance * island
+    y = np.where(np.sin(X[:, 1]) + 0.3 * rng.normal(size=n) + 0.2 * island > 0.2, 1.0, -1.0)
+    return X, y
+
+
+def matrix(X, gamma, dtype=np.float64):
+    return KernelMatrix(make_kernel("rbf", X, gamma=gamma), X, dtype)
+
+
+@given(
+    n=st.integers(1, 80), k=st.integers(1, 5), distance=st.floats(0, 40), seed=st.integers(0, 99)
+)
+@settings(max_examples=60, deadline=None)
+def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
+    X, _ = islands(n, k, distance, seed)
+    groups = independent_groups(matrix(X, 1.0), n * 10.0, 1e-4)
+    label = np.zeros(n, int)
+    for number, group in enumerate(groups):
+        label[group] = number
+    if groups:
+        np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(n))
+        assert all(len(group) for group in groups)
+    K = np.exp(-cdist(X, X, "sqeuclidean"))
+    K[label[:, None] == label] = 0
+    assert K.max() * n * 10.0 <= 1e-4
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_split_is_unsplit(intercept, monkeypatch):
+    X, y = islands(900, 4, 20.0)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
+    options = {"tol": 1e-6, "intercept": intercept}
+    whole = solve_box_dual(matrix(X, 1.0), y, 5.0, split=False, **options)
+    parts = solve_box_dual(matrix(X, 1.0), y, 5.0, **options)
+    assert (whole.n_groups, parts.n_groups) == (1, 4)
+    assert parts.objective == pytest.approx(whole.objective, rel=1e-9)
+    assert parts.intercept == pytest.approx(whole.intercept, abs=1e-6)
+    np.testing.assert_allclose(parts.gradient, whole.gradient, atol=1e-5)
+    assert parts.kernel_entries < whole.kernel_entries
+    K = np.exp(-cdist(X, X, "sqeuclidean"))
+    g = y * (K @ (parts.alpha * y)) - 1 + y * parts.intercept
+    miss = np.where(parts.alpha < 5.0, -g, 0), np.where(parts.alpha > 0, g, 0)
+    assert np.max(miss) <= 1e-6
+
+
+def test_split_finds_no_groups_where_there_are_none():
+    X, _ = islands(300, 1, 0.0)
+    assert independent_groups(matrix(X, 1e-3), 300.0, 1e-4) == []
+
+
+def test_grouped_matrix_is_the_matrix_without_what_is_between():
+    X, _ = islands(200, 3, 20.0)
+    kernel = matrix(X, 1.0)
+    groups = independent_groups(kernel, 1.0, 1e-9)
+    grouped = GroupedMatrix(kernel, groups)
+    K = np.exp(-cdist(X, X, "sqeuclidean"))
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(200)[:70], rng.permutation(200)[:90]
+    coef = rng.normal(size=90)
+    np.testing.assert_allclose(grouped.block(np.arange(200)), K, atol=1e-12)
+    part = K[np.ix_(rows, columns)]
+    np.testing.assert_allclose(grouped.block(rows, grouped.points(columns)), part, atol=1e-12)
+    np.testing.assert_allclose(grouped.product(columns, coef, rows), part @ coef, atol=1e-11)
+    np.testing.assert_allclose(grouped.product(columns, coef), K[:, columns] @ coef, atol=1e-11)
+    assert grouped.astype(np.float32).dtype == np.float32
+    assert grouped.n_entries < 200**2

@@ -1,0 +1,74 @@
+"""The dense inner solvers against plain NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.solvers.coordinate_descent import coordinate_steps
+from kbench.solvers.pair_descent import pair_steps
+
+
+def dense(q, seed, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(q, q))
+    K = (A @ A.T / q + np.diag(rng.uniform(0, 1, q))).astype(dtype)
+    y = rng.choice([-1.0, 1.0], q)
+    C = rng.uniform(0, 2, q)
+    return K, y, np.minimum(0, C * y), np.maximum(0, C * y)
+
+
+def test_coordinates_are_plain_greedy_descent():
+    K, z, lower, upper = dense(90, 0)
+    diagonal = K.diagonal().copy()
+    beta, e = np.zeros(90), z.copy()
+    naive, r = np.zeros(90), z.copy()
+    assert coordinate_steps(K, beta, e, lower, upper, diagonal, 1e-30, 200) == 200
+    for _ in range(200):
+        move = np.clip(naive + r / diagonal, lower, upper) - naive
+        i = (move * (r - 0.5 * diagonal * move)).argmax()
+        naive[i] += move[i]
+        r -= move[i] * K[i]
+    np.testing.assert_allclose(beta, naive, atol=1e-6)
+    np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
+
+
+def test_pairs_are_plain_sequential_minimal_optimisation():
+    K, z, lower, upper = dense(90, 0)
+    diagonal = K.diagonal().copy()
+    beta, e = np.zeros(90), z.copy()
+    naive, r = np.zeros(90), z.copy()
+    assert pair_steps(K, beta, e, lower, upper, diagonal, 1e-30, 150) == 150
+    for _ in range(150):
+        i = np.where(naive < upper, r, -np.inf).argmax()
+        h = diagonal[i] + diagonal - 2 * K[i]
+        h[i] = np.inf
+        d = np.maximum(r[i] - r, 0)
+        t = np.minimum(np.minimum(d / h, upper[i] - naive[i]), naive - lower)
+        h[i] = 0
+        j = (t * (d - 0.5 * h * t)).argmax()
+        naive[i] += t[j]
+        naive[j] -= t[j]
+        r -= t[j] * (K[i] - K[j])
+    np.testing.assert_allclose(beta, naive, atol=1e-6)
+    np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
+
+
+@given(
+    q=st.integers(1, 200), seed=st.integers(0, 10_000), single=st.booleans(), pairs=st.booleans()
+)
+@settings(max_examples=60, deadline=None)
+def test_steps_end_within_the_box_at_the_tolerance(q, seed, single, pairs):
+    K, z, lower, upper = dense(q, seed, np.float32 if single else np.float64)
+    beta, e = np.zeros(q), z.copy()
+    steps = pair_steps if pairs else coordinate_steps
+    steps(K, beta, e, lower, upper, K.diagonal().astype(float), 1e-6, 100_000)
+    assert np.all((lower <= beta) & (beta <= upper))
+    np.testing.assert_allclose(e, z - K.astype(float) @ beta, atol=1e-9)
+    up = np.where(beta < upper, e, -np.inf).max()
+    down = np.where(beta > lower, e, np.inf).min()
+    if pairs:
+        assert up - down <= 1e-6
+        assert beta.sum() == pytest.approx(0, abs=1e-12 * q)
+    else:
+        assert max(up, -down) <= 1e-6
