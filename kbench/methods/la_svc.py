@@ -166,15 +166,12 @@ class LaSVC(BoxSVC):
                 for column in problem.Y.T
             ]
         with trace.phase("prepare"):
-            self._finish(problem, np.column_stack([result.alpha for result in results]), results)
-            self.intercept_ = np.array([result.intercept for result in results])
+            alpha = np.column_stack([result.alpha for result in results])
+            self._finish(problem, alpha, results, [result.intercept for result in results])
             coef = self.dual_coef_.T
             dtype = prediction_dtype(problem.kernel, coef)
-            self._expansion = KernelExpansion(problem.kernel, self.support_, coef, dtype)
+            self._machine = KernelExpansion(problem.kernel, self.support_, coef, dtype)
         self.kernel_entries_ = problem.kernel.n_entries
-        self.model_bytes_ = self._expansion.nbytes + self.intercept_.nbytes
+        self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         return self
-
-    def _machine(self, X: Any) -> np.ndarray:
-        return self._expansion(X) + self.intercept_

@@ -56,6 +56,8 @@ class OnlineResult:
     violation : float
         On the expansion, from float64 kernel values: largest g_i - g_j of a pair that can move, or
         without intercept the largest projected gradient.
+    duality_gap : float
+        Primal less dual objective of the problem of the expansion.
     n_iter : int
         Steps.
     kernel_entries : int
@@ -68,6 +70,7 @@ class OnlineResult:
     intercept: float
     objective: float
     violation: float
+    duality_gap: float
     n_iter: int
     kernel_entries: int
     converged: bool
@@ -250,16 +253,21 @@ class _Learner:
     def result(self, violation: float, stop_reason: str) -> OnlineResult:
         slots = np.flatnonzero(self.members() >= 0)
         points, coef, g = self.state.member[slots], self.state.alpha[slots], self.state.g[slots]
-        alpha = np.zeros(len(self.y))
-        alpha[points] = np.abs(coef)
         low, _, high, _ = _extremes(self.state)
         middle = [value for value in (low, high) if math.isfinite(value)]
+        intercept = sum(middle) / len(middle) if self.intercept and middle else 0.0
+        alpha = np.zeros(len(self.y))
+        alpha[points] = np.abs(coef)
+        y, room = self.y[points], self.C[points] - np.abs(coef)
+        margin = y * (intercept - g)
+        gap = np.abs(coef) @ np.maximum(margin, 0.0) + room @ np.maximum(-margin, 0.0)
         converged = violation <= self.tol
         return OnlineResult(
             alpha=alpha,
-            intercept=sum(middle) / len(middle) if self.intercept and middle else 0.0,
-            objective=-0.5 * float(coef @ (g + self.y[points])),
+            intercept=intercept,
+            objective=-0.5 * float(coef @ (g + y)),
             violation=violation,
+            duality_gap=float(gap),
             n_iter=int(self.state.counts[_STEPS]),
             kernel_entries=self.kernel.n_entries - self.entries_before,
             converged=converged,

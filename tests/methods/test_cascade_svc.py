@@ -23,7 +23,7 @@ def ring(n=400, seed=0):
 def test_one_part_is_the_exact_machine():
     X, y = ring()
     model = CascadeSVC(1, C=2.0, **EXACT).fit(X, y)
-    exact = KernelSVC(C=2.0, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=2.0, **EXACT).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-6)
 
@@ -32,7 +32,7 @@ def test_one_part_is_the_exact_machine():
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_feedback_leads_to_the_exact_machine(n_parts, C):
     X, y = ring()
-    exact = KernelSVC(C=C, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=C, **EXACT).fit(X, y)
     objectives = [
         CascadeSVC(n_parts, feedback=rounds, C=C, random_state=1, **EXACT).fit(X, y).objective_
         for rounds in (0, 1, 2)
@@ -58,7 +58,7 @@ def test_the_solution_is_that_of_the_last_merge():
     supports = [set(np.flatnonzero(state["alpha"])) for state in states]
     assert all(later <= earlier for earlier, later in itertools.pairwise(supports))
     rows = np.array(sorted(supports[-2]))
-    alone = KernelSVC(**EXACT).fit(X[rows], y[rows])
+    alone = KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows])
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
     assert model.n_rounds_ == 1
 
@@ -68,7 +68,7 @@ def test_several_classes_share_the_parts():
     model = CascadeSVC(4, C=10.0, gamma=0.5, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.96
     model = CascadeSVC(4, C=10.0, feedback=50, random_state=0, **EXACT).fit(X, y)
-    exact = KernelSVC(C=10.0, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=10.0, **EXACT).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-7)
 
 

@@ -24,7 +24,7 @@ def ring(n=500, seed=0):
 @pytest.mark.parametrize("C", [0.5, 20.0])
 def test_passes_lead_to_the_machine_without_intercept(C):
     X, y = ring()
-    exact = KernelSVC(C=C, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=C, **EXACT).fit(X, y)
     model = LaSVC(20, C=C, random_state=0, **EXACT).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
@@ -58,7 +58,7 @@ def test_one_pass_solves_the_problem_of_its_expansion(intercept):
     free = np.abs(coef) < 1.0
     assert np.abs(residual[free]).max() <= 1e-6
     assert residual[~free].min() >= -1e-6
-    exact = KernelSVC(**EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y)
     assert exact.objective_ * 0.95 >= model.objective_ >= exact.objective_ - 1e-6
 
 
@@ -101,7 +101,7 @@ def test_weights_of_zero_are_not_visited_and_others_bound():
     X, y = ring()
     weight = np.arange(500) % 3
     model = LaSVC(20, random_state=0, **EXACT).fit(X, y, sample_weight=weight)
-    exact = KernelSVC(**EXACT).fit(X, y, sample_weight=weight)
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y, sample_weight=weight)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
     assert np.all(weight[model.support_] > 0)
 

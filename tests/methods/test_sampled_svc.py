@@ -19,7 +19,7 @@ def ring(n=400, seed=0):
 @pytest.mark.parametrize("model", [SubsampleSVC(1.0, **EXACT), BaggingSVC(1, **EXACT)])
 def test_all_rows_in_one_machine_are_the_exact_machine(model):
     X, y = ring()
-    exact = KernelSVC(**EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y)
     model.fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
     np.testing.assert_array_equal(model.predict(X), exact.predict(X))
@@ -29,7 +29,7 @@ def test_subsample_is_the_exact_machine_of_its_rows():
     X, y = ring()
     model = SubsampleSVC(0.3, random_state=5, **EXACT).fit(X, y)
     rows = np.sort(np.random.RandomState(5).choice(400, 120, replace=False))
-    exact = KernelSVC(**EXACT).fit(X[rows], y[rows])
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows])
     np.testing.assert_array_equal(model.support_, rows[exact.support_])
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-9)
     assert model.kernel_entries_ <= 2 * 120**2
@@ -38,7 +38,9 @@ def test_subsample_is_the_exact_machine_of_its_rows():
 def test_vote_is_the_vote_of_the_machines():
     X, y = ring()
     model = BaggingSVC(7, random_state=0, **EXACT).fit(X, y)
-    machines = [KernelSVC(**EXACT).fit(X[rows], y[rows]) for rows in model.samples_]
+    machines = [
+        KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows]) for rows in model.samples_
+    ]
     signs = [np.where(machine.predict(X) == "out", 1, -1) for machine in machines]
     np.testing.assert_allclose(model.decision_function(X), np.mean(signs, axis=0))
     assert [len(np.unique(rows)) for rows in model.samples_] == [58] * 7
@@ -49,7 +51,8 @@ def test_vote_among_several_classes():
     X, y = load_iris(return_X_y=True)
     model = BaggingSVC(5, C=10.0, random_state=0, **EXACT).fit(X, y)
     machines = [
-        KernelSVC(C=10.0, **EXACT).fit(X[rows], y[rows]).predict(X) for rows in model.samples_
+        KernelSVC(fit_intercept=False, C=10.0, **EXACT).fit(X[rows], y[rows]).predict(X)
+        for rows in model.samples_
     ]
     shares = np.mean(np.equal.outer(machines, np.arange(3)), axis=0)
     np.testing.assert_allclose(model.decision_function(X), shares)
