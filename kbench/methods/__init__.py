@@ -10,9 +10,13 @@ _MODULES = {
     "BaggingSVC": "kbench.methods.bagging_svc",
     "CascadeSVC": "kbench.methods.cascade_svc",
     "DCSVC": "kbench.methods.dc_svc",
+    "DivisionBound": "kbench.methods.division_bound",
     "KernelSVC": "kbench.methods.kernel_svc",
+    "KernelSVR": "kbench.methods.kernel_svr",
     "LaSVC": "kbench.methods.la_svc",
     "SubsampleSVC": "kbench.methods.subsample_svc",
+    "SupportCurves": "kbench.methods.support_curves",
+    "svc_path": "kbench.methods.regularization_path",
 }
 
 __all__ = sorted(_MODULES)

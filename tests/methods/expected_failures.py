@@ -14,9 +14,10 @@ EXPECTED_FAILURES = {
     name: dict.fromkeys(_EQUIVALENCE, f"{reason}{_WEIGHTS}")
     for name, reason in {
         "KernelSVC": "",
+        "KernelSVR": "",
         "DCSVC": "clusters are found on a sample of the rows as given; ",
         "CascadeSVC": "parts are drawn from the rows as given; ",
         "LaSVC": "rows are visited as given; ",
         "SubsampleSVC": "the sample is drawn from the rows as given; ",
     }.items()
-} | {"BaggingSVC": {}}
+} | {name: {} for name in ("BaggingSVC", "DivisionBound", "SupportCurves")}

@@ -4,7 +4,17 @@ import pytest
 from expected_failures import EXPECTED_FAILURES
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kbench.methods import DCSVC, BaggingSVC, CascadeSVC, KernelSVC, LaSVC, SubsampleSVC
+from kbench.methods import (
+    DCSVC,
+    BaggingSVC,
+    CascadeSVC,
+    DivisionBound,
+    KernelSVC,
+    KernelSVR,
+    LaSVC,
+    SubsampleSVC,
+    SupportCurves,
+)
 
 # The checks use 10 to 60 points: fewer clusters and parts than the defaults' 64 and 32.
 ESTIMATORS = [
@@ -15,6 +25,9 @@ ESTIMATORS = [
     LaSVC(),
     SubsampleSVC(0.9),
     BaggingSVC(n_estimators=1),
+    DivisionBound((1, 2)),
+    SupportCurves("kernel_svc"),
+    KernelSVR(),
 ]
 
 
