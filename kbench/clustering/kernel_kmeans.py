@@ -1,15 +1,23 @@
-"""Two-step kernel k-means: cluster a sample in feature space, then assign every point.
+"""Kernel k-means of many points through a sample S of m of them, in two ways.
 
-Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector Machines" (ICML 2014),
-section 3; after Ghitta, Jin, Havens and Jain, "Approximate Kernel k-means" (KDD 2011). With sample
-S of m points and clusters S_1 .. S_k of it, E_cj = 1/|S_c| for j in S_c,
+Centres are mu_c = sum_{j in S} W_cj phi(x_j), so that
 
-    ||phi(x) - mu_c||^2 = k(x, x) + (E K_SS E')_cc - 2 (E k_S(x))_c.
+    ||phi(x) - mu_c||^2 = k(x, x) + (W K_SS W')_cc - 2 (W k_S(x))_c.
+
+Two-step: the sample alone is clustered, W_cj = 1/|S_c| for j in S_c, and every point goes to the
+nearest centre. Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector
+Machines" (ICML 2014), section 3.
+
+Approximate kernel k-means: all points are clustered, their means projected onto the span of the
+sample, W = U K_nS K_SS^+ with U_ci = 1/|V_c| for i in V_c, until labels repeat. Ghitta, Jin, Havens
+and Jain, "Approximate Kernel k-means" (KDD 2011).
 """
 
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
 
 from kbench.kernels import Kernel, KernelMatrix, expand
 from kbench.kernels.matrix import nbytes
@@ -19,22 +27,23 @@ _BATCH = 8192
 
 
 class KernelCentres:
-    """Cluster centres in feature space, as means of sampled points.
+    """Cluster centres in feature space, as combinations of sampled points.
 
     Parameters
     ----------
     kernel : KernelMatrix
     sample : (m,) indices
-    labels : (m,) cluster of each sampled point, 0 .. k-1, none empty
+    weights : (k, m)
+        W, one row for each centre.
     """
 
-    def __init__(self, kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -> None:
+    def __init__(self, kernel: KernelMatrix, sample: np.ndarray, weights: np.ndarray) -> None:
         self._kernel: Kernel = kernel.kernel
         self._dtype = kernel.dtype
         self._points = kernel.centres(sample)
-        self._mean = _indicator(labels)
+        self._weights = weights
         gram = kernel.block(sample, kernel.points(sample))
-        self._square = np.einsum("cj,jc->c", self._mean, gram @ self._mean.T)
+        self._square = np.einsum("cj,jc->c", weights, gram @ weights.T)
 
     @property
     def n_clusters(self) -> int:
@@ -42,7 +51,7 @@ class KernelCentres:
 
     @property
     def nbytes(self) -> int:
-        return nbytes(self._points) + self._mean.nbytes + self._square.nbytes
+        return nbytes(self._points) + self._weights.nbytes + self._square.nbytes
 
     def assign(self, X: Any) -> np.ndarray:
         """Nearest centre of rows X : (u, d) or, precomputed, (u, n); (u,) ints. O(u m (d + k))."""
@@ -58,11 +67,11 @@ class KernelCentres:
         for start in range(0, len(labels), _BATCH):
             rows = slice(start, start + _BATCH)
             labels[rows] = self._nearest(kernel.points(rows))
-        kernel.count(len(kernel) * self._mean.shape[1])
+        kernel.count(len(kernel) * self._weights.shape[1])
         return labels
 
     def _nearest(self, points: Any) -> np.ndarray:
-        inner = expand(self._kernel, points, self._points, self._mean.T, self._dtype)
+        inner = expand(self._kernel, points, self._points, self._weights.T, self._dtype)
         return np.argmin(self._square - 2.0 * inner, axis=1)
 
 
@@ -100,14 +109,45 @@ def two_step_kernel_kmeans(
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     start = rng.randint(min(n_clusters, len(sample)), size=len(sample))
     sample_labels = kernel_kmeans(gram, start, max_iter=max_iter)
-    centres = KernelCentres(kernel, sample, sample_labels)
+    centres = KernelCentres(kernel, sample, _indicator(sample_labels))
     labels = centres.assign_training(kernel)
     occupied = np.unique(labels)
     if len(occupied) < centres.n_clusters:
         # Stopped before convergence, a cluster may keep none of its own points.
         kept = np.isin(sample_labels, occupied)
-        centres = KernelCentres(kernel, sample[kept], _without_gaps(sample_labels[kept]))
+        weights = _indicator(_without_gaps(sample_labels[kept]))
+        centres = KernelCentres(kernel, sample[kept], weights)
         labels = _without_gaps(labels)
+    return centres, labels
+
+
+def approximate_kernel_kmeans(
+    kernel: KernelMatrix,
+    n_clusters: int,
+    sample: np.ndarray,
+    rng: np.random.RandomState,
+    *,
+    max_iter: int = 20,
+) -> tuple[KernelCentres, np.ndarray]:
+    """Partition the n points of a kernel matrix, all of them taking part in the clustering.
+
+    Starts from the two-step partition. Parameters and results as in `two_step_kernel_kmeans`.
+
+    Notes
+    -----
+    O(m^3) and O(n m (d + k)) for each iteration; O(m^2) memory and a batch, since kernel values are
+    computed again in each iteration. With all points in the sample this is kernel k-means.
+    """
+    centres, labels = two_step_kernel_kmeans(kernel, n_clusters, sample, rng, max_iter=max_iter)
+    gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
+    projection = scipy.linalg.pinvh(gram, rtol=len(sample) * np.finfo(kernel.dtype).eps)
+    for _ in range(max_iter):
+        weights = _mean_values(kernel, sample, labels) @ projection
+        new = KernelCentres(kernel, sample, weights).assign_training(kernel)
+        centres = KernelCentres(kernel, sample, weights[np.unique(new)])
+        before, labels = labels, _without_gaps(new)
+        if np.array_equal(labels, before):
+            break
     return centres, labels
 
 
@@ -136,6 +176,20 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
             break
         labels = new
     return labels
+
+
+def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """U K_nS : (k, m) float64, the mean over each cluster of the values at sampled points."""
+    points = kernel.points(sample)
+    counts = np.bincount(labels)
+    sums = np.zeros((len(counts), len(sample)))
+    for start in range(0, len(labels), _BATCH):
+        rows = np.arange(start, min(start + _BATCH, len(labels)))
+        members = sp.csr_array(
+            (np.ones(len(rows)), (labels[rows], np.arange(len(rows)))), (len(counts), len(rows))
+        )
+        sums += members @ kernel.block(rows, points)
+    return sums / counts[:, None]
 
 
 def _indicator(labels: np.ndarray) -> np.ndarray:

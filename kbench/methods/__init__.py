@@ -7,13 +7,21 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "BaggingSVC": "kbench.methods.bagging_svc",
+    "CascadeSVC": "kbench.methods.cascade_svc",
     "DCSVC": "kbench.methods.dc_svc",
+    "DivisionBound": "kbench.methods.division_bound",
     "FastfoodSVC": "kbench.methods.fastfood_svm",
     "KernelSVC": "kbench.methods.kernel_svc",
+    "KernelSVR": "kbench.methods.kernel_svr",
+    "LaSVC": "kbench.methods.la_svc",
     "LLSVM": "kbench.methods.llsvm",
     "LTPU": "kbench.methods.ltpu",
     "RandomFourierSVC": "kbench.methods.rks_svm",
     "SparsePrimalSVC": "kbench.methods.spsvm",
+    "SubsampleSVC": "kbench.methods.subsample_svc",
+    "SupportCurves": "kbench.methods.support_curves",
+    "svc_path": "kbench.methods.regularization_path",
 }
 
 __all__ = sorted(_MODULES)

@@ -1,24 +1,18 @@
-"""Divide-and-conquer support vector classifier that stops before the conquest: DC-SVM (early)."""
+"""Divide-and-conquer support vector classifier (DC-SVM), exact or stopped before the conquest."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.clustering import (
-    Centroids,
-    KernelCentres,
-    sampled_kmeans,
-    two_step_kernel_kmeans,
-)
-from kbench.kernels import KernelMatrix
+from kbench.clustering import Centroids, KernelCentres
 from kbench.methods._box_svc import BoxSVC, Problem, solve_problems
+from kbench.methods._division import PARTITIONS, Division, divide, split
+from kbench.methods._parts import Deadline, Part, solve_parts
 from kbench.prediction import (
     BayesianCommittee,
     CommitteeMember,
@@ -31,8 +25,17 @@ from kbench.solvers import BoxDualResult
 from kbench.trace import Trace
 
 
+class Level(NamedTuple):
+    """What one level of training came to."""
+
+    n_clusters: int
+    support: np.ndarray  # (s,) rows with a coefficient that is not zero after the level
+    cluster_s: float  # wall seconds
+    train_s: float
+
+
 class DCSVC(BoxSVC):
-    """Kernel machines trained cluster by cluster, and early prediction (DC-SVM early).
+    """Kernel machines trained cluster by cluster, then combined or made exact (DC-SVM).
 
     With clusters V_1 .. V_k, the local solutions together are the exact solution for the kernel
 
@@ -43,23 +46,30 @@ class DCSVC(BoxSVC):
 
         1. sample `n_samples` points: of all at the first level, then of those with a_i > 0;
         2. cluster the sample, give every point the nearest centre;
-        3. solve each cluster's dual from the a of the level before.
+        3. solve each cluster's dual from the a of the level before;
 
-    A new point is judged by the machine of its own cluster (`combine="early"`), or by all.
+    and for `combine="exact"`, from the a of the last level:
+
+        4. refine: solve the dual of the points with a_i > 0;
+        5. conquer: solve the dual of all points from there.
+
+    Otherwise a new point is judged by the machine of its own cluster ("early"), or by all.
 
     Parameters
     ----------
     n_clusters : int, default=64
         Clusters of the last level; empty ones are dropped.
-    combine : {"early", "naive", "bcm"}, default="early"
+    combine : {"early", "naive", "bcm", "exact"}, default="early"
         "early": sum_{i in V_c} y_i a_i k(x_i, x) for the cluster c of x. "naive": the sum over all
         i. "bcm": Bayesian committee machine of the local machines (see
-        `kbench.prediction.committee`).
-    partition : {"kmeans", "kernel_kmeans", "random"}, default="kmeans"
+        `kbench.prediction.committee`). "exact": the machine of `KernelSVC`, started from the local
+        ones.
+    partition : {"kmeans", "kernel_kmeans", "ghitta", "random"}, default="kmeans"
         k-means in input space, as the authors' program has it for the RBF kernel; two-step kernel
         k-means, as the paper has it, for any kernel (where gamma is so large that sampled points
-        hardly see one another, its clusters are unbalanced and training takes longer); or, as a
-        control, random clusters of equal size, which cannot be combined by "early".
+        hardly see one another, its clusters are unbalanced and training takes longer); approximate
+        kernel k-means of all points, which starts from the two-step clusters; or, as a control,
+        random clusters of equal size, which cannot be combined by "early".
     n_samples : int, default=1000
         Points that are clustered.
     n_levels : int, default=2
@@ -67,6 +77,11 @@ class DCSVC(BoxSVC):
         than points to sample is left out.
     branching : int, default=4
         Ratio of the numbers of clusters from level to level.
+    preset : {"paper", "released"}, default="paper"
+        "released" differs from the above as the authors' program does: one sample for all levels;
+        finer clusters lie inside coarser ones, and those with fewer than
+        5 * n_samples / (clusters of the finest level) sampled points are not split; 5. is left out.
+        The program's numbers are n_samples=2000 and tol=0.01.
     C : float, default=1.0
     kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
@@ -97,11 +112,15 @@ class DCSVC(BoxSVC):
         Cluster of each training row at the last level.
     n_clusters_ : int
         Clusters that are not empty.
+    levels_ : list of Level
+        n_clusters, support, cluster_s and train_s of each level; for "exact" also those of
+        refinement and conquest, each with one cluster.
     n_iter_, objective_, violation_, converged_
-        As in `KernelSVC`, for the last level's kernel kbar (n_iter_ over all levels).
+        As in `KernelSVC`: for the last level's kernel kbar (n_iter_ over all levels), or, with
+        "exact", for the kernel itself.
     kernel_entries_ : int
     timings_ : dict of str to float
-        Seconds of "prepare", "cluster", "train".
+        Seconds of "prepare", "cluster", "train", "refine", "conquer".
     model_bytes_ : int
     n_features_in_ : int
 
@@ -109,7 +128,8 @@ class DCSVC(BoxSVC):
     -----
     Training takes about 1/k of the kernel values of the exact machine, and O(n n_samples (d + k))
     for the assignments. Early prediction costs O(n_sv d / k) a row and the assignment,
-    O(n_samples d) or O(k d) by partition; "naive" O(n_sv d); "bcm" that and O(sum_c s_c^2).
+    O(n_samples d) or O(k d) by partition; "naive" and "exact" O(n_sv d); "bcm" that and
+    O(sum_c s_c^2).
 
     References
     ----------
@@ -129,11 +149,12 @@ class DCSVC(BoxSVC):
     _parameter_constraints: ClassVar[dict] = {
         **BoxSVC._parameter_constraints,
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "combine": [StrOptions({"early", "naive", "bcm"})],
-        "partition": [StrOptions({"kernel_kmeans", "kmeans", "random"})],
+        "combine": [StrOptions({"early", "naive", "bcm", "exact"})],
+        "partition": [StrOptions(set(PARTITIONS))],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "n_levels": [Interval(Integral, 1, None, closed="left")],
         "branching": [Interval(Integral, 2, None, closed="left")],
+        "preset": [StrOptions({"paper", "released"})],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -147,6 +168,7 @@ class DCSVC(BoxSVC):
         n_samples: int = 1000,
         n_levels: int = 2,
         branching: int = 4,
+        preset: str = "paper",
         C: float = 1.0,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
@@ -168,6 +190,7 @@ class DCSVC(BoxSVC):
         self.n_samples = n_samples
         self.n_levels = n_levels
         self.branching = branching
+        self.preset = preset
         self.C = C
         self.kernel = kernel
         self.gamma = gamma
@@ -207,28 +230,35 @@ class DCSVC(BoxSVC):
             refuses.
         """
         trace = Trace() if trace is None else trace
-        deadline = time.perf_counter() + (np.inf if self.max_time is None else self.max_time)
+        deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)
-            n = len(problem.Y)
-            self._check_division(n)
-        rng = check_random_state(self.random_state)
+            self._check_division(len(problem.Y))
+        self.levels_: list[Level] = []
         alpha = np.zeros_like(problem.Y)
-        candidates = np.arange(n)
-        n_iter = 0
-        for n_clusters in self._levels(n):
-            with trace.phase("cluster"):
-                centres, self.labels_ = self._divide(problem, n_clusters, candidates, rng)
+        results: list[BoxDualResult] = []
+        for division in self._divisions(problem, trace):
+            centres, self.labels_ = division
+            parts = [Part(rows, alpha[rows]) for _, rows in group_rows(self.labels_)]
             with trace.phase("train"):
-                alpha, results = self._train(problem, alpha, deadline + trace.paused_wall_s)
-            n_iter += sum(result.n_iter for result in results)
-            if alpha.any():
-                candidates = np.flatnonzero(alpha.any(axis=1))
-            trace(alpha=alpha, n_clusters=n_clusters)
+                alpha, last = self._solve(problem, parts, deadline, n_jobs=self.n_jobs)
+            results += last
+            self._report(len(parts), alpha, trace)
+        if self.combine == "exact" and alpha.any():
+            with trace.phase("refine"):
+                support = Part(np.arange(len(alpha)), alpha).support
+                alpha, last = self._solve(problem, [support], deadline)
+            results += last
+            self._report(1, alpha, trace)
+        if self.combine == "exact" and self.preset == "paper":
+            with trace.phase("conquer"):
+                alpha, last = self._conquer(problem, alpha, deadline, trace)
+            results += last
+            self._report(1, alpha, trace)
         with trace.phase("prepare"):
-            self._finish(problem, alpha, results)
+            self._finish(problem, alpha, last)
             self._assemble(problem, alpha, centres)
-        self.n_iter_ = n_iter
+        self.n_iter_ = sum(result.n_iter for result in results)
         self.n_clusters_ = int(self.labels_.max()) + 1
         self.kernel_entries_ = problem.kernel.n_entries
         self.timings_ = dict(trace.timings)
@@ -258,43 +288,93 @@ class DCSVC(BoxSVC):
                 "give; use combine='early' or 'naive'"
             )
 
-    def _levels(self, n: int) -> list[int]:
+    def _sizes(self, n: int) -> list[int]:
         """Numbers of clusters from fine to coarse."""
         finer = [self.n_clusters * self.branching**j for j in range(self.n_levels - 1, 0, -1)]
         return [k for k in finer if k <= min(n, self.n_samples)] + [self.n_clusters]
 
-    def _divide(
-        self, problem: Problem, n_clusters: int, candidates: np.ndarray, rng: np.random.RandomState
-    ) -> tuple[KernelCentres | Centroids | None, np.ndarray]:
-        """Centres of clusters and each training point's cluster."""
-        sample = rng.choice(candidates, min(self.n_samples, len(candidates)), replace=False)
-        if self.partition == "kernel_kmeans":
-            return two_step_kernel_kmeans(problem.kernel, n_clusters, sample, rng)
-        if self.partition == "kmeans":
-            return sampled_kmeans(problem.X, n_clusters, sample)
-        return None, rng.permutation(len(problem.Y)) % n_clusters
+    def _divisions(self, problem: Problem, trace: Trace) -> Iterator[Division]:
+        """Centres of clusters and each point's cluster, level by level from fine to coarse.
 
-    def _train(
-        self, problem: Problem, alpha: np.ndarray, deadline: float
+        Levels are asked for when the one before has been trained: the support vectors in
+        `levels_` are sampled from.
+        """
+        rng = check_random_state(self.random_state)
+        n = len(problem.Y)
+        sizes = self._sizes(n)
+        if self.preset == "released":
+            with trace.phase("cluster"):
+                divisions = self._nested(problem, sizes, rng)
+            yield from divisions
+            return
+        candidates = np.arange(n)
+        for n_clusters in sizes:
+            if self.levels_ and len(self.levels_[-1].support):
+                candidates = self.levels_[-1].support
+            with trace.phase("cluster"):
+                sample = rng.choice(candidates, min(self.n_samples, len(candidates)), replace=False)
+                division = divide(problem, self.partition, n_clusters, sample, rng)
+            yield division
+
+    def _nested(
+        self, problem: Problem, sizes: list[int], rng: np.random.RandomState
+    ) -> list[Division]:
+        """Divisions from fine to coarse of one sample, each inside the next."""
+        n = len(problem.Y)
+        sample = rng.choice(n, min(self.n_samples, n), replace=False)
+        centres, labels = divide(problem, self.partition, sizes[-1], sample, rng)
+        divisions: list[Division] = [(centres, labels)]
+        smallest = -(-5 * len(sample) // sizes[0])
+        for _ in sizes[1:]:
+            labels = split(problem, self.partition, self.branching, labels, sample, smallest, rng)
+            divisions.insert(0, (None, labels))
+        return divisions
+
+    def _solve(
+        self, problem: Problem, parts: list[Part], deadline: Deadline, n_jobs: int | None = None
     ) -> tuple[np.ndarray, list[BoxDualResult]]:
-        """Solve each cluster of `labels_` from alpha : (n, m), until `deadline`."""
-        clusters = [rows for _, rows in group_rows(self.labels_)]
-        solved = Parallel(n_jobs=self.n_jobs)(
-            delayed(_solve_cluster)(
-                problem.kernel.take(rows),
-                problem.Y[rows],
-                problem.C[rows],
-                alpha[rows],
-                max_time=max(0.0, deadline - time.perf_counter()),
-                **self._solver_options(),
-            )
-            for rows in clusters
+        """Solve disjoint parts; alpha : (n, m), zero elsewhere, and the parts' results."""
+        solved = solve_parts(
+            problem, parts, deadline=deadline, n_jobs=n_jobs, **self._solver_options()
         )
-        alpha = np.empty_like(alpha)
-        for rows, (results, n_entries) in zip(clusters, solved, strict=True):
-            alpha[rows] = np.column_stack([result.alpha for result in results])
-            problem.kernel.count(n_entries)
-        return alpha, [result for results, _ in solved for result in results]
+        alpha = np.zeros_like(problem.Y)
+        for part in solved:
+            alpha[part.rows] = part.alpha
+        return alpha, [result for part in solved for result in part.results]
+
+    def _conquer(
+        self, problem: Problem, alpha: np.ndarray, deadline: Deadline, trace: Trace
+    ) -> tuple[np.ndarray, list[BoxDualResult]]:
+        """Solve the dual of all points from alpha : (n, m)."""
+        results = solve_problems(
+            problem.kernel,
+            problem.Y,
+            problem.C,
+            alpha,
+            max_time=deadline.seconds_left(),
+            trace=trace,
+            **self._solver_options(),
+        )
+        return np.column_stack([result.alpha for result in results]), results
+
+    def _report(self, n_clusters: int, alpha: np.ndarray, trace: Trace) -> None:
+        """Note the level that ends with alpha : (n, m), and tell the trace."""
+        spent = trace.timings
+        train_s = sum(spent.get(phase, 0.0) for phase in ("train", "refine", "conquer"))
+        level = Level(
+            n_clusters,
+            np.flatnonzero(alpha.any(axis=1)),
+            spent.get("cluster", 0.0) - sum(level.cluster_s for level in self.levels_),
+            train_s - sum(level.train_s for level in self.levels_),
+        )
+        self.levels_.append(level)
+        trace(
+            alpha=alpha,
+            n_clusters=n_clusters,
+            n_support=len(level.support),
+            cluster_s=level.cluster_s,
+            train_s=level.train_s,
+        )
 
     def _assemble(
         self, problem: Problem, alpha: np.ndarray, centres: KernelCentres | Centroids | None
@@ -304,7 +384,7 @@ class DCSVC(BoxSVC):
         support = np.zeros(len(coef), bool)
         support[self.support_] = True
         dtype = prediction_dtype(problem.kernel, coef[support])
-        if self.combine == "naive":
+        if self.combine in ("naive", "exact"):
             machine = KernelExpansion(problem.kernel, self.support_, coef[support], dtype)
             self._machine, self.model_bytes_ = machine, machine.nbytes
             return
@@ -328,10 +408,3 @@ class DCSVC(BoxSVC):
             ]
             self._machine = committee = BayesianCommittee(members, coef.shape[1])
             self.model_bytes_ = committee.nbytes
-
-
-def _solve_cluster(
-    kernel: KernelMatrix, *arguments: Any, **options: Any
-) -> tuple[list[BoxDualResult], int]:
-    """Local solutions, and how many kernel values they took."""
-    return solve_problems(kernel, *arguments, **options), kernel.n_entries

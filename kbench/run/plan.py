@@ -132,16 +132,18 @@ def make_plan(
     for experiment, composed in itertools.product(request.experiments, request.composed):
         chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
         recipe = composer.compose(chosen).get("plan") or {} if experiment else {}
-        for method, dataset in pairs(request, experiment, recipe):
-            config = composer.compose([f"method={method}", f"dataset={dataset}", *chosen])
+        for pair in pairs(request, experiment, recipe):
+            method, dataset, here = pair.method, pair.dataset, [*pair.overrides, *chosen]
+            config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
+            config["grid"] = {**(config["grid"] or {}), **pair.grid}
             if plan is None:
                 plan = Plan(settings(config))
             unused -= set(config["method"])
-            tuned = find_tuned(method, dataset, chosen)
+            tuned = find_tuned(method, dataset, here)
             bare = config
-            if chosen or tuned:
+            if here or tuned:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
-            runs = _expand(plan, config, bare, chosen, request, recipe, tuned, obtain=obtain)
+            runs = _expand(plan, config, bare, here, request, recipe, tuned, obtain=obtain)
             for run in runs:
                 if run.key not in seen:
                     seen.add(run.key)

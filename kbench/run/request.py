@@ -11,6 +11,7 @@ from typing import Any
 
 from kbench.config import GROUPS, Composer, require_option
 from kbench.errors import ConfigError
+from kbench.run.command import hydra_value
 
 
 @dataclass(frozen=True)
@@ -84,27 +85,57 @@ def checked_seed(value: Any) -> int:
     return value
 
 
-def pairs(
-    request: Request, experiment: str | None, recipe: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """(method, data set) in order; an experiment's lists are filtered by what was named."""
-    lists = []
+@dataclass(frozen=True)
+class Pair:
+    """A method on a data set, and what an experiment's plan says of the two."""
+
+    method: str
+    dataset: str
+    overrides: list[str]  # of the data set's keys
+    grid: dict[str, list[Any]]  # of the method's parameters
+
+
+def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -> Iterator[Pair]:
+    """Pairs in order; an experiment's lists are filtered by what was named.
+
+    An entry of `methods` or `datasets` is a name, or a name with values of its own:
+    `lasvm: {epochs: [1, 2, 5]}` sweeps that method's parameter, `census: {variant: half}` sets a
+    key of the data set.
+    """
+    lists: list[list[tuple[str, dict[str, Any]]]] = []
     for kind, asked, default in (
         ("method", request.methods, []),
         ("dataset", request.datasets, ["digits"]),
     ):
-        offered = recipe.get(f"{kind}s")
-        if offered is None:
-            lists.append(asked or default)
+        if recipe.get(f"{kind}s") is None:
+            lists.append([(name, {}) for name in asked or default])
             continue
-        for name in offered:
-            require_option(kind, name)
-        kept = [name for name in offered if asked is None or name in asked]
+        offered = [_entry(kind, entry) for entry in recipe[f"{kind}s"]]
+        kept = [entry for entry in offered if asked is None or entry[0] in asked]
         if not kept:
             raise ConfigError(
                 f"experiment {experiment} has no {kind} {', '.join(asked or [])}; "
-                f"it has {', '.join(offered)}"
+                f"it has {', '.join(dict.fromkeys(name for name, _ in offered))}"
             )
         lists.append(kept)
     methods, datasets = lists
-    yield from ((method, dataset) for dataset in datasets for method in methods)
+    for dataset, keys in datasets:
+        overrides = [f"dataset.{key}={hydra_value(value)}" for key, value in keys.items()]
+        for method, params in methods:
+            grid = {k: v if isinstance(v, list) else [v] for k, v in params.items()}
+            yield Pair(method, dataset, overrides, grid)
+
+
+def _entry(kind: str, entry: Any) -> tuple[str, dict[str, Any]]:
+    """(name, own values) of an entry in a plan's list."""
+    if isinstance(entry, Mapping):
+        values = next(iter(entry.values()), None)
+        if len(entry) != 1 or not isinstance(values, Mapping):
+            raise ConfigError(
+                f"plan.{kind}s holds {dict(entry)!r}, should be a name or `name: {{key: value}}`"
+            )
+        name, own = str(next(iter(entry))), {str(k): v for k, v in values.items()}
+    else:
+        name, own = str(entry), {}
+    require_option(kind, name)
+    return name, own

@@ -6,7 +6,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.clustering import kernel_kmeans, sampled_kmeans, two_step_kernel_kmeans
+from kbench.clustering import (
+    approximate_kernel_kmeans,
+    kernel_kmeans,
+    sampled_kmeans,
+    two_step_kernel_kmeans,
+)
 from kbench.kernels import KernelMatrix, make_kernel
 
 
@@ -101,3 +106,34 @@ def test_coinciding_points_make_one_cluster():
     ):
         assert centres.n_clusters == 1
         assert not labels.any()
+
+
+def test_approximate_kernel_kmeans_lowers_the_projected_objective_to_a_fixed_point():
+    X = blobs()
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.1), X, np.float64)
+    sample = np.random.RandomState(2).choice(400, 60, replace=False)
+    K = kernel.block(np.arange(400))
+    projected = K[:, sample] @ np.linalg.pinv(K[np.ix_(sample, sample)]) @ K[sample]
+    objectives = []
+    for max_iter in (0, 1, 2, 5, 100):
+        rng = np.random.RandomState(1)
+        centres, labels = approximate_kernel_kmeans(kernel, 5, sample, rng, max_iter=max_iter)
+        objectives.append(objective(projected, labels))
+        np.testing.assert_array_equal(np.unique(labels), np.arange(centres.n_clusters))
+    np.testing.assert_array_equal(centres.assign(X), labels)
+    # The first start is not the others': the sample's own clustering had no iteration.
+    assert np.all(np.diff(objectives[3:]) <= 1e-9)
+    # A fixed point: every point is nearest to the projected mean of its own cluster.
+    U = np.equal.outer(np.arange(centres.n_clusters), labels) / np.bincount(labels)[:, None]
+    distances = np.einsum("cj,cj->c", U @ projected, U)[:, None] - 2 * U @ projected
+    np.testing.assert_array_equal(distances.argmin(axis=0), labels)
+
+
+def test_approximate_kernel_kmeans_of_a_whole_sample_is_kernel_kmeans():
+    X = blobs(80)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.1), X, np.float64)
+    everything = np.arange(80)
+    centres, labels = approximate_kernel_kmeans(kernel, 4, everything, np.random.RandomState(0))
+    start = np.random.RandomState(0).randint(4, size=80)
+    np.testing.assert_array_equal(labels, kernel_kmeans(kernel.block(everything), start))
+    np.testing.assert_array_equal(centres.assign(X), labels)

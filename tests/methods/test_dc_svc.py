@@ -1,5 +1,7 @@
 """DCSVC: the lemma and the bounds of the paper, and how local machines are combined."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench.methods import DCSVC, KernelSVC
+from kbench.trace import Trace
 
 EXACT = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}
 
@@ -30,30 +33,30 @@ def dense_alpha(model, n):
 
 @given(
     seed=st.integers(0, 1000),
-    partition=st.sampled_from(["kmeans", "kernel_kmeans", "random"]),
+    partition=st.sampled_from(["kmeans", "kernel_kmeans", "ghitta", "random"]),
+    preset=st.sampled_from(["paper", "released"]),
     C=st.sampled_from([0.1, 1.0, 10.0]),
     levels=st.integers(1, 2),
 )
-@settings(max_examples=15, deadline=None)
-def test_masked_kernel_lemma_and_theorem_1(seed, partition, C, levels):
+@settings(max_examples=10, deadline=None)
+def test_masked_kernel_lemma_and_theorem_1(seed, partition, preset, C, levels):
     X, y = blobs(200, seed)
-    model = DCSVC(
-        6, partition=partition, combine="naive", C=C, n_levels=levels, random_state=seed, **EXACT
-    ).fit(X, y)
+    options = {"partition": partition, "preset": preset, "n_levels": levels, "C": C, **EXACT}
+    model = DCSVC(6, combine="naive", random_state=seed, **options).fit(X, y)
     K = rbf_kernel(X, gamma=0.5)
     same = np.equal.outer(model.labels_, model.labels_)
     alpha = dense_alpha(model, 200)
 
     # Lemma: alpha minimises the dual of the kernel that is zero between clusters.
     Q = K * np.outer(y, y)
-    masked = KernelSVC(C=C, kernel="precomputed", tol=1e-9, fit_intercept=False).fit(K * same, y)
+    masked = KernelSVC(fit_intercept=False, C=C, kernel="precomputed", tol=1e-9).fit(K * same, y)
     assert model.objective_ == pytest.approx(masked.objective_, rel=1e-8)
     G = (Q * same) @ alpha - 1
     assert np.all(G[alpha == 0] >= -1e-8)
     assert np.all(G[alpha == C] <= 1e-8)
 
     # Theorem 1: 0 <= f(alpha) - f(alpha*) <= C^2 D / 2, and the distance of the two.
-    exact = KernelSVC(C=C, fit_intercept=False, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=C, **EXACT).fit(X, y)
     D = K[~same].sum()
     loss = 0.5 * alpha @ Q @ alpha - alpha.sum() - exact.objective_
     assert -1e-6 <= loss <= 0.5 * C**2 * D + 1e-6
@@ -63,18 +66,18 @@ def test_masked_kernel_lemma_and_theorem_1(seed, partition, C, levels):
         assert distance <= C**2 * D / smallest + 1e-6
 
 
-@pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
-@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])
+@pytest.mark.parametrize("combine", ["early", "naive", "bcm", "exact"])
+@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans", "ghitta"])
 def test_one_cluster_is_the_exact_machine(partition, combine):
     X, y = blobs()
-    exact = KernelSVC(C=2.0, fit_intercept=False, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=2.0, **EXACT).fit(X, y)
     model = DCSVC(1, partition=partition, combine=combine, n_levels=1, C=2.0, **EXACT).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-7)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])
+@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans", "ghitta"])
 def test_early_prediction_is_the_sum_with_the_masked_kernel(partition, sparse):
     X, y = blobs(900)
     data = sp.csr_array(X) if sparse else X
@@ -103,9 +106,91 @@ def test_levels_lead_to_the_solution_of_the_last():
     X, y = blobs(1000)
     model = DCSVC(4, n_levels=3, branching=3, random_state=0, combine="naive", **EXACT).fit(X, y)
     K = rbf_kernel(X, gamma=0.5) * np.equal.outer(model.labels_, model.labels_)
-    masked = KernelSVC(kernel="precomputed", tol=1e-9, fit_intercept=False).fit(K, y)
+    masked = KernelSVC(fit_intercept=False, kernel="precomputed", tol=1e-9).fit(K, y)
     assert model.objective_ == pytest.approx(masked.objective_, rel=1e-8)
     assert model.n_clusters_ == 4
+
+
+@given(
+    seed=st.integers(0, 1000),
+    partition=st.sampled_from(["kmeans", "kernel_kmeans", "ghitta", "random"]),
+    C=st.sampled_from([0.1, 1.0, 100.0]),
+)
+@settings(max_examples=6, deadline=None)
+def test_exact_is_the_solver_from_zero(seed, partition, C):
+    X, y = blobs(300, seed)
+    options = {"partition": partition, "n_levels": 3, "branching": 3, "C": C}
+    model = DCSVC(3, combine="exact", random_state=seed, **options, **EXACT).fit(X, y)
+    zero = KernelSVC(fit_intercept=False, C=C, **EXACT).fit(X, y)
+    assert model.objective_ == pytest.approx(zero.objective_, rel=1e-7)
+    np.testing.assert_allclose(model.decision_function(X), zero.decision_function(X), atol=1e-5)
+    assert model.violation_ <= 1e-9
+    np.testing.assert_array_equal(model.levels_[-1].support, model.support_)
+
+
+def test_released_preset_refines_and_stops():
+    X, y = blobs(400)
+    options = {"n_clusters": 4, "n_levels": 2, "combine": "exact", "random_state": 0}
+    model = DCSVC(preset="released", **options, **EXACT).fit(X, y)
+    assert [level.n_clusters for level in model.levels_[1:]] == [4, 1]
+    assert "conquer" not in model.timings_
+    before, after = (level.support for level in model.levels_[1:])
+    assert np.isin(after, before).all()
+    # The machine of the support vectors alone.
+    alone = KernelSVC(fit_intercept=False, **EXACT).fit(X[before], y[before])
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
+
+
+def test_released_clusters_are_nested_and_small_ones_stay_whole():
+    X, y = blobs(1000)
+    labels = []
+    model = DCSVC(4, preset="released", n_levels=3, random_state=0, **EXACT)
+    divisions = model._divisions
+
+    def watched(problem, trace):
+        for division in divisions(problem, trace):
+            labels.append(division[1])
+            yield division
+
+    model._divisions = watched
+    model.fit(X, y)
+    for fine, coarse in itertools.pairwise(labels):
+        assert len(np.unique(np.column_stack([fine, coarse]), axis=0)) == fine.max() + 1
+    sizes = [label.max() + 1 for label in labels]
+    assert sizes[0] > sizes[1] > sizes[2] == 4
+    # 1000 sampled points, 64 clusters asked for: clusters of fewer than 79 are not split.
+    middle = np.bincount(labels[1])
+    parts = [len(np.unique(labels[0][labels[1] == c])) for c in range(len(middle))]
+    assert all(n == 1 for n, size in zip(parts, middle, strict=True) if size < 79)
+    assert all(n > 1 for n, size in zip(parts, middle, strict=True) if size >= 79)
+
+
+def test_true_objective_falls_over_the_levels():
+    X, y = blobs(600)
+    Q = rbf_kernel(X, gamma=0.5) * np.outer(y, y)
+    states = []
+
+    def watch(seconds, state):
+        if "n_clusters" in state:
+            alpha = state["alpha"][:, 0]
+            states.append((state["n_clusters"], 0.5 * alpha @ Q @ alpha - alpha.sum()))
+
+    DCSVC(2, combine="exact", n_levels=3, branching=3, random_state=0, **EXACT).fit(
+        X, y, trace=Trace(watch)
+    )
+    clusters, objectives = zip(*states, strict=True)
+    assert clusters == (18, 6, 2, 1, 1)
+    assert np.all(np.diff(objectives) <= 1e-9)
+
+
+def test_levels_sample_among_support_vectors():
+    X, y = blobs(800, spread=8.0)
+    model = DCSVC(4, n_levels=2, n_samples=50, random_state=0, **EXACT).fit(X, y)
+    first, second = model.levels_
+    assert len(first.support) < 800
+    assert first.n_clusters > second.n_clusters
+    assert first.cluster_s > 0
+    assert second.train_s > 0
 
 
 def test_clusters_of_one_class_and_classes_that_a_cluster_lacks():
@@ -117,7 +202,7 @@ def test_clusters_of_one_class_and_classes_that_a_cluster_lacks():
     assert model.decision_function(X).shape == (150, 3)
 
 
-@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])
+@pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans", "ghitta"])
 def test_duplicates_leave_fewer_clusters_than_asked(partition):
     X = np.repeat(np.eye(3), 20, axis=0)
     y = np.tile([0, 1], 30)
@@ -155,7 +240,7 @@ def test_read_only_and_float32_rows():
     assert DCSVC(4, C=10.0, random_state=0).fit(X, y).score(X, y) > 0.75
 
 
-@pytest.mark.parametrize("combine", ["early", "naive", "bcm"])
+@pytest.mark.parametrize("combine", ["early", "naive", "bcm", "exact"])
 def test_a_time_limit_warns_and_leaves_a_usable_model(combine):
     X, y = blobs()
     with pytest.warns(ConvergenceWarning, match="stopped by max_time"):
@@ -167,7 +252,7 @@ def test_report_of_the_fit():
     X, y = blobs()
     model = DCSVC(4, random_state=0).fit(X, y)
     assert set(model.timings_) == {"prepare", "cluster", "train"}
-    assert model.kernel_entries_ < 500**2
+    assert model.kernel_entries_ < 1.5 * 500**2
     assert model.violation_ <= 1e-3
     assert model.model_bytes_ > 0
     assert model.labels_.shape == (500,)

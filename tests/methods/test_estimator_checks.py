@@ -8,16 +8,31 @@ from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    BaggingSVC,
+    CascadeSVC,
+    DivisionBound,
     FastfoodSVC,
     KernelSVC,
+    KernelSVR,
+    LaSVC,
     RandomFourierSVC,
     SparsePrimalSVC,
+    SubsampleSVC,
+    SupportCurves,
 )
 
-# The checks use 10 to 60 points: fewer clusters than the default's 64.
+# The checks use 10 to 60 points: fewer clusters and parts than the defaults' 64 and 32.
 ESTIMATORS = [
     KernelSVC(),
     DCSVC(n_clusters=3),
+    DCSVC(n_clusters=3, combine="exact", partition="kernel_kmeans"),
+    CascadeSVC(n_parts=2),
+    LaSVC(),
+    SubsampleSVC(0.9),
+    BaggingSVC(n_estimators=1),
+    DivisionBound((1, 2)),
+    SupportCurves("kernel_svc"),
+    KernelSVR(),
     LLSVM(20),
     LTPU(20),
     FastfoodSVC(128),

@@ -90,12 +90,57 @@ def test_an_experiment_is_filtered_by_what_the_command_names():
 @pytest.mark.parametrize("name", options("experiment"))
 def test_every_experiment_that_is_shipped_is_a_plan(name):
     found = plan(f"experiment={name}")
-    assert found.runs
+    assert found.runs or found.absent
     assert found.left_out.keys() <= {
         f"not for {task}, which {data} is"
         for task in ("binary", "multiclass", "regression")
         for data in options("dataset")
     }
+
+
+@pytest.fixture
+def own_values(tmp_path, monkeypatch):
+    """An experiment whose entries have values of their own."""
+    folder = tmp_path / "configs" / "experiment"
+    folder.mkdir(parents=True)
+    (folder / "own.yaml").write_text(
+        "# @package _global_\n"
+        "plan:\n"
+        "  methods: [dummy, svc: {C: [1, 2], tol: 0.1}, knn: {n_neighbors: [3]}]\n"
+        "  datasets: [digits, covtype_like: {scale: unit}, covtype_like]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return folder / "own.yaml"
+
+
+def test_entries_of_a_plan_have_values_of_their_own(own_values):
+    found = plan("experiment=own", "method=svc,dummy")
+    labels = [run.label.removesuffix(" seed 0") for run in found.runs]
+    assert labels[:3] == [
+        "dummy on digits",
+        "svc on digits C=1 tol=0.1",
+        "svc on digits C=2 tol=0.1",
+    ]
+    assert labels[4] == "svc on covtype_like (scale=unit) C=1 tol=0.1"
+    assert labels[6] == "dummy on covtype_like"
+    assert not found.dropped
+    for run in found.runs:
+        (again,) = plan(*shlex.split(run.command)[1:]).runs
+        assert again.key == run.key
+
+
+def test_the_command_line_wins_over_the_values_of_a_plan(own_values):
+    words = ("experiment=own", "method=svc", "dataset=covtype_like")
+    found = plan(*words, "method.C=7", "dataset.scale=symmetric")
+    assert {run.params["C"] for run in found.runs} == {7}
+    assert {run.dataset_config["scale"] for run in found.runs} == {"symmetric"}
+
+
+@pytest.mark.parametrize("entry", ["{svc: 3}", "{svc: {C: 1}, knn: {}}", "{svcc: {C: 1}}"])
+def test_an_entry_that_is_none_is_told(own_values, entry):
+    own_values.write_text(f"# @package _global_\nplan:\n  methods: [{entry}]\n")
+    with pytest.raises(ConfigError, match=r"plan\.methods holds|no method is called 'svcc'"):
+        plan("experiment=own")
 
 
 def test_values_that_are_equal_have_equal_keys():

@@ -1,0 +1,53 @@
+"""What diagnostics of the dual without intercept share: two classes, the objective of any a."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import Tags
+
+from kbench.methods._box_svc import BoxSVC, Problem
+
+_SHARED = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
+
+
+class TwoClassDiagnostic(BoxSVC):
+    """Base of the diagnostics; one is a classifier through the machine that it takes over."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        name: BoxSVC._parameter_constraints[name] for name in _SHARED
+    }
+    class_weight = None
+    dtype = "float64"
+
+    def _two_class_problem(self, X: Any, y: Any) -> Problem:
+        problem = self._problem(X, y, None)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y has {len(self.classes_)} classes."
+            )
+        return problem
+
+    def _machine_parameters(self) -> dict[str, Any]:
+        """Parameters that the machines to compare have in common."""
+        return {"dtype": self.dtype, **{name: getattr(self, name) for name in _SHARED}}
+
+    def _take_over(self, model: BoxSVC) -> None:
+        """Predict and report as a fitted machine does."""
+        learnt = {k: v for k, v in vars(model).items() if k.endswith("_") or k == "_machine"}
+        self.__dict__.update(learnt)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def true_objective(problem: Problem, alpha: np.ndarray) -> float:
+    """f(a) = 1/2 a'Qa - e'a for the kernel itself, alpha : (n,). O(s^2 d) for s entries."""
+    rows = np.flatnonzero(alpha)
+    if not len(rows):
+        return 0.0
+    coef = alpha[rows] * problem.Y[rows, 0]
+    values = problem.kernel.take(rows).product(np.arange(len(rows)), coef)
+    return 0.5 * float(coef @ values) - float(alpha.sum())

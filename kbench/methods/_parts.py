@@ -1,0 +1,91 @@
+"""Dual problems of parts of a training set, one after another or side by side through joblib."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from kbench.kernels import KernelMatrix
+from kbench.methods._box_svc import Problem, solve_problems
+from kbench.solvers import BoxDualResult
+from kbench.trace import Trace
+
+
+class Part(NamedTuple):
+    """Some rows of a training set and dual variables for them."""
+
+    rows: np.ndarray  # (p,) ascending
+    alpha: np.ndarray  # (p, m)
+    results: Sequence[BoxDualResult] = ()  # one for each of the m problems
+
+    @property
+    def support(self) -> "Part":
+        """The rows with a coefficient that is not zero (in one of the problems)."""
+        kept = self.alpha.any(axis=1)
+        return self._replace(rows=self.rows[kept], alpha=self.alpha[kept])
+
+
+class Deadline:
+    """`max_time` seconds from now on, during which the trace's callbacks do not count."""
+
+    def __init__(self, max_time: float | None, trace: Trace) -> None:
+        self._trace = trace
+        self._end = None if max_time is None else self._now() + max_time
+
+    def _now(self) -> float:
+        return time.perf_counter() - self._trace.paused_wall_s
+
+    def seconds_left(self) -> float | None:
+        """What `max_time` of a solver should be; None is no limit."""
+        return None if self._end is None else max(0.0, self._end - self._now())
+
+
+def solve_parts(
+    problem: Problem,
+    parts: Iterable[Part],
+    *,
+    deadline: Deadline,
+    n_jobs: int | None = None,
+    **options: Any,
+) -> list[Part]:
+    """Solve the dual on each part alone, from the part's alpha.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its kernel matrix counts the kernel values.
+    parts : iterable of Part
+    deadline : Deadline
+        Of all parts together.
+    n_jobs : int or None
+        Parts solved at once; the solutions do not depend on it.
+    **options
+        As in `solve_box_dual`.
+    """
+    given = list(parts)
+    solved = Parallel(n_jobs=n_jobs)(
+        delayed(_solve)(
+            problem.kernel.take(part.rows),
+            problem.Y[part.rows],
+            problem.C[part.rows],
+            part.alpha,
+            max_time=deadline.seconds_left(),
+            **options,
+        )
+        for part in given
+    )
+    for _, n_entries in solved:
+        problem.kernel.count(n_entries)
+    return [
+        Part(part.rows, np.column_stack([result.alpha for result in results]), results)
+        for part, (results, _) in zip(given, solved, strict=True)
+    ]
+
+
+def _solve(
+    kernel: KernelMatrix, *arguments: Any, **options: Any
+) -> tuple[list[BoxDualResult], int]:
+    """Solutions, and how many kernel values they took."""
+    return solve_problems(kernel, *arguments, **options), kernel.n_entries

@@ -1,0 +1,157 @@
+"""Diagnostic: how far the clusters' solutions are from the exact one, beside Theorem 1's bound."""
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.methods._box_svc import Problem
+from kbench.methods._diagnostic import TwoClassDiagnostic, true_objective
+from kbench.methods._division import PARTITIONS
+from kbench.methods.dc_svc import DCSVC
+from kbench.methods.kernel_svc import KernelSVC
+from kbench.prediction import group_rows
+from kbench.trace import Trace
+
+_BATCH = 1024
+
+
+class DivisionBound(TwoClassDiagnostic):
+    """The exact machine, and on the way the loss of dividing its problem into clusters.
+
+    For each number of clusters k, with the clusters' solutions abar, the exact solution a* and the
+    kernel between clusters D = sum over pairs (i, j) of different clusters of |k(x_i, x_j)|,
+
+        0 <= f(abar) - f(a*) <= 1/2 C^2 D        (Theorem 1; Figure 1 of the DC-SVM paper)
+
+    Parameters
+    ----------
+    n_clusters : int or sequence of int, default=(8, 16, 32, 64, 128)
+    partition : {"kmeans", "kernel_kmeans", "ghitta", "random"}, default="kernel_kmeans"
+        As in `DCSVC`.
+    n_samples : int, default=1000
+    C : float, default=1.0
+    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+    tol : float, default=1e-5
+    cache_mb : float, default=200.0
+        From `C` on as in `KernelSVC`, which is what predicts.
+    random_state : int, RandomState or None, default=None
+        Of samples and first centres; the same for each k.
+
+    Attributes
+    ----------
+    bounds_, losses_ : (number of n_clusters,) float64
+        1/2 C^2 D and f(abar) - f(a*).
+    classes_, support_, dual_coef_, n_support_, n_iter_, objective_, violation_, converged_
+        As in `KernelSVC`.
+    n_features_in_ : int
+
+    Notes
+    -----
+    O(n^2 d) for the whole kernel matrix, by blocks, and the exact machine. Two classes only.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kbench.methods import DivisionBound
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = DivisionBound((2, 4), random_state=0).fit(X, y)
+    >>> bool((model.losses_ <= model.bounds_).all())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TwoClassDiagnostic._parameter_constraints,
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "partition": [StrOptions(set(PARTITIONS))],
+        "n_samples": DCSVC._parameter_constraints["n_samples"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int | Sequence[int] = (8, 16, 32, 64, 128),
+        *,
+        partition: str = "kernel_kmeans",
+        n_samples: int = 1000,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-5,
+        cache_mb: float = 200.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.partition = partition
+        self.n_samples = n_samples
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.cache_mb = cache_mb
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Solve the whole problem, then divide it.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels of two classes
+        trace : Trace, optional
+            Told n_clusters, bound and loss for each number of clusters, and the phases.
+
+        Returns
+        -------
+        self
+        """
+        trace = Trace() if trace is None else trace
+        with trace.phase("prepare"):
+            problem = self._two_class_problem(X, y)
+        shared = self._machine_parameters()
+        with trace.phase("exact"):
+            exact = KernelSVC(fit_intercept=False, **shared).fit(X, y)
+        self._take_over(exact)
+        total = _absolute_sum(problem, np.arange(len(problem.Y)))
+        bounds, losses = [], []
+        for k in np.atleast_1d(self.n_clusters).tolist():
+            divided = DCSVC(
+                k,
+                combine="naive",
+                partition=self.partition,
+                n_samples=self.n_samples,
+                n_levels=1,
+                random_state=self.random_state,
+                **shared,
+            )
+            with trace.phase("divide"):
+                divided.fit(X, y)
+            within = sum(_absolute_sum(problem, rows) for _, rows in group_rows(divided.labels_))
+            bounds.append(0.5 * self.C**2 * (total - within))
+            alpha = np.zeros(len(problem.Y))
+            alpha[divided.support_] = np.abs(divided.dual_coef_[0])
+            losses.append(true_objective(problem, alpha) - exact.objective_)
+            trace(n_clusters=k, bound=bounds[-1], loss=losses[-1])
+        self.bounds_, self.losses_ = np.array(bounds), np.array(losses)
+        return self
+
+
+def _absolute_sum(problem: Problem, rows: np.ndarray) -> float:
+    """Sum of |k| over all pairs of the rows."""
+    part = problem.kernel.take(rows)
+    total = 0.0
+    for start in range(0, len(rows), _BATCH):
+        block = part.block(np.arange(start, min(start + _BATCH, len(rows))))
+        total += float(np.abs(block).sum(dtype=np.float64))
+    return total

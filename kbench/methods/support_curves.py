@@ -1,0 +1,180 @@
+"""Diagnostic: how the support vectors of a solver come to those of the exact machine."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+
+from kbench.methods._box_svc import BoxSVC, Problem
+from kbench.methods._diagnostic import TwoClassDiagnostic, true_objective
+from kbench.methods.cascade_svc import CascadeSVC
+from kbench.methods.dc_svc import DCSVC
+from kbench.methods.kernel_svc import KernelSVC
+from kbench.trace import Trace
+
+
+def _dcsvm(random_state: Any, **options: Any) -> BoxSVC:
+    """Four levels from 256 clusters to 4, then the whole problem."""
+    return DCSVC(
+        4,
+        combine="exact",
+        partition="kernel_kmeans",
+        n_levels=4,
+        random_state=random_state,
+        **options,
+    )
+
+
+def _cascade(random_state: Any, **options: Any) -> BoxSVC:
+    """256 parts, merged two by two."""
+    return CascadeSVC(256, random_state=random_state, **options)
+
+
+def _exact(random_state: Any, **options: Any) -> BoxSVC:
+    return KernelSVC(fit_intercept=False, **options)
+
+
+_SOLVERS = {"dcsvm": _dcsvm, "cascade_svm": _cascade, "kernel_svc": _exact}
+
+
+class SupportCurves(TwoClassDiagnostic):
+    """A solver's machine, and after each of its steps the support vectors found so far.
+
+    With S the rows that support the present solution and S* those of a reference solved to
+    `reference_tol`, the trace is told
+
+        precision |S and S*| / |S|,    recall |S and S*| / |S*|,
+
+    the relative error of the objective and the solver's own seconds: Figures 2 and 3 of the DC-SVM
+    paper.
+
+    Parameters
+    ----------
+    solver : {"dcsvm", "cascade_svm", "kernel_svc"}, default="dcsvm"
+        The levels of `DCSVC` (256, 64, 16, 4, 1 clusters), the layers of `CascadeSVC` (256 parts),
+        or the iterates of `KernelSVC`.
+    reference_tol : float, default=1e-8
+    C : float, default=1.0
+    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+    tol : float, default=1e-3
+    cache_mb : float, default=200.0
+        From `C` on as in `KernelSVC`.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    solver_ : estimator
+        The fitted solver; its attributes are also this machine's.
+    reference_ : KernelSVC
+    n_features_in_ : int
+
+    Notes
+    -----
+    The price of both machines, and O(n_sv^2 d) for the objective of each step that the solver does
+    not know it of. Two classes only.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kbench.methods import SupportCurves
+    >>> from kbench.trace import Trace
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> recall = []
+    >>> trace = Trace(lambda seconds, state: recall.append(state["recall"]))
+    >>> model = SupportCurves("kernel_svc", C=10.0).fit(X, y, trace=trace)
+    >>> recall[-1] > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TwoClassDiagnostic._parameter_constraints,
+        "solver": [StrOptions(set(_SOLVERS))],
+        "reference_tol": BoxSVC._parameter_constraints["tol"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        solver: str = "dcsvm",
+        *,
+        reference_tol: float = 1e-8,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        cache_mb: float = 200.0,
+        random_state: Any = None,
+    ) -> None:
+        self.solver = solver
+        self.reference_tol = reference_tol
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.cache_mb = cache_mb
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Solve the reference, then watch the solver.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels of two classes
+        trace : Trace, optional
+            Told precision, recall, objective_error, n_support, solver_s and, where the solver
+            divides the rows, n_parts; and the phases.
+
+        Returns
+        -------
+        self
+        """
+        trace = Trace() if trace is None else trace
+        with trace.phase("prepare"):
+            problem = self._two_class_problem(X, y)
+        shared = self._machine_parameters()
+        with trace.phase("reference"):
+            strict = shared | {"tol": self.reference_tol}
+            self.reference_ = KernelSVC(fit_intercept=False, **strict).fit(X, y)
+        solver = _SOLVERS[self.solver](self.random_state, **shared)
+        with trace.phase("solve"):
+            solver.fit(
+                X,
+                y,
+                trace=Trace(lambda seconds, state: self._compare(problem, trace, seconds, state)),
+            )
+        self._take_over(solver)
+        self.solver_ = solver
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _compare(
+        self, problem: Problem, trace: Trace, seconds: float, state: dict[str, Any]
+    ) -> None:
+        """Tell the trace how a state of the solver compares with the reference."""
+        alpha = state["alpha"].reshape(-1)
+        support = np.flatnonzero(alpha)
+        common = len(np.intersect1d(support, self.reference_.support_, assume_unique=True))
+        best = self.reference_.objective_
+        objective = state.get("objective")
+        if objective is None:
+            objective = true_objective(problem, alpha)
+        n_parts = state.get("n_clusters", state.get("n_parts"))
+        trace(
+            solver_s=seconds,
+            n_support=len(support),
+            precision=common / len(support) if len(support) else float("nan"),
+            recall=common / len(self.reference_.support_),
+            objective_error=(objective - best) / abs(best),
+            **({} if n_parts is None else {"n_parts": n_parts}),
+        )

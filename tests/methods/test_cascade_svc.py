@@ -1,0 +1,90 @@
+"""CascadeSVC: one part is the exact machine, and feedback leads to it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.methods import CascadeSVC, KernelSVC
+from kbench.trace import Trace
+
+EXACT = {"gamma": 0.5, "tol": 1e-8, "dtype": "float64"}
+
+
+def ring(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, 1, -1)
+
+
+def test_one_part_is_the_exact_machine():
+    X, y = ring()
+    model = CascadeSVC(1, C=2.0, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=2.0, **EXACT).fit(X, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("n_parts", [2, 5, 8])
+@pytest.mark.parametrize("C", [0.5, 20.0])
+def test_feedback_leads_to_the_exact_machine(n_parts, C):
+    X, y = ring()
+    exact = KernelSVC(fit_intercept=False, C=C, **EXACT).fit(X, y)
+    objectives = [
+        CascadeSVC(n_parts, feedback=rounds, C=C, random_state=1, **EXACT).fit(X, y).objective_
+        for rounds in (0, 1, 2)
+    ]
+    assert np.all(np.diff(objectives) <= 1e-9)
+    model = CascadeSVC(n_parts, feedback=100, C=C, random_state=1, **EXACT).fit(X, y)
+    assert model.n_rounds_ < 100
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-8)
+    Q = rbf_kernel(X, gamma=0.5) * np.outer(y, y)
+    alpha = np.zeros(len(y))
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    gradient = Q @ alpha - 1
+    assert np.all(gradient[alpha == 0] >= -1e-7)
+    assert np.all(gradient[alpha == C] <= 1e-7)
+
+
+def test_the_solution_is_that_of_the_last_merge():
+    X, y = ring()
+    states = []
+    model = CascadeSVC(8, random_state=0, **EXACT)
+    model.fit(X, y, trace=Trace(lambda seconds, state: states.append(state)))
+    assert [state["n_parts"] for state in states] == [8, 4, 2, 1]
+    supports = [set(np.flatnonzero(state["alpha"])) for state in states]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(supports))
+    rows = np.array(sorted(supports[-2]))
+    alone = KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows])
+    assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
+    assert model.n_rounds_ == 1
+
+
+def test_several_classes_share_the_parts():
+    X, y = load_iris(return_X_y=True)
+    model = CascadeSVC(4, C=10.0, gamma=0.5, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.96
+    model = CascadeSVC(4, C=10.0, feedback=50, random_state=0, **EXACT).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, C=10.0, **EXACT).fit(X, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-7)
+
+
+def test_a_seed_decides_everything_and_jobs_nothing():
+    X, y = ring()
+    first, second = (CascadeSVC(4, random_state=3).fit(X, y) for _ in range(2))
+    parallel = CascadeSVC(4, random_state=3, n_jobs=2).fit(X, y)
+    for other in (second, parallel):
+        np.testing.assert_array_equal(first.dual_coef_, other.dual_coef_)
+        assert first.kernel_entries_ == other.kernel_entries_
+
+
+def test_limits_and_mistakes():
+    X, y = ring()
+    with pytest.warns(ConvergenceWarning, match="stopped by max_time"):
+        model = CascadeSVC(4, max_time=0.0).fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+    with pytest.raises(ValueError, match="n_parts=401 is more than the 400 training points"):
+        CascadeSVC(401).fit(X, y)

@@ -1,0 +1,94 @@
+"""Diagnostics of DC-SVM's Figures 1 and 2: the bound holds, curves end at the exact machine."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.methods import DCSVC, DivisionBound, KernelSVC, SupportCurves
+from kbench.trace import Trace
+
+
+def blobs(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    centre = rng.integers(0, 5, n)
+    X = rng.normal(size=(n, 2)) + 4.0 * np.column_stack([centre, centre % 2])
+    return X, np.where(np.sin(X[:, 0]) + 0.5 * rng.normal(size=n) > 0, 1, -1)
+
+
+def told(model, X, y):
+    states = []
+    model.fit(X, y, trace=Trace(lambda seconds, state: states.append(state)))
+    return states
+
+
+@pytest.mark.parametrize("partition", ["kernel_kmeans", "random"])
+def test_loss_is_below_the_bound_and_both_are_those_of_the_definition(partition):
+    X, y = blobs()
+    model = DivisionBound((1, 4, 16), partition=partition, gamma=0.5, C=2.0, random_state=0)
+    states = told(model, X, y)
+    losses = np.array([state["loss"] for state in states])
+    bounds = np.array([state["bound"] for state in states])
+    assert [state["n_clusters"] for state in states] == [1, 4, 16]
+    np.testing.assert_array_equal(model.losses_, losses)
+    assert losses[0] == pytest.approx(0.0, abs=1e-4)
+    assert bounds[0] == 0.0
+    assert np.all(losses[1:] > 0)
+    assert np.all(losses <= bounds + 1e-4)
+
+    options = {"gamma": 0.5, "C": 2.0, "tol": 1e-5, "dtype": "float64"}
+    divided = DCSVC(
+        4, combine="naive", partition=partition, n_levels=1, random_state=0, **options
+    ).fit(X, y)
+    K = rbf_kernel(X, gamma=0.5)
+    alpha = np.zeros(400)
+    alpha[divided.support_] = np.abs(divided.dual_coef_[0])
+    f = 0.5 * (alpha * y) @ K @ (alpha * y) - alpha.sum()
+    assert losses[1] == pytest.approx(f - model.objective_, rel=1e-6)
+    between = ~np.equal.outer(divided.labels_, divided.labels_)
+    assert bounds[1] == pytest.approx(0.5 * 4.0 * K[between].sum(), rel=1e-9)
+
+
+def test_random_clusters_lose_more():
+    X, y = blobs()
+    near, random = (
+        DivisionBound((8,), partition=p, gamma=0.5, random_state=0).fit(X, y)
+        for p in ("kernel_kmeans", "random")
+    )
+    assert near.losses_ < random.losses_
+    assert near.bounds_ < random.bounds_
+
+
+@pytest.mark.parametrize("solver", ["dcsvm", "cascade_svm", "kernel_svc"])
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_curves_compare_with_the_reference(solver, kernel):
+    X, y = blobs(300)
+    X /= 10.0
+    options = {"kernel": kernel, "gamma": 2.0, "C": 0.1 if kernel == "poly" else 2.0, "tol": 1e-4}
+    model = SupportCurves(solver, reference_tol=1e-6, random_state=0, **options)
+    states = told(model, X, y)
+    final = states[-1]
+    reference = set(model.reference_.support_)
+    found = set(model.support_)
+    assert final["precision"] == len(found & reference) / len(found)
+    assert final["recall"] == len(found & reference) / len(reference)
+    assert all(later["solver_s"] >= 0 for later in states)
+    if solver != "cascade_svm":
+        assert final["precision"] > 0.9
+        assert final["recall"] > 0.9
+        assert abs(final["objective_error"]) < 1e-4
+    if solver == "cascade_svm":
+        assert [state["n_parts"] for state in states] == [256, 128, 64, 32, 16, 8, 4, 2, 1]
+    if solver == "dcsvm":
+        parts = [state["n_parts"] for state in states if "n_parts" in state]
+        assert parts[0] > parts[1] > parts[2] > parts[-1] == 1
+    if solver == "kernel_svc":
+        exact = KernelSVC(fit_intercept=False, **options).fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), exact.predict(X))
+
+
+@pytest.mark.parametrize("cls", [DivisionBound, SupportCurves])
+def test_two_classes_only(cls):
+    X, y = blobs()
+    y[:10] = 7
+    with pytest.raises(ValueError, match="Only binary classification is supported"):
+        cls().fit(X, y)

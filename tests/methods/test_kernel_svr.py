@@ -1,0 +1,109 @@
+"""KernelSVR: scikit-learn's SVR with intercept, an independent quadratic program without."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVR
+
+from kbench.methods import KernelSVR
+
+EXACT = {"gamma": 0.5, "tol": 1e-7, "dtype": "float64"}
+
+
+def wave(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.normal(size=n)
+
+
+def objective(K, coef, y, epsilon):
+    return 0.5 * coef @ K @ coef + epsilon * np.abs(coef).sum() - y @ coef
+
+
+def dense(model, n):
+    coef = np.zeros(n)
+    coef[model.support_] = model.dual_coef_[0]
+    return coef
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])
+def test_with_intercept_it_is_svr(C, epsilon):
+    X, y = wave()
+    model = KernelSVR(C=C, epsilon=epsilon, **EXACT).fit(X, y)
+    peer = SVR(C=C, epsilon=epsilon, gamma=0.5, tol=1e-7).fit(X, y)
+    K = rbf_kernel(X, gamma=0.5)
+    found, expected = (objective(K, dense(m, 300), y, epsilon) for m in (model, peer))
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert model.objective_ == pytest.approx(found, rel=1e-7)
+    assert model.dual_coef_.sum() == pytest.approx(0.0, abs=1e-8)
+    np.testing.assert_allclose(model.predict(X), peer.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_without_intercept_it_is_the_quadratic_program(epsilon):
+    X, y = wave(80)
+    K = rbf_kernel(X, gamma=0.5)
+    model = KernelSVR(C=2.0, epsilon=epsilon, fit_intercept=False, **EXACT).fit(X, y)
+
+    def value(a):
+        coef = a[:80] - a[80:]
+        gradient = K @ coef - y
+        return (
+            objective(K, coef, y, 0.0) + epsilon * a.sum(),
+            np.concatenate([gradient, -gradient]) + epsilon,
+        )
+
+    options = {"maxiter": 3000, "ftol": 1e-15, "gtol": 1e-9}
+    reference = scipy.optimize.minimize(
+        value, np.zeros(160), jac=True, bounds=[(0, 2.0)] * 160, method="L-BFGS-B", options=options
+    )
+    assert model.objective_ == pytest.approx(reference.fun, rel=1e-6)
+    assert model.intercept_ == 0.0
+    # Residuals inside the tube belong to a coefficient of 0, outside to one at its bound.
+    coef, residual = dense(model, 80), y - model.predict(X)
+    assert np.all(coef[np.abs(residual) < epsilon - 1e-4] == 0.0)
+    outside = np.abs(residual) > epsilon + 1e-4
+    np.testing.assert_array_equal(coef[outside], 2.0 * np.sign(residual[outside]))
+
+
+def test_weights_sparse_rows_and_precomputed():
+    X, y = wave()
+    weight = np.arange(300) % 3
+    expected = KernelSVR(**EXACT).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    for data, options in (
+        (X, {}),
+        (sp.csr_array(X), {}),
+        (rbf_kernel(X, gamma=0.5), {"kernel": "precomputed"}),
+    ):
+        model = KernelSVR(**EXACT, **options).fit(data, y, sample_weight=weight)
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+        np.testing.assert_allclose(model.predict(data), expected.predict(X), atol=1e-3)
+
+
+def test_a_tube_around_everything_needs_no_support():
+    X, y = wave()
+    model = KernelSVR(epsilon=100.0, **EXACT).fit(X, y)
+    assert len(model.support_) == 0
+    assert np.abs(y - model.predict(X)).max() <= 100.0
+
+
+def test_a_limit_warns_and_leaves_a_usable_model():
+    X, y = wave()
+    with pytest.warns(ConvergenceWarning, match="stopped by max_iter"):
+        model = KernelSVR(C=100.0, max_iter=3).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert not model.converged_
+
+
+def test_report_of_the_fit():
+    X, y = wave()
+    model = KernelSVR(gamma=0.5).fit(X, y)
+    assert model.violation_ <= 1e-3
+    assert 0 <= model.duality_gap_ < 0.1
+    assert set(model.timings_) == {"prepare", "solve"}
+    assert model.kernel_entries_ > 0
+    assert model.model_bytes_ > 0

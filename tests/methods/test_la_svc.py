@@ -1,0 +1,123 @@
+"""LaSVC: enough passes and the finishing reach the exact machine, with and without intercept."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.methods import KernelSVC, LaSVC
+from kbench.solvers.lasvm import solve_online
+
+EXACT = {"gamma": 0.5, "tol": 1e-6, "dtype": "float64"}
+
+
+def ring(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, 1, -1)
+
+
+@pytest.mark.parametrize("C", [0.5, 20.0])
+def test_passes_lead_to_the_machine_without_intercept(C):
+    X, y = ring()
+    exact = KernelSVC(fit_intercept=False, C=C, **EXACT).fit(X, y)
+    model = LaSVC(20, C=C, random_state=0, **EXACT).fit(X, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
+    assert model.intercept_ == 0.0
+
+
+@pytest.mark.parametrize("C", [0.5, 20.0])
+def test_passes_lead_to_libsvm_with_intercept(C):
+    X, y = ring()
+    peer = SVC(C=C, gamma=0.5, tol=1e-6).fit(X, y)
+    model = LaSVC(20, C=C, fit_intercept=True, random_state=0, **EXACT).fit(X, y)
+    coef = peer.dual_coef_[0]
+    K = rbf_kernel(X[peer.support_], gamma=0.5)
+    objective = 0.5 * coef @ K @ coef - np.abs(coef).sum()
+    assert model.objective_ == pytest.approx(objective, rel=1e-6)
+    assert model.intercept_ == pytest.approx(peer.intercept_, abs=1e-4)
+    assert model.dual_coef_.sum() == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_one_pass_solves_the_problem_of_its_expansion(intercept):
+    X, y = ring(1500)
+    model = LaSVC(fit_intercept=intercept, random_state=0, **EXACT).fit(X, y)
+    coef, rows = model.dual_coef_[0], model.support_
+    assert (np.sign(coef) == y[rows]).all()
+    assert (np.abs(coef) <= 1.0).all()
+    K = rbf_kernel(X[rows], gamma=0.5)
+    assert model.objective_ == pytest.approx(0.5 * coef @ K @ coef - np.abs(coef).sum(), rel=1e-9)
+    residual = y[rows] * (y[rows] - K @ coef - model.intercept_)
+    free = np.abs(coef) < 1.0
+    assert np.abs(residual[free]).max() <= 1e-6
+    assert residual[~free].min() >= -1e-6
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y)
+    assert exact.objective_ * 0.95 >= model.objective_ >= exact.objective_ - 1e-6
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_small_cache_changes_the_cost_and_not_the_result(intercept):
+    X, y = ring(1500)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    results = [
+        solve_online(
+            kernel,
+            y.astype(float),
+            np.ones(len(y)),
+            np.random.RandomState(0),
+            intercept=intercept,
+            epochs=3,
+            tol=1e-8,
+            cache_mb=cache_mb,
+        )
+        for cache_mb in (200, 0)
+    ]
+    # Rounding decides which of equal violators moves first, and so who stays.
+    assert results[0].objective == pytest.approx(results[1].objective, rel=1e-5)
+    assert results[0].kernel_entries < results[1].kernel_entries
+    # Every value of a pass at most: each point against all, and a row for each step.
+    assert results[0].kernel_entries < 3 * 1500**2 + 1500 * results[0].n_iter
+
+
+def test_dense_sparse_and_precomputed_agree():
+    X, y = ring()
+    expected = LaSVC(3, random_state=0, **EXACT).fit(X, y)
+    for data, options in (
+        (sp.csr_array(X), {}),
+        (rbf_kernel(X, gamma=0.5), {"kernel": "precomputed"}),
+    ):
+        model = LaSVC(3, random_state=0, **EXACT, **options).fit(data, y)
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+
+
+def test_weights_of_zero_are_not_visited_and_others_bound():
+    X, y = ring()
+    weight = np.arange(500) % 3
+    model = LaSVC(20, random_state=0, **EXACT).fit(X, y, sample_weight=weight)
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y, sample_weight=weight)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
+    assert np.all(weight[model.support_] > 0)
+
+
+def test_several_classes_and_seeds():
+    X, y = load_iris(return_X_y=True)
+    first, second = (LaSVC(C=10.0, gamma=0.5, random_state=1).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.dual_coef_, second.dual_coef_)
+    assert first.score(X, y) > 0.95
+    assert first.intercept_.shape == (3,)
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 5}, {"max_time": 0.0}])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_limit_warns_and_leaves_a_usable_model(limit, intercept):
+    X, y = ring()
+    with pytest.warns(ConvergenceWarning, match=f"stopped by {next(iter(limit))}"):
+        model = LaSVC(C=100.0, fit_intercept=intercept, **limit).fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()

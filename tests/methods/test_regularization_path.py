@@ -1,0 +1,53 @@
+"""svc_path: each machine is that of its C, for fewer steps and kernel values than alone."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from kbench.methods import KernelSVC, svc_path
+
+VALUES = [0.01, 0.1, 1.0, 10.0, 100.0]
+
+
+def ring(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, "out", "in")
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("cache_mb", [100.0, 0.5])
+def test_machines_are_those_of_each_value_alone(intercept, cache_mb):
+    X, y = ring()
+    options = {"fit_intercept": intercept, "gamma": 0.5, "tol": 1e-7, "dtype": "float64"}
+    for C, model in zip(VALUES, svc_path(X, y, VALUES, cache_mb=cache_mb, **options), strict=True):
+        alone = KernelSVC(C=C, **options).fit(X, y)
+        assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
+        np.testing.assert_allclose(
+            model.decision_function(X), alone.decision_function(X), atol=1e-4
+        )
+        assert model.get_params()["C"] == C
+
+
+def test_the_path_takes_fewer_kernel_values():
+    X, y = ring(1000)
+    models = svc_path(X, y, VALUES, gamma=0.5)
+    alone = [KernelSVC(C=C, gamma=0.5).fit(X, y) for C in VALUES]
+    assert [model.kernel_entries_ for model in models] == [1000**2, 0, 0, 0, 0]
+    assert all(model.kernel_entries_ > 0 for model in alone)
+
+
+def test_a_value_again_takes_no_step():
+    X, y = ring()
+    first, again = svc_path(X, y, [3.0, 3.0], gamma=0.5)
+    assert again.n_iter_ == 0
+    assert again.objective_ == pytest.approx(first.objective_, rel=1e-12)
+
+
+def test_several_classes_and_mistakes():
+    X, y = load_iris(return_X_y=True)
+    models = svc_path(X, y, [1.0, 10.0], gamma=0.5)
+    assert models[1].score(X, y) > 0.96
+    with pytest.raises(ValueError, match="'C' parameter of KernelSVC must be"):
+        svc_path(X, y, [1.0, -1.0])
+    assert svc_path(X, y, []) == []

@@ -1,0 +1,100 @@
+"""SubsampleSVC and BaggingSVC: exact machines of random rows, alone and in a vote."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+
+from kbench.methods import BaggingSVC, KernelSVC, SubsampleSVC
+
+EXACT = {"gamma": 0.5, "tol": 1e-8, "dtype": "float64"}
+
+
+def ring(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where((X**2).sum(axis=1) + 0.5 * rng.normal(size=n) > 1.4, "out", "in")
+
+
+@pytest.mark.parametrize("model", [SubsampleSVC(1.0, **EXACT), BaggingSVC(1, **EXACT)])
+def test_all_rows_in_one_machine_are_the_exact_machine(model):
+    X, y = ring()
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X, y)
+    model.fit(X, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-9)
+    np.testing.assert_array_equal(model.predict(X), exact.predict(X))
+
+
+def test_subsample_is_the_exact_machine_of_its_rows():
+    X, y = ring()
+    model = SubsampleSVC(0.3, random_state=5, **EXACT).fit(X, y)
+    rows = np.sort(np.random.RandomState(5).choice(400, 120, replace=False))
+    exact = KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows])
+    np.testing.assert_array_equal(model.support_, rows[exact.support_])
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-9)
+    assert model.kernel_entries_ <= 2 * 120**2
+
+
+def test_vote_is_the_vote_of_the_machines():
+    X, y = ring()
+    model = BaggingSVC(7, random_state=0, **EXACT).fit(X, y)
+    machines = [
+        KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows]) for rows in model.samples_
+    ]
+    signs = [np.where(machine.predict(X) == "out", 1, -1) for machine in machines]
+    np.testing.assert_allclose(model.decision_function(X), np.mean(signs, axis=0))
+    assert [len(np.unique(rows)) for rows in model.samples_] == [58] * 7
+    assert model.objective_ == pytest.approx(sum(m.objective_ for m in machines), rel=1e-8)
+
+
+def test_vote_among_several_classes():
+    X, y = load_iris(return_X_y=True)
+    model = BaggingSVC(5, C=10.0, random_state=0, **EXACT).fit(X, y)
+    machines = [
+        KernelSVC(fit_intercept=False, C=10.0, **EXACT).fit(X[rows], y[rows]).predict(X)
+        for rows in model.samples_
+    ]
+    shares = np.mean(np.equal.outer(machines, np.arange(3)), axis=0)
+    np.testing.assert_allclose(model.decision_function(X), shares)
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("cls", [SubsampleSVC, BaggingSVC])
+def test_a_seed_decides_everything(cls):
+    X, y = ring()
+    parameters = {"n_estimators": 5} if cls is BaggingSVC else {}
+    first, second, other = (
+        cls(**parameters, random_state=seed).fit(X, y).decision_function(X) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert (first != other).any()
+
+
+def test_machines_of_one_class_vote_for_it():
+    X = np.arange(40.0)[:, None]
+    y = np.repeat([0, 1], [38, 2])
+    model = BaggingSVC(20, gamma=1.0, random_state=0).fit(X, y)
+    assert model.predict(X[:5]).tolist() == [0] * 5
+
+
+def test_jobs_do_not_show():
+    X, y = ring()
+    serial = BaggingSVC(4, random_state=0).fit(X, y)
+    parallel = BaggingSVC(4, random_state=0, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(serial.decision_function(X), parallel.decision_function(X))
+
+
+@pytest.mark.parametrize("model", [SubsampleSVC(max_time=0.0), BaggingSVC(5, max_time=0.0)])
+def test_a_time_limit_warns_and_leaves_a_usable_model(model):
+    X, y = ring()
+    with pytest.warns(ConvergenceWarning, match="stopped by max_time"):
+        model.fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_parameters_that_cannot_be_are_named():
+    X, y = ring()
+    with pytest.raises(ValueError, match="n_estimators=401 is more than the 400 training points"):
+        BaggingSVC(401).fit(X, y)
+    with pytest.raises(ValueError, match="'fraction' parameter of SubsampleSVC must be"):
+        SubsampleSVC(0.0).fit(X, y)
