@@ -244,7 +244,7 @@ def _one_pair(composer: Composer, overrides: Sequence[str]) -> tuple[str, str]:
     named = list(pairs(request, None, {}))
     if not named:
         raise ConfigError("nothing to tune: name a method, as in `kbench tune method=svc`")
-    return named[0]
+    return named[0].method, named[0].dataset
 
 
 def _checked_plan(composer: Composer, words: Sequence[str]) -> tuple[Plan, Sandbox]:
