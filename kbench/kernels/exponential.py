@@ -11,8 +11,8 @@ How values are computed is chosen by `bind`, from the training rows, here and no
   There eps gamma (||x||^2 + ||z||^2) is lost; where that would show in float32, float64 is used.
 
 The usual way, a matrix product and then exponentials, loses eps gamma ||x - origin||^2 (3e-5 on
-covtype at gamma = 32) and is slower at every number of features that `scripts/bench_kernels.py`
-looks at.
+covtype at gamma = 32). With AVX-512 it is slower at every number of features, with AVX2 alone up to
+a hundred and at most a quarter faster beyond (`scripts/bench_kernels.py`, OpenBLAS).
 """
 
 import math
@@ -33,8 +33,8 @@ _LOG2_E = math.log2(math.e)
 # of them than the kernel reaches, and whose squares are finite in float32.
 _LARGEST_FEATURE = 1e15
 _FARTHEST = 1e16
-# exp(-87) is the last normal float32: below it, denormal numbers would slow every later product.
-_SMALLEST_EXPONENT = -87.0
+# exp(-69) = 2^-100, the least value of the tiles too.
+_SMALLEST_EXPONENT = -69.0
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
 # Sparse rows whose entries in float32 would be off by more than this are multiplied in float64.
