@@ -12,6 +12,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.grouped_matrix import GroupedMatrix
 from kbench.solvers.split import independent_groups
+from kbench.trace import Trace
 
 
 def islands(n, k, distance, seed=0):
@@ -58,6 +59,14 @@ def test_split_is_unsplit(intercept, monkeypatch):
     assert parts.intercept == pytest.approx(whole.intercept, abs=1e-6)
     np.testing.assert_allclose(parts.gradient, whole.gradient, atol=1e-5)
     assert parts.kernel_entries < whole.kernel_entries
+    states = []
+    traced = solve_box_dual(
+        matrix(X, 1.0), y, 5.0, trace=Trace(lambda seconds, state: states.append(state)), **options
+    )
+    np.testing.assert_array_equal(traced.alpha, parts.alpha)
+    assert {state["alpha"].shape for state in states} == {(900,)}
+    assert states[-1]["objective"] == traced.objective
+    assert states[-2]["objective"] == pytest.approx(traced.objective, rel=1e-6)
     K = np.exp(-cdist(X, X, "sqeuclidean"))
     g = y * (K @ (parts.alpha * y)) - 1 + y * parts.intercept
     miss = np.where(parts.alpha < 5.0, -g, 0), np.where(parts.alpha > 0, g, 0)
