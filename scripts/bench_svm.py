@@ -5,7 +5,8 @@
 
 All solve the same problem, with intercept, to tol=1e-3; `kernel_svc_free` is the one without, for
 which there is no peer. Each fit is a process of its own that first fits 2,000 rows, and ends at the
-cap. Seconds are the median of the repeats, CPU and wall; a peer that took a minute is not repeated.
+cap on its CPU seconds. Seconds are the median of the repeats, CPU and wall; a peer that took a
+minute is not repeated.
 
 The gap is LIBSVM's criterion, max up - min down over all points, from float64 kernel values and the
 coefficients that the solver returned; above 1e-3 the problem has not been solved. `times` is the
@@ -14,8 +15,11 @@ and their geometric means. Data that are not at hand are named and passed over.
 """
 
 import argparse
+import math
 import multiprocessing
 import os
+import resource
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -109,8 +113,11 @@ def load(problem: Problem) -> tuple[Any, np.ndarray, Any, np.ndarray]:
     )
 
 
-def fit(make: Callable[[Problem], Any], problem: Problem, X: Any, y: Any, pipe: Any) -> None:
-    """In a child: fit, and send seconds and the model's coefficients."""
+def fit(
+    make: Callable[[Problem], Any], problem: Problem, X: Any, y: Any, pipe: Any, cap: float
+) -> None:
+    """In a child: fit, and send seconds and the model's coefficients; killed at the cap."""
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(cap), math.ceil(cap)))
     try:
         make(problem).fit(X[:2000], y[:2000])
         model = make(problem)
@@ -130,15 +137,16 @@ def run(make: Callable[[Problem], Any], problem: Problem, X: Any, y: np.ndarray,
     """What `fit` sends, or None at the cap."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
-    child = context.Process(target=fit, args=(make, problem, X, y, there))
+    child = context.Process(target=fit, args=(make, problem, X, y, there, cap))
     child.start()
     there.close()
     try:
-        return here.recv() if here.poll(cap) else None
+        return here.recv()
     except EOFError:
-        return "ended without a result"
+        child.join()
+        killed = child.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
+        return None if killed else "ended without a result"
     finally:
-        child.kill()
         child.join()
 
 

@@ -255,6 +255,7 @@ def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
     stated = count("model_bytes_")
     return {
         "objective": total("objective_"),
+        "duality_gap": total("duality_gap_"),
         "n_support": count("n_support_"),
         "n_iter": count("n_iter_"),
         "kernel_entries": count("kernel_entries_"),

@@ -27,8 +27,11 @@ from kbench.solvers.row_cache import RowCache
 _WORKING_SET = 512
 # Where more points than this are free, a larger block lets more of them settle together.
 _MANY_FREE = 512
-_INNER_RELATIVE = 0.03
+_INNER_RELATIVE = 0.1
 _STEPS_PER_POINT = 20
+_VISIBLE = 0.02
+# Blocks without a lower violation than ever before.
+_PATIENCE = 200
 
 
 class BlockDescent:
@@ -74,7 +77,13 @@ class BlockDescent:
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
         steps_in = pair_steps if it.coupled else coordinate_steps
+        # A step inside a block is rounded by eps times its length; float64 where that would show.
+        coarse = (
+            np.finfo(np.float32).eps * diagonal.max(initial=0.0) * (upper - lower).max(initial=0.0)
+        )
+        fine = coarse > _VISIBLE * target
         W = np.empty(0, np.intp)
+        lowest, stalled = math.inf, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
         while True:
@@ -83,12 +92,18 @@ class BlockDescent:
             )
             if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
                 break
+            # Rounding can also keep blocks moving without an end.
+            lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
+            if stalled > _PATIENCE:
+                break
             size = 2 * _WORKING_SET
             if len(S) > size and np.count_nonzero((beta > lower) & (beta < upper)) <= _MANY_FREE:
                 size = _WORKING_SET
             W = _working_set(e_up, e_down, it.intercept, W[-(size // 2) :], size, it.coupled)
             whole = len(W) == len(S)
             K_W = self._block(W, whole)
+            if fine:
+                K_W = K_W.astype(np.float64, copy=False)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             steps = steps_in(

@@ -97,7 +97,9 @@ def solve_box_dual(
     intercept : bool
         Whether y'a is fixed, at y'alpha0 or 0; its multiplier is the intercept.
     linear : (n,), optional
-        p; default -1, the classifier's.
+        p; default -1, the classifier's. Regression on targets t with an epsilon-insensitive loss
+        has every point twice, `kernel.take(np.tile(np.arange(n), 2))`, with y = +1 and
+        p = epsilon - t, then with y = -1 and p = epsilon + t.
     alpha0 : (n,), optional
         Where to start; clipped into the box. Costs one kernel row for each entry that is not zero.
     tol : float

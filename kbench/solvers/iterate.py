@@ -90,10 +90,17 @@ class Iterate:
         self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
         self.scale = float(np.abs(z).mean()) or 1.0
         self.objective = 0.0
-        self._whole: tuple[Iterate, np.ndarray, float] | None = None
+        # A part tells its iterate through the one that it belongs to.
+        self._whole: tuple[Iterate, np.ndarray] | None = None
+        self._told = 0.0
+        self._silent = False
 
     def part(self, points: np.ndarray, coupled: bool = False) -> "Iterate":
-        """The problem of some of the points alone, the intercept as it is; O(len(points) d)."""
+        """The problem of some of the points alone; O(len(points) d).
+
+        The intercept stays as it is, unless `coupled`: then the part has its own, and what it
+        finds is not shown to the trace.
+        """
         part = Iterate(
             self.kernel.take(points),
             self.z[points],
@@ -104,7 +111,7 @@ class Iterate:
             beta=self.beta[points],
             intercept=self.intercept,
         )
-        part._whole = self, points, self.objective
+        part._whole, part._silent = (self, points), coupled
         return part
 
     def on(self, kernel: KernelMatrix) -> "Iterate":
@@ -116,9 +123,10 @@ class Iterate:
     def adopt(self, part: "Iterate") -> None:
         """Take over what a part has become."""
         assert part._whole is not None
-        _, points, objective = part._whole
+        points = part._whole[1]
         self.beta[points], self.residual[points] = part.beta, part.residual
-        self.objective = objective + part.objective
+        self.objective += part.objective - part._told
+        part._told = part.objective
 
     def __len__(self) -> int:
         return len(self.z)
@@ -144,11 +152,11 @@ class Iterate:
 
     def report(self, violation: float, n_active: int) -> None:
         """Tell the trace where the solve is."""
-        if not self.budget.trace.active:
+        if self._silent or not self.budget.trace.active:
             return
         if self._whole is not None:
-            whole, points, objective = self._whole
-            whole.beta[points], whole.objective = self.beta, objective + self.objective
+            whole, _ = self._whole
+            whole.adopt(self)
             whole.report(violation, n_active)
             return
         beta = self.beta if self.expand is None else self.expand(self.beta)

@@ -12,6 +12,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.grouped_matrix import GroupedMatrix
 from kbench.solvers.split import independent_groups
+from kbench.trace import Trace
 
 
 def islands(n, k, distance, seed=0):
@@ -58,6 +59,14 @@ def test_split_is_unsplit(intercept, monkeypatch):
     assert parts.intercept == pytest.approx(whole.intercept, abs=1e-6)
     np.testing.assert_allclose(parts.gradient, whole.gradient, atol=1e-5)
     assert parts.kernel_entries < whole.kernel_entries
+    states = []
+    traced = solve_box_dual(
+        matrix(X, 1.0), y, 5.0, trace=Trace(lambda seconds, state: states.append(state)), **options
+    )
+    np.testing.assert_array_equal(traced.alpha, parts.alpha)
+    assert {state["alpha"].shape for state in states} == {(900,)}
+    assert states[-1]["objective"] == traced.objective
+    assert states[-2]["objective"] == pytest.approx(traced.objective, rel=1e-6)
     K = np.exp(-cdist(X, X, "sqeuclidean"))
     g = y * (K @ (parts.alpha * y)) - 1 + y * parts.intercept
     miss = np.where(parts.alpha < 5.0, -g, 0), np.where(parts.alpha > 0, g, 0)
@@ -85,3 +94,20 @@ def test_grouped_matrix_is_the_matrix_without_what_is_between():
     np.testing.assert_allclose(grouped.product(columns, coef), K[:, columns] @ coef, atol=1e-11)
     assert grouped.astype(np.float32).dtype == np.float32
     assert grouped.n_entries < 200**2
+
+
+@given(seed=st.integers(0, 200), power=st.sampled_from([1, 2]), d=st.integers(10, 40))
+@settings(max_examples=30, deadline=None)
+def test_boxes_split_where_no_single_feature_does(seed, power, d):
+    rng = np.random.default_rng(seed)
+    n = 300
+    side = rng.integers(0, 2, n)
+    # Each feature has a gap of 1, less than the distance R at which the kernel vanishes.
+    X = rng.uniform(0, 1, size=(n, d)) + 2.0 * side[:, None]
+    name = "rbf" if power == 2 else "laplacian"
+    kernel = KernelMatrix(make_kernel(name, X, gamma=18.0 / d), X, np.float64)
+    groups = independent_groups(kernel, 1.0, np.exp(-17.0))
+    assert len(groups) == 2
+    for group in groups:
+        assert len(np.unique(side[group])) == 1
+    assert kernel.block(groups[0], kernel.points(groups[1])).max() <= np.exp(-17.0)
