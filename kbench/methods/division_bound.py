@@ -48,6 +48,8 @@ class DivisionBound(TwoClassDiagnostic):
     ----------
     bounds_, losses_ : (number of n_clusters,) float64
         1/2 C^2 D and f(abar) - f(a*).
+    timings_ : dict of str to float
+        Seconds of "prepare", "exact" and "divide".
     classes_, support_, dual_coef_, n_support_, n_iter_, objective_, violation_, converged_
         As in `KernelSVC`.
     n_features_in_ : int
@@ -144,6 +146,7 @@ class DivisionBound(TwoClassDiagnostic):
             losses.append(true_objective(problem, alpha) - exact.objective_)
             trace(n_clusters=k, bound=bounds[-1], loss=losses[-1])
         self.bounds_, self.losses_ = np.array(bounds), np.array(losses)
+        self.timings_ = dict(trace.timings)
         return self
 
 

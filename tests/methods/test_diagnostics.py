@@ -30,6 +30,7 @@ def test_loss_is_below_the_bound_and_both_are_those_of_the_definition(partition)
     bounds = np.array([state["bound"] for state in states])
     assert [state["n_clusters"] for state in states] == [1, 4, 16]
     np.testing.assert_array_equal(model.losses_, losses)
+    assert set(model.timings_) == {"prepare", "exact", "divide"}
     assert losses[0] == pytest.approx(0.0, abs=1e-4)
     assert bounds[0] == 0.0
     assert np.all(losses[1:] > 0)
