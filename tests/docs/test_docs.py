@@ -68,3 +68,10 @@ def test_the_page_on_results_explains_every_column():
     text = (ROOT / "docs" / "results.md").read_text()
     explained = set(re.findall(r"`(\w+)`", text))
     assert set(schema().names) <= explained
+
+
+def test_the_page_on_methods_names_every_method():
+    text = (ROOT / "docs" / "methods.md").read_text()
+    assert {path.stem for path in (ROOT / "configs" / "method").glob("*.yaml")} <= set(
+        re.findall(r"`(\w+)`", text)
+    )
