@@ -6,9 +6,10 @@
 Importing this package is light; numba, SciPy and tqdm come with the first file that is read.
 """
 
-from kbench.data.application import Preparation, read_rows
+from kbench.data.application import Preparation
 from kbench.data.config import by_files, check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
+from kbench.data.later_rows import read_rows
 from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status
 from kbench.data.prepared import Dataset, open_prepared
 from kbench.data.stream import chunks

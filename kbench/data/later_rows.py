@@ -1,0 +1,73 @@
+"""Raw rows that come after a model was trained, read as its training file was meant."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.data import sources
+from kbench.data.application import Preparation
+from kbench.data.config import check_config
+from kbench.data.folders import Folders
+from kbench.data.formats import FORMATS
+from kbench.data.preparation import obtain
+from kbench.data.rows import Rows, join
+from kbench.errors import ConfigError
+
+
+def read_rows(
+    config: Mapping[str, Any],
+    folders: Folders,
+    preparation: Preparation,
+    scratch: Path,
+    *,
+    download: bool = True,
+    own_source: bool = False,
+) -> Rows:
+    """Raw rows for a model: all rows of a file, or the test rows of a named data set.
+
+    Parameters
+    ----------
+    config : mapping
+        The resolved config of a data set; of source kind `file` for rows of the user's own.
+    folders : Folders
+    preparation : Preparation
+        Of the data set that the model was trained on; columns of a table are matched by name and
+        encoded with its categories.
+    scratch : Path
+        A folder for what does not fit into memory; made where it is needed, and left to the caller
+        until the rows are no longer used.
+    download : bool
+    own_source : bool
+        Whether `config` says how a file is meant; otherwise it is taken as those that the model
+        was trained on.
+
+    Raises
+    ------
+    ConfigError, DataError
+        As `kbench.data.prepare` does; a column or category that the training file lacks.
+    """
+    merged = dict(config)
+    source = dict(config["source"])
+    single = source["kind"] == "file"
+    if single and not own_source:
+        form = FORMATS[preparation.source.get("format") or "libsvm"]
+        source |= {} if form.pieces or form.splits else preparation.source
+    name = source.get("format") or "libsvm"
+    source["known"] = {"layout": preparation.layout, "labels": preparation.target.texts}
+    merged["source"] = {key: value for key, value in source.items() if key != "known"}
+    if name == "libsvm" and single:
+        merged["n_features"] = preparation.n_features
+    if merged.get("task") != preparation.target.task:
+        raise ConfigError(
+            f"dataset.task is {merged.get('task')}, the model's is {preparation.target.task}"
+        )
+    if merged.get("holdout"):
+        raise ConfigError("dataset.holdout divides training rows, a kept model takes test rows")
+    checked = check_config(merged)
+    files = obtain(checked, folders, download=download, progress=None)
+    checked["source"] = source
+    if single:
+        parts, _, _ = sources.read_parts(checked, files, scratch)
+        rows: Rows = join(parts)
+        return rows
+    return sources.load(checked, files, scratch).test
