@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-_BATCH = 8192
+# A block of inner products that is still in the L2 cache when its maxima are sought.
+_BLOCK_VALUES = 1 << 18
+_MIN_BATCH = 64
 
 
 class Centroids:
@@ -36,9 +38,13 @@ class Centroids:
     def assign(self, X: Any) -> np.ndarray:
         """Nearest centroid of rows X : (u, d); (u,) ints. O(u k d) time, a batch of memory."""
         labels = np.empty(X.shape[0], np.intp)
-        for start in range(0, len(labels), _BATCH):
-            rows = slice(start, start + _BATCH)
-            labels[rows] = np.argmin(self._half_square - X[rows] @ self.means.T, axis=1)
+        half_square = self._half_square.astype(np.result_type(X.dtype, self.means.dtype))
+        batch = max(_MIN_BATCH, _BLOCK_VALUES // self.n_clusters)
+        for start in range(0, len(labels), batch):
+            rows = slice(start, start + batch)
+            closeness = X[rows] @ self.means.T
+            closeness -= half_square
+            labels[rows] = np.argmax(closeness, axis=1)
         return labels
 
 
@@ -65,6 +71,27 @@ def sampled_kmeans(
     centroids : Centroids
     labels : (n,) ints, every cluster of `centroids` occurs
     """
+    means = kmeans_centroids(X, n_clusters, sample, max_iter=max_iter).means
+    labels = Centroids(means).assign(X)
+    occupied, labels = np.unique(labels, return_inverse=True)
+    return Centroids(means[occupied]), labels.reshape(-1)
+
+
+def kmeans_centroids(
+    X: Any, n_clusters: int, sample: np.ndarray, *, max_iter: int = 10
+) -> Centroids:
+    """Lloyd's k-means on a sample of rows, without a partition of all.
+
+    Parameters
+    ----------
+    X, n_clusters, sample, max_iter
+        As in `sampled_kmeans`.
+
+    Returns
+    -------
+    Centroids
+        min(n_clusters, m) of them; one that has lost its points stays where it last had some.
+    """
     rows = X[sample]
     first = rows[: min(n_clusters, len(sample))]
     means = first.toarray() if sp.issparse(first) else first.copy()
@@ -83,6 +110,4 @@ def sampled_kmeans(
         sums = indicator @ rows
         # A centroid that lost its points stays where it was.
         means[occupied] = sums.toarray() if sp.issparse(sums) else sums
-    labels = Centroids(means).assign(X)
-    occupied, labels = np.unique(labels, return_inverse=True)
-    return Centroids(means[occupied]), labels.reshape(-1)
+    return Centroids(means)

@@ -8,7 +8,12 @@ from typing import Any
 
 _MODULES = {
     "DCSVC": "kbench.methods.dc_svc",
+    "FastfoodSVC": "kbench.methods.fastfood_svm",
     "KernelSVC": "kbench.methods.kernel_svc",
+    "LLSVM": "kbench.methods.llsvm",
+    "LTPU": "kbench.methods.ltpu",
+    "RandomFourierSVC": "kbench.methods.rks_svm",
+    "SparsePrimalSVC": "kbench.methods.spsvm",
 }
 
 __all__ = sorted(_MODULES)

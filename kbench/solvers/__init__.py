@@ -1,5 +1,15 @@
 """Optimisation engines; they know no estimator."""
 
 from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
+from kbench.solvers.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
+from kbench.solvers.sparse_primal import SparsePrimalResult, solve_sparse_primal
 
-__all__ = ["BoxDualResult", "solve_box_dual"]
+__all__ = [
+    "BoxDualResult",
+    "LinearDualResult",
+    "RowBlocks",
+    "SparsePrimalResult",
+    "solve_box_dual",
+    "solve_linear_dual",
+    "solve_sparse_primal",
+]

@@ -4,10 +4,26 @@ import pytest
 from expected_failures import EXPECTED_FAILURES
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kbench.methods import DCSVC, KernelSVC
+from kbench.methods import (
+    DCSVC,
+    LLSVM,
+    LTPU,
+    FastfoodSVC,
+    KernelSVC,
+    RandomFourierSVC,
+    SparsePrimalSVC,
+)
 
 # The checks use 10 to 60 points: fewer clusters than the default's 64.
-ESTIMATORS = [KernelSVC(), DCSVC(n_clusters=3)]
+ESTIMATORS = [
+    KernelSVC(),
+    DCSVC(n_clusters=3),
+    LLSVM(20),
+    LTPU(20),
+    FastfoodSVC(128),
+    RandomFourierSVC(128),
+    SparsePrimalSVC(20),
+]
 
 
 @parametrize_with_checks(

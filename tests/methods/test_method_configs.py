@@ -6,12 +6,31 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kbench.methods import DCSVC, KernelSVC
+from kbench.methods import (
+    DCSVC,
+    LLSVM,
+    LTPU,
+    FastfoodSVC,
+    KernelSVC,
+    RandomFourierSVC,
+    SparsePrimalSVC,
+)
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "method"
 
 
-@pytest.mark.parametrize(("name", "cls"), [("kernel_svc", KernelSVC), ("dcsvm_early", DCSVC)])
+METHODS = {
+    "kernel_svc": KernelSVC,
+    "dcsvm_early": DCSVC,
+    "llsvm": LLSVM,
+    "fastfood_svm": FastfoodSVC,
+    "rks_svm": RandomFourierSVC,
+    "spsvm": SparsePrimalSVC,
+    "ltpu": LTPU,
+}
+
+
+@pytest.mark.parametrize(("name", "cls"), METHODS.items())
 def test_keys_and_defaults_are_the_constructors(name, cls):
     config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
     assert config.pop("name") == name

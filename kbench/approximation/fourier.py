@@ -1,0 +1,162 @@
+"""Random Fourier features of shift-invariant kernels.
+
+Rahimi and Recht, "Random Features for Large-Scale Kernel Machines" (NIPS 2007). With frequencies
+omega drawn from the kernel's Fourier transform,
+
+    k(x - x') = E cos(<omega, x - x'>) = E 2 cos(<omega, x> + b) cos(<omega, x'> + b),
+
+b uniform in [0, 2 pi], and
+
+    exp(-gamma ||x||^2):    omega ~ N(0, 2 gamma I)
+    exp(-gamma ||x||_1):    the entries of omega independently Cauchy(0, gamma)
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from kbench.approximation.feature_map import FeatureMap, dense
+from kbench.kernels import make_kernel
+from kbench.kernels.functions import RBF
+
+
+class FourierFeatures(FeatureMap):
+    """Base of the maps to cosines of random projections, dense or structured.
+
+    `form="phase"`: sqrt(2 / D) cos(omega x + b), D = n_components frequencies.
+    `form="cos_sin"`: sqrt(1 / D) [cos(omega x), sin(omega x)], D = n_components / 2, rounded up.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "form": [StrOptions({"phase", "cos_sin"})],
+        "random_state": ["random_state"],
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the frequencies for rows like X : (n, d), dense or CSR."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        gaussian = make_kernel("rbf", X, gamma=self.gamma)
+        assert isinstance(gaussian, RBF)
+        rng = check_random_state(self.random_state)
+        both = self.form == "cos_sin"
+        self.n_frequencies_ = (self.n_components + 1) // 2 if both else self.n_components
+        self.n_features_out_ = 2 * self.n_frequencies_ if both else self.n_frequencies_
+        self._draw(X.shape[1], gaussian.gamma, rng)
+        n_phases = 0 if both else self.n_frequencies_
+        self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)
+        return self
+
+    @abstractmethod
+    def _draw(self, d: int, gamma: float, rng: np.random.RandomState) -> None:
+        """Draw `n_frequencies_` frequencies in d dimensions."""
+
+    @abstractmethod
+    def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
+        """A function that writes X Omega' into its second argument : (u, D)."""
+
+    def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
+        project, phases, D = self._projector(dtype), self.phases_.astype(dtype), self.n_frequencies_
+
+        def fill(X: Any, out: np.ndarray) -> None:
+            angles = out[:, :D]
+            project(X, angles)
+            if len(phases):
+                angles += phases
+            else:
+                np.sin(angles, out=out[:, D:])
+            np.cos(angles, out=angles)
+            out *= dtype.type(np.sqrt((2.0 if len(phases) else 1.0) / D))
+
+        return fill
+
+
+class RandomFourierFeatures(FourierFeatures):
+    """Features whose inner products are unbiased estimates of a shift-invariant kernel.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Features; rounded up to an even number where form="cos_sin".
+    kernel : {"rbf", "laplacian"}, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    form : {"phase", "cos_sin"}, default="phase"
+        A random phase for each cosine, or a cosine and a sine for each frequency: half as many
+        frequencies, and a lower variance for the Gaussian kernel.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    frequencies_ : (d, D) float64
+    phases_ : (D,) float64, or empty
+    n_frequencies_ : int
+        D
+    n_features_out_, nbytes_, n_parameters_
+        As in `FeatureMap`.
+
+    Notes
+    -----
+    The error of a kernel value is O(1 / sqrt(D)). Transforming costs O(D d) a row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.metrics.pairwise import rbf_kernel
+    >>> from kbench.approximation import RandomFourierFeatures
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> Z = RandomFourierFeatures(4000, gamma=0.5, random_state=0).fit_transform(X)
+    >>> float(abs(Z @ Z.T - rbf_kernel(X, gamma=0.5)).max()) < 0.1
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **FourierFeatures._parameter_constraints,
+        "kernel": [StrOptions({"rbf", "laplacian"})],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        kernel: str = "rbf",
+        gamma: float | str = "scale",
+        form: str = "phase",
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.form = form
+        self.random_state = random_state
+
+    def _draw(self, d: int, gamma: float, rng: np.random.RandomState) -> None:
+        shape = (d, self.n_frequencies_)
+        if self.kernel == "rbf":
+            self.frequencies_ = np.sqrt(2.0 * gamma) * rng.standard_normal(shape)
+        else:
+            self.frequencies_ = gamma * rng.standard_cauchy(shape)
+
+    @property
+    def nbytes_(self) -> int:
+        return self.frequencies_.nbytes + self.phases_.nbytes
+
+    @property
+    def n_parameters_(self) -> int:
+        return self.frequencies_.size + self.phases_.size
+
+    def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
+        frequencies = self.frequencies_.astype(dtype)
+
+        def project(X: Any, out: np.ndarray) -> None:
+            np.matmul(dense(X, dtype), frequencies, out=out)
+
+        return project

@@ -1,0 +1,139 @@
+"""Kernel values against landmarks: the hidden layer of a network of radial basis functions.
+
+Moody and Darken, "Fast Learning in Networks of Locally-Tuned Processing Units" (Neural Computation
+1, 1989): units k(x, z_j) around centres z_j found by k-means. Nystrom features start from them.
+"""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from kbench.approximation.feature_map import FeatureMap
+from kbench.clustering import kmeans_centroids
+from kbench.kernels import KernelMatrix, fill_block, make_kernel
+from kbench.kernels.matrix import nbytes
+
+
+class LandmarkFeatures(FeatureMap):
+    """Features z_j(x) = k(x, landmark j).
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Landmarks; all rows where there are fewer.
+    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+        From `kernel` on as in `KernelSVC`.
+    landmarks : {"uniform", "kmeans"}, default="uniform"
+        Rows drawn without replacement, or centroids of k-means on a sample of rows.
+    n_samples : int, default=20000
+        Rows that k-means works on.
+    kmeans_iter : int, default=5
+        Its iterations; it need not converge (Zhang and Kwok, IEEE Trans. Neural Networks 21, 2010).
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    components_ : (m, d) array or CSR
+        The landmarks.
+    landmarks_ : KernelMatrix
+        Theirs, in float64.
+    n_features_out_, nbytes_, n_parameters_
+        As in `FeatureMap`.
+
+    Notes
+    -----
+    O(min(n, n_samples) n_components d kmeans_iter) time for k-means. Transforming costs
+    O(n_components d) a row.
+    """
+
+    # Kernel values come in tiles of their own.
+    _batch_bytes: ClassVar[int] = 1 << 25
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "landmarks": [StrOptions({"uniform", "kmeans"})],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        landmarks: str = "uniform",
+        n_samples: int = 20000,
+        kmeans_iter: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
+        self.n_samples = n_samples
+        self.kmeans_iter = kmeans_iter
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the landmarks among (or from) rows X : (n, d), dense or CSR."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        self.components_ = self._choose(X)
+        self.landmarks_ = KernelMatrix(kernel, self.components_, np.float64)
+        self.n_features_out_ = len(self.landmarks_)
+        return self
+
+    def _choose(self, X: Any) -> Any:
+        n = X.shape[0]
+        rng = check_random_state(self.random_state)
+        size = min(self.n_components, n)
+        if self.landmarks == "uniform" or size == n:
+            return X[rng.choice(n, size, replace=False)]
+        sample = rng.choice(n, min(n, max(size, self.n_samples)), replace=False)
+        return kmeans_centroids(X, size, sample, max_iter=self.kmeans_iter).means
+
+    @property
+    def nbytes_(self) -> int:
+        return nbytes(self.components_) + nbytes(self.landmarks_.points(slice(None)))
+
+    @property
+    def n_parameters_(self) -> int:
+        return len(self.landmarks_) * self.n_features_in_
+
+    @property
+    def n_landmarks_(self) -> int:
+        """Kernel values that the features of a row take."""
+        return len(self.landmarks_)
+
+    def landmark_coef(self, coef: np.ndarray) -> np.ndarray:
+        """Coefficients of the landmarks in <coef, z(x)>; coef : (n_features_out_, m)."""
+        return coef
+
+    def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
+        matrix = self.landmarks_.astype(dtype)
+        kernel, landmarks = matrix.kernel, matrix.points(slice(None))
+
+        def fill(X: Any, out: np.ndarray) -> None:
+            fill_block(kernel, kernel.prepare(X, dtype), landmarks, out)
+
+        return fill

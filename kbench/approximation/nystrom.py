@@ -1,0 +1,93 @@
+"""Nystrom features: the projection onto the span of landmarks in feature space.
+
+Williams and Seeger, "Using the Nystrom Method to Speed Up Kernel Machines" (NIPS 2000); landmarks
+by k-means after Zhang, Tsang and Kwok, "Improved Nystrom Low-Rank Approximation and Error Analysis"
+(ICML 2008). With landmarks Z and K_ZZ = R'R,
+
+    z(x) = R^-T k(Z, x),      <z(x), z(x')> = k(x, Z) K_ZZ^-1 k(Z, x'),
+
+which is k(x, x') where x or x' is a landmark. R comes from a pivoted Cholesky factorisation and not
+from eigenvectors: the features differ by a rotation, which no inner product sees, at an eighth of
+the time to factorise and half of the time to transform.
+"""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import blas, lapack
+
+from kbench.approximation.landmarks import LandmarkFeatures
+from kbench.kernels import KernelMatrix
+
+# Landmarks whose residual, in units of k(z, z), is below this are in the span of the others: as
+# features they would be the rounding of float32.
+_DEPENDENT = 1e-6
+
+
+class Nystrom(LandmarkFeatures):
+    """Features whose inner products are the Nystrom approximation of a kernel.
+
+    Parameters, and attributes beside these, as in `LandmarkFeatures`.
+
+    Attributes
+    ----------
+    factor_ : (r, r) float64
+        R, upper triangular; r <= n_components, as landmarks in the span of others are left out.
+    n_features_out_ : int
+        r
+
+    Notes
+    -----
+    O(m^3 / 3) time to factorise m landmarks; O(m d + m^2) to transform a row, O(m^2) memory.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.metrics.pairwise import rbf_kernel
+    >>> from kbench.approximation import Nystrom
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> Z = Nystrom(100, gamma=0.1, random_state=0).fit_transform(X)
+    >>> float(abs(Z @ Z.T - rbf_kernel(X, gamma=0.1)).max()) < 0.01
+    True
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the landmarks and factorise their kernel matrix; X : (n, d), dense or CSR."""
+        super().fit(X)
+        matrix = self.landmarks_
+        everything = np.arange(len(matrix))
+        gram = matrix.block(everything)
+        limit = _DEPENDENT * float(gram.diagonal().max())
+        factor, pivots, rank, _ = lapack.dpstrf(gram.T, tol=limit, overwrite_a=1)
+        kept = pivots[:rank] - 1
+        self.components_ = self.components_[kept]
+        self.landmarks_ = KernelMatrix(matrix.kernel, self.components_, np.float64)
+        self.factor_ = np.asfortranarray(np.triu(factor[:rank, :rank]))
+        self.n_features_out_ = rank
+        return self
+
+    @property
+    def nbytes_(self) -> int:
+        return super().nbytes_ + self.factor_.nbytes
+
+    @property
+    def n_parameters_(self) -> int:
+        rank = len(self.factor_)
+        return super().n_parameters_ + rank * (rank + 1) // 2
+
+    def landmark_coef(self, coef: np.ndarray) -> np.ndarray:
+        return scipy.linalg.solve_triangular(self.factor_, coef)
+
+    def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
+        fill_kernel = super()._filler(dtype)
+        factor = np.asfortranarray(self.factor_, dtype)
+        solve = blas.strsm if dtype == np.float32 else blas.dtrsm
+
+        def fill(X: Any, out: np.ndarray) -> None:
+            fill_kernel(X, out)
+            # The rows of `out` are the columns of what BLAS sees, so that it works in place.
+            solve(1.0, factor, out.T, trans_a=1, overwrite_b=1)
+
+        return fill

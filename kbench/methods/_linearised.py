@@ -1,0 +1,136 @@
+"""Linear support vector machines on explicit features: what linearised kernel machines share."""
+
+import warnings
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.approximation import FeatureBlocks, FeatureMap, LandmarkFeatures
+from kbench.methods._one_vs_rest import OneVsRest
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.solvers import solve_linear_dual
+from kbench.trace import Trace
+
+# Rows whose features are held while their decision values are computed.
+_BATCH = 2048
+
+
+class LinearisedSVC(OneVsRest):
+    """Base of the machines; a subclass has its parameters and `_feature_map`.
+
+    The dual of the linear machine is solved by coordinate descent on float32 features; all classes
+    share these. Where the features exceed `memory_mb`, they are computed again for every pass, in
+    blocks that are swept several times each.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "loss": [StrOptions({"hinge", "squared_hinge"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "memory_mb": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _feature_map(self, rng: np.random.RandomState) -> FeatureMap:
+        """The map that the parameters describe, not fitted."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the features, compute them, and solve the linear dual.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+            Multiplies C row by row. Features are chosen without it.
+        trace : Trace, optional
+            Told objective and violation after each pass, and the phases.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, fewer than two classes.
+        """
+        trace = Trace() if trace is None else trace
+        rng = check_random_state(self.random_state)
+        with trace.phase("prepare"):
+            targets = self._targets(X, y, sample_weight)
+        with trace.phase("cluster"):
+            self.feature_map_ = self._feature_map(rng).fit(targets.X)
+        with trace.phase("features"):
+            blocks = FeatureBlocks(self.feature_map_, targets.X, self.memory_mb, trace)
+        with trace.phase("solve"):
+            result = solve_linear_dual(
+                blocks,
+                targets.Y,
+                targets.C,
+                rng,
+                loss=self.loss,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                trace=trace,
+            )
+        with trace.phase("prepare"):
+            self._set_machine(result.coef)
+        self.n_support_ = self._count_by_class(targets.Y[result.alpha.any(axis=1)])
+        self.n_iter_ = result.n_iter
+        self.objective_ = float(result.objective.sum())
+        self.duality_gap_ = float(result.gap.sum())
+        self.violation_ = result.violation
+        self.converged_ = result.converged
+        if isinstance(self.feature_map_, LandmarkFeatures):
+            m = self.feature_map_.n_landmarks_
+            self.kernel_entries_ = blocks.n_rows_computed * m
+        self.timings_ = dict(trace.timings)
+        if not self.converged_:
+            warnings.warn(
+                f"stopped by max_iter={self.max_iter} at a violation of {self.violation_:.2g}, "
+                f"above tol={self.tol:g}; the model is usable",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _set_machine(self, coef: np.ndarray) -> None:
+        """Keep what evaluates <w, z(x)> with coef : (n_features_out_, m) at the least cost."""
+        self.coef_ = np.ascontiguousarray(coef.T)
+        self.n_parameters_ = self.feature_map_.n_parameters_ + self.coef_.size
+        self._expansion = None
+        if isinstance(self.feature_map_, LandmarkFeatures):
+            weights = self.feature_map_.landmark_coef(coef)
+            kernel = self.feature_map_.landmarks_
+            dtype = prediction_dtype(kernel.astype(np.float32), weights)
+            everything = np.arange(len(kernel))
+            self._expansion = KernelExpansion(kernel, everything, weights, dtype)
+            self.model_bytes_ = self._expansion.nbytes
+        else:
+            self.model_bytes_ = self.feature_map_.nbytes_ + self.coef_.nbytes
+
+    def _decide(self, X: Any) -> np.ndarray:
+        if self._expansion is not None:
+            return self._expansion(X)
+        values = np.empty((X.shape[0], len(self.coef_)))
+        features = np.empty((min(_BATCH, len(values)), self.coef_.shape[1]), X.dtype)
+        coef = self.coef_.T.astype(X.dtype)
+        for start in range(0, len(values), _BATCH):
+            rows = slice(start, start + _BATCH)
+            part = features[: len(values[rows])]
+            self.feature_map_.fill(X[rows], part)
+            values[rows] = part @ coef
+        return values

@@ -1,0 +1,392 @@
+"""Linear support vector machines without intercept, by dual coordinate descent.
+
+Hsieh, Chang, Lin, Keerthi and Sundararajan, "A Dual Coordinate Descent Method for Large-scale
+Linear SVM" (ICML 2008), the algorithm of LIBLINEAR. With w = sum_i a_i y_i x_i,
+
+    min_a  f(a) = 1/2 ||w||^2 + 1/2 sum_i D_i a_i^2 - e'a,   0 <= a_i <= U_i
+
+    hinge:          D_i = 0,            U_i = C_i
+    squared hinge:  D_i = 1 / (2 C_i),  U_i = infinity
+
+    repeat a pass over the active points in random order
+      G = y_i <w, x_i> - 1 + D_i a_i
+      drop i if a_i is at a bound and G holds it there by more than the last pass's extremes
+      a_i <- clip(a_i - G / (||x_i||^2 + D_i), 0, U_i),   w += change of a_i * y_i x_i
+    until max PG - min PG <= tol on the active points, then on all of them
+
+PG is the projected gradient. Rows are read where they are and as they are, dense or CSR, float32 or
+float64; w, a and all sums are float64, so that w never drifts from its definition. Several problems
+on the same rows (one-vs-rest) share the reading of a row. Rows that exist only while they are asked
+for (`RowBlocks`) are swept block by block, several times each (Yu, Hsieh, Chang and Lin, "Large
+Linear Classification When Data Cannot Fit In Memory", KDD 2010).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit, types
+
+from kbench.trace import Trace
+
+# A block of `RowBlocks` costs about d times more to compute than to sweep.
+_SWEEPS_OF_A_BLOCK = 8
+# Rows whose decision values are computed at a time: bounds the copies in float64.
+_BATCH = 256
+
+
+class RowBlocks(Protocol):
+    """Rows that are computed when they are needed: `shape` (n, d), and blocks of float32 rows."""
+
+    shape: tuple[int, int]
+
+    def slices(self) -> list[slice]:
+        """Consecutive rows that can be held at a time; together all n."""
+
+    def block(self, rows: slice) -> np.ndarray:
+        """The rows of one of `slices`; valid until the next call."""
+
+
+@dataclass(frozen=True)
+class LinearDualResult:
+    """Solutions of m problems on the same rows, and how they were reached.
+
+    Attributes
+    ----------
+    alpha : (n, m) float64
+    coef : (d, m) float64
+        w of each problem.
+    objective : (m,) float64
+        f(alpha), to be minimised.
+    gap : (m,) float64
+        Primal objective 1/2 ||w||^2 + sum_i C_i loss_i minus the dual's, -f(alpha); >= 0, and a
+        bound on the distance of either to the optimum.
+    violation : float
+        Largest max PG - min PG of the last pass.
+    n_iter : int
+        Passes over the active points.
+    n_visits : int
+        Gradients computed.
+    converged : bool
+        Whether `violation` <= tol was reached on all points, before `max_iter`.
+    """
+
+    alpha: np.ndarray
+    coef: np.ndarray
+    objective: np.ndarray
+    gap: np.ndarray
+    violation: float
+    n_iter: int
+    n_visits: int
+    converged: bool
+
+
+def solve_linear_dual(
+    X: Any,
+    Y: np.ndarray,
+    C: np.ndarray,
+    rng: np.random.RandomState,
+    *,
+    loss: str = "hinge",
+    tol: float = 0.1,
+    max_iter: int = 1000,
+    trace: Trace | None = None,
+) -> LinearDualResult:
+    """Train m linear machines on the same rows.
+
+    Parameters
+    ----------
+    X : (n, d) C-contiguous array or CSR, float32 or float64; or RowBlocks
+        Never copied.
+    Y : (n, m) of -1 and +1
+    C : (n,), >= 0
+        Weights of the points' losses.
+    rng : RandomState
+        Of the order of each pass.
+    loss : {"hinge", "squared_hinge"}
+    tol : float
+        On max PG - min PG, as in LIBLINEAR, whose default is 0.1.
+    max_iter : int
+        Limit on passes over all points; one over fewer counts as a fraction, of 1/100 at least.
+    trace : Trace, optional
+        Told objective (summed over problems), violation and n_active after each pass.
+
+    Returns
+    -------
+    LinearDualResult
+
+    Notes
+    -----
+    A pass takes O(m n d) (O(m nnz) for CSR) for the points that are still active. Memory: 17 bytes
+    for each point and problem, O(n), O(m d).
+    """
+    blocks = X if hasattr(X, "slices") else _Whole(X)
+    return _Solver(blocks, Y, C, loss, tol, max_iter).run(rng, Trace() if trace is None else trace)
+
+
+class _Whole:
+    """Rows that are in memory, as a single block."""
+
+    def __init__(self, X: Any) -> None:
+        self.shape = X.shape
+        self._X = sp.csr_array(X) if sp.issparse(X) else np.require(X, requirements=["C", "A"])
+
+    def slices(self) -> list[slice]:
+        return [slice(0, self.shape[0])]
+
+    def block(self, rows: slice) -> Any:
+        return self._X
+
+
+class _Solver:
+    """The iterate: `alpha` (m, n), `coef` (m, d); and which points each problem has set aside."""
+
+    def __init__(
+        self, blocks: Any, Y: np.ndarray, C: np.ndarray, loss: str, tol: float, max_iter: int
+    ) -> None:
+        n, m = Y.shape
+        self.blocks, self.tol, self.max_iter = blocks, tol, max_iter
+        self.squared = loss == "squared_hinge"
+        self.Y = np.ascontiguousarray(Y.T, np.int8)
+        self.C = np.ascontiguousarray(C, np.float64)
+        # A point without weight has a = 0 in either problem.
+        idle = self.C == 0
+        self.bound = np.where(idle, 0.0, np.inf) if self.squared else self.C
+        self.ridge = 0.5 / np.where(idle, 1.0, self.C) if self.squared else np.zeros(n)
+        self.alpha = np.zeros((m, n))
+        self.coef = np.zeros((m, blocks.shape[1]))
+        self.curvature = np.full(n, np.nan)
+        self.idle = idle
+        self.aside = np.repeat(idle[None], m, axis=0)
+        # Extremes of the projected gradient in the last pass; nothing is dropped by infinite ones.
+        self.highest = np.full(m, np.inf)
+        self.lowest = np.full(m, -np.inf)
+
+    def run(self, rng: np.random.RandomState, trace: Trace) -> LinearDualResult:
+        m = len(self.alpha)
+        width = np.full(m, np.inf)
+        solved = np.zeros(m, bool)
+        n_iter = n_visits = 0
+        spent = 0.0
+        slices = self.blocks.slices()
+        sweeps = _SWEEPS_OF_A_BLOCK if len(slices) > 1 else 1
+        while spent < self.max_iter and not solved.all():
+            whole = (self.aside == self.idle).all(axis=1)
+            high, low = np.full(m, -np.inf), np.full(m, np.inf)
+            visits = sum(
+                self.sweep_block(slices[index], sweeps, high, low, rng)
+                for index in rng.permutation(len(slices))
+            )
+            n_iter += 1
+            n_visits += visits
+            # Setting up a pass over very few points costs more than the visits.
+            spent += max(visits / (sweeps * self.alpha.size), 0.01)
+            # A problem without active points has nothing to violate.
+            width = np.where(solved, width, np.maximum(high - low, 0.0))
+            flat = ~solved & (width <= self.tol)
+            solved |= flat & whole
+            self.aside[solved] = True
+            self.aside[flat & ~whole] = self.idle
+            self.highest = np.where(flat | (high <= 0.0), np.inf, high)
+            self.lowest = np.where(flat | (low >= 0.0), -np.inf, low)
+            if trace.active:
+                n_active = int(self.aside.size - self.aside.sum())
+                trace(
+                    objective=float(self.objective().sum()),
+                    violation=float(width.max()),
+                    n_active=n_active,
+                )
+        objective = self.objective()
+        return LinearDualResult(
+            alpha=self.alpha.T,
+            coef=self.coef.T,
+            objective=objective,
+            gap=self.primal() + objective,
+            violation=float(width.max()),
+            n_iter=n_iter,
+            n_visits=n_visits,
+            converged=bool(solved.all()),
+        )
+
+    def sweep_block(
+        self,
+        rows: slice,
+        sweeps: int,
+        high: np.ndarray,
+        low: np.ndarray,
+        rng: np.random.RandomState,
+    ) -> int:
+        """Passes over the block's active points; number of visits.
+
+        `high`, `low` : (m,) take in the projected gradients of the first pass.
+        """
+        active = np.flatnonzero(~self.aside[:, rows].all(axis=0))
+        if not len(active):
+            return 0
+        X = self.blocks.block(rows)
+        if np.isnan(self.curvature[rows.start]):
+            self.curvature[rows] = _squared_norms(X) + self.ridge[rows]
+        n_visits = 0
+        for sweep in range(sweeps):
+            extremes = (high, low) if sweep == 0 else (high.copy(), low.copy())
+            n_visits += _descend(
+                *_parts(X),
+                rng.permutation(active),
+                rows.start,
+                self.Y,
+                self.bound,
+                self.ridge,
+                self.curvature,
+                self.alpha,
+                self.coef,
+                self.aside,
+                self.highest,
+                self.lowest,
+                *extremes,
+            )
+        return n_visits
+
+    def objective(self) -> np.ndarray:
+        """f(alpha) of each problem; (m,)."""
+        squares = np.einsum("cj,cj->c", self.coef, self.coef)
+        return 0.5 * (squares + self.alpha**2 @ self.ridge) - self.alpha.sum(axis=1)
+
+    def primal(self) -> np.ndarray:
+        """1/2 ||w||^2 + sum_i C_i loss(y_i <w, x_i>) of each problem; (m,)."""
+        value = 0.5 * np.einsum("cj,cj->c", self.coef, self.coef)
+        for part in self.blocks.slices():
+            for rows, decision in _decisions(self.blocks.block(part), self.coef.T):
+                points = slice(part.start + rows.start, part.start + rows.stop)
+                slack = np.maximum(1.0 - self.Y[:, points] * decision.T, 0.0)
+                value += (slack**2 if self.squared else slack) @ self.C[points]
+        return value
+
+
+def _parts(X: Any) -> tuple[Any, Any, Any]:
+    """What `_descend` takes: the values, and for CSR where they are."""
+    return (X.data, X.indices, X.indptr) if sp.issparse(X) else (X, _NOWHERE, _NOWHERE)
+
+
+def _decisions(X: Any, coef: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """(rows, X[rows] @ coef) in float64, batch by batch."""
+    for start in range(0, X.shape[0], _BATCH):
+        rows = slice(start, min(start + _BATCH, X.shape[0]))
+        yield rows, X[rows] @ coef
+
+
+def _squared_norms(X: Any) -> np.ndarray:
+    """||x||^2 of each row, summed in float64; (n,)."""
+    if not sp.issparse(X):
+        return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    norms = np.empty(X.shape[0])
+    for start in range(0, len(norms), _BATCH):
+        rows = X[start : start + _BATCH].astype(np.float64)
+        norms[start : start + _BATCH] = rows.multiply(rows).sum(axis=1)
+    return norms
+
+
+_NOWHERE = np.empty(0, np.int32)
+_FASTMATH = {"contract", "nsz", "arcp", "reassoc", "nnan"}
+
+
+@njit(fastmath=_FASTMATH)
+def _dot(values, indices, indptr, i, w):
+    total = 0.0
+    if values.ndim == 2:
+        x = values[i]
+        for j in range(x.shape[0]):
+            total += x[j] * w[j]
+    else:
+        for k in range(indptr[i], indptr[i + 1]):
+            total += values[k] * w[indices[k]]
+    return total
+
+
+@njit(fastmath=_FASTMATH)
+def _add(values, indices, indptr, i, scale, w):
+    if values.ndim == 2:
+        x = values[i]
+        for j in range(x.shape[0]):
+            w[j] += scale * x[j]
+    else:
+        for k in range(indptr[i], indptr[i + 1]):
+            w[indices[k]] += scale * values[k]
+
+
+def _signatures():
+    """Dense and CSR rows; arrays that may be read-only (memory maps) where nothing is written."""
+
+    def array(dtype, ndim, readonly=False):
+        return types.Array(dtype, ndim, "C", readonly=readonly)
+
+    f8, i8, i4 = types.float64, types.int64, types.int32
+    state = (
+        array(i8, 1),
+        i8,
+        array(types.int8, 2),
+        *[array(f8, 1, True)] * 3,
+        *[array(f8, 2)] * 2,
+        array(types.boolean, 2),
+        *[array(f8, 1)] * 4,
+    )
+    for real in (types.float32, f8):
+        yield i8(array(real, 2, True), *[array(i4, 1, True)] * 2, *state)
+        for index in (i4, i8):
+            yield i8(array(real, 1, True), *[array(index, 1, True)] * 2, *state)
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+@njit(list(_signatures()), cache=True, fastmath=_FASTMATH)
+def _descend(
+    values,
+    indices,
+    indptr,
+    order,
+    first,
+    Y,
+    bound,
+    ridge,
+    curvature,
+    alpha,
+    coef,
+    aside,
+    highest,
+    lowest,
+    high,
+    low,
+):
+    """Visit the rows `order` of a block whose row 0 is point `first`; number of visits.
+
+    Every problem that has not set a point aside takes its step while the row is in cache.
+    """
+    visits = 0
+    for row in order:
+        i = first + row
+        for c in range(alpha.shape[0]):
+            if aside[c, i]:
+                continue
+            visits += 1
+            a, y, w = alpha[c, i], Y[c, i], coef[c]
+            gradient = y * _dot(values, indices, indptr, row, w) - 1.0 + ridge[i] * a
+            projected = gradient
+            if a <= 0.0:
+                if gradient > highest[c]:
+                    aside[c, i] = True
+                    continue
+                projected = min(gradient, 0.0)
+            elif a >= bound[i]:
+                if gradient < lowest[c]:
+                    aside[c, i] = True
+                    continue
+                projected = max(gradient, 0.0)
+            high[c] = max(high[c], projected)
+            low[c] = min(low[c], projected)
+            if projected != 0.0:
+                # A row of zeros has no curvature: its a goes to the bound.
+                step = gradient / max(curvature[i], 1e-12)
+                moved = min(max(a - step, 0.0), bound[i])
+                alpha[c, i] = moved
+                _add(values, indices, indptr, row, y * (moved - a), w)
+    return visits

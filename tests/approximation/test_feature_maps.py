@@ -1,0 +1,138 @@
+"""What every feature map promises: scikit-learn's contract, precision, batches, bytes, counts."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kbench.approximation import (
+    Fastfood,
+    FeatureBlocks,
+    LandmarkFeatures,
+    Nystrom,
+    RandomFourierFeatures,
+)
+from kbench.trace import Trace
+
+MAPS = [
+    LandmarkFeatures(12),
+    LandmarkFeatures(12, landmarks="kmeans"),
+    Nystrom(12),
+    Nystrom(12, kernel="poly", degree=2, coef0=1.0, landmarks="kmeans"),
+    RandomFourierFeatures(20),
+    RandomFourierFeatures(20, kernel="laplacian", form="cos_sin"),
+    Fastfood(20),
+    Fastfood(20, form="cos_sin"),
+]
+
+
+def rows(n=150, d=7, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@parametrize_with_checks(MAPS)
+def test_check(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(params=MAPS, ids=str)
+def feature_map(request):
+    return clone(request.param).set_params(gamma=0.2, random_state=0)
+
+
+def test_precision_layout_and_batches_do_not_show(feature_map):
+    X = rows()
+    X[np.abs(X) < 0.4] = 0.0
+    X = X.astype(np.float32).astype(np.float64)
+    expected = feature_map.fit(X).transform(X)
+    assert expected.dtype == np.float64
+    single = X.astype(np.float32)
+    single.flags.writeable = False
+    assert feature_map.transform(single).dtype == np.float32
+    # A projection onto landmarks divides by what they leave of one another.
+    tolerance = 2e-3 if isinstance(feature_map, Nystrom) else 1e-5
+    for form in (single, sp.csr_array(single)):
+        np.testing.assert_allclose(feature_map.transform(form), expected, atol=tolerance)
+    for form in (np.asfortranarray(X), sp.csr_array(X)):
+        np.testing.assert_allclose(feature_map.transform(form), expected, atol=1e-9)
+    parts = [feature_map.transform(X[start : start + 33]) for start in range(0, 150, 33)]
+    np.testing.assert_allclose(np.vstack(parts), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        feature_map.transform(np.tile(X, (300, 1)))[-150:], expected, atol=1e-12
+    )
+
+
+def test_a_seed_decides_everything_and_survives_pickling(feature_map):
+    X = rows()
+    first = feature_map.fit(X).transform(X)
+    np.testing.assert_array_equal(clone(feature_map).fit(X).transform(X), first)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(feature_map)).transform(X), first)
+
+
+def test_names_data_frames_and_pipelines(feature_map):
+    X = rows()
+    names = feature_map.fit(X).get_feature_names_out()
+    assert len(names) == feature_map.n_features_out_
+    assert names[0] == f"{type(feature_map).__name__.lower()}0"
+    frame = feature_map.set_output(transform="pandas").transform(X)
+    assert list(frame.columns) == list(names)
+    make_pipeline(clone(feature_map), LinearSVC()).fit(X, X[:, 0] > 0).predict(X)
+
+
+def test_bytes_and_numbers_that_are_kept(feature_map):
+    X = rows()
+    feature_map.fit(X)
+    m = feature_map.n_features_out_
+    expected = {
+        LandmarkFeatures: m * 7,
+        Nystrom: m * 7 + m * (m + 1) // 2,
+        RandomFourierFeatures: 20 * 8 if getattr(feature_map, "form", "") == "phase" else 10 * 7,
+        # Blocks of 8 frequencies.
+        Fastfood: 4 * 24 + 20 if getattr(feature_map, "form", "") == "phase" else 4 * 16,
+    }
+    assert feature_map.n_parameters_ == expected[type(feature_map)]
+    arrays = [v for v in vars(feature_map).values() if isinstance(v, np.ndarray)]
+    assert feature_map.nbytes_ >= sum(array.nbytes for array in arrays)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_blocks_are_the_features_held_a_part_at_a_time(feature_map, sparse):
+    X = rows(400)
+    feature_map.fit(X)
+    width = feature_map.n_features_out_
+    data = sp.csr_array(X) if sparse else X
+    trace = Trace()
+    blocks = FeatureBlocks(feature_map, data, 100 * width * 4 / 2**20, trace)
+    expected = np.empty((400, width), np.float32)
+    feature_map.fill(X, expected)
+    slices = blocks.slices()
+    assert len(slices) == 4
+    got = np.vstack([blocks.block(part).copy() for part in slices])
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+    assert blocks.n_rows_computed == 400
+    assert trace.timings.keys() == {"features"}
+
+    whole = FeatureBlocks(feature_map, data, 100.0)
+    assert len(whole.slices()) == 1
+    whole.block(whole.slices()[0])
+    whole.block(whole.slices()[0])
+    assert whole.n_rows_computed == 400
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (RandomFourierFeatures(0), "'n_components' parameter of RandomFourierFeatures .* Got 0"),
+        (RandomFourierFeatures(kernel="poly"), "'kernel' parameter .* Got 'poly'"),
+        (Fastfood(gamma=0.0), "'gamma' parameter of Fastfood .* Got 0.0"),
+        (Nystrom(landmarks="best"), "'landmarks' parameter of Nystrom .* Got 'best'"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(estimator, message):
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(rows())

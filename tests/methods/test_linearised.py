@@ -1,0 +1,168 @@
+"""Linear machines on explicit features: what their approximate kernels make of them."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import LinearSVC
+
+from kbench.methods import LLSVM, LTPU, FastfoodSVC, KernelSVC, RandomFourierSVC
+from kbench.solvers import solve_linear_dual
+from kbench.trace import Trace
+
+MACHINES = [LLSVM, LTPU, FastfoodSVC, RandomFourierSVC]
+
+
+def binary(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+@pytest.mark.parametrize("landmarks", ["kmeans", "uniform"])
+def test_llsvm_with_all_points_as_landmarks_is_the_kernel_machine(landmarks):
+    X, y = binary(400)
+    options = {"C": 2.0, "gamma": 0.5}
+    model = LLSVM(400, landmarks=landmarks, tol=1e-5, random_state=0, **options).fit(X, y)
+    exact = KernelSVC(tol=1e-6, dtype="float64", **options).fit(X, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-4)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)
+
+
+def test_llsvm_is_the_machine_of_its_low_rank_kernel():
+    X, y = binary()
+    model = LLSVM(30, C=2.0, gamma=0.5, tol=1e-6, random_state=0).fit(X, y)
+    F = model.feature_map_.transform(X)
+    exact = KernelSVC(C=2.0, kernel="precomputed", tol=1e-6).fit(F @ F.T, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-5)
+    # Prediction folds the map into coefficients of landmarks.
+    np.testing.assert_allclose(model.decision_function(X), F @ model.coef_[0], atol=1e-3)
+
+
+def test_ltpu_with_one_centre_a_point_is_a_linear_machine_on_kernel_rows():
+    X, y = binary(200)
+    model = LTPU(200, C=0.5, gamma=0.5, tol=1e-7, max_iter=20_000, random_state=0).fit(X, y)
+    K = rbf_kernel(X, gamma=0.5)
+    Y = np.where(y == "yes", 1.0, -1.0)[:, None]
+    direct = solve_linear_dual(
+        K, Y, np.full(200, 0.5), np.random.RandomState(0), tol=1e-7, max_iter=20_000
+    )
+    assert model.objective_ == pytest.approx(direct.objective[0], rel=1e-5)
+    liblinear = LinearSVC(C=0.5, loss="hinge", fit_intercept=False, tol=1e-6, max_iter=200_000)
+    np.testing.assert_allclose(
+        model.decision_function(X), liblinear.fit(K, y).decision_function(K), atol=1e-2
+    )
+
+
+@pytest.mark.parametrize("cls", [FastfoodSVC, RandomFourierSVC])
+@pytest.mark.parametrize("form", ["cos_sin", "phase"])
+def test_random_features_approach_the_kernel_machine(cls, form):
+    X, y = binary()
+    exact = KernelSVC(C=1.0, gamma=0.5).fit(X, y).decision_function(X)
+    errors = []
+    for n_components in (64, 4096):
+        model = cls(n_components, C=1.0, gamma=0.5, form=form, tol=1e-3, random_state=0)
+        errors.append(np.abs(model.fit(X, y).decision_function(X) - exact).mean())
+    assert errors[1] < 0.12
+    assert errors[1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_several_classes_share_features(cls):
+    X, y = load_iris(return_X_y=True)
+    model = cls(100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.decision_function(X).shape == (150, 3)
+    assert model.coef_.shape == (3, model.feature_map_.n_features_out_)
+    for j in range(3):
+        alone = cls(100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000)
+        alone.fit(X, y == j)
+        np.testing.assert_allclose(
+            alone.decision_function(X), model.decision_function(X)[:, j], atol=0.05
+        )
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_beyond_the_memory_are_computed_for_every_pass(cls, sparse):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600] / 16.0, y[:600] % 2
+    # The units of LTPU all see much the same: its dual converges slowly.
+    tol = 0.3 if cls is LTPU else 0.01
+    options = {"C": 1.0, "gamma": 0.05, "tol": tol, "random_state": 0}
+    data = sp.csr_array(X) if sparse else X
+    held = cls(128, **options).fit(X, y)
+    streamed = cls(128, memory_mb=0.1, **options).fit(data, y)
+    assert streamed.converged_
+    assert streamed.objective_ == pytest.approx(held.objective_, rel=0.1 * tol)
+    assert np.mean(streamed.predict(data) == held.predict(X)) > 0.98
+    if hasattr(held, "kernel_entries_"):
+        assert held.kernel_entries_ == 600 * held.feature_map_.n_landmarks_
+        assert streamed.kernel_entries_ > held.kernel_entries_
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_report_of_the_fit(cls):
+    X, y = binary()
+    seen = []
+    trace = Trace(lambda seconds, state: seen.append(state["objective"]))
+    model = cls(64, C=2.0, gamma=0.5, random_state=0).fit(X, y, trace=trace)
+    assert set(model.timings_) == {"prepare", "cluster", "features", "solve"}
+    assert len(seen) == model.n_iter_
+    assert seen[-1] == pytest.approx(model.objective_)
+    assert model.objective_ < 0 <= model.duality_gap_ < 0.2 * -model.objective_
+    assert model.violation_ <= 0.1
+    assert model.n_support_.shape == (2,)
+    assert model.model_bytes_ > 0
+    assert model.n_parameters_ >= model.coef_.size
+    plain = cls(64, C=2.0, gamma=0.5, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(plain.coef_, model.coef_)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_class_weight_is_a_sample_weight(cls):
+    X, y = binary()
+    options = {"gamma": 0.5, "random_state": 0}
+    by_class = cls(64, class_weight={"yes": 3.0}, **options).fit(X, y)
+    by_row = cls(64, **options).fit(X, y, sample_weight=np.where(y == "yes", 3.0, 1.0))
+    np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_a_limit_warns_and_leaves_a_usable_model(cls):
+    X, y = binary()
+    with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1 at a violation of"):
+        model = cls(64, C=100.0, gamma=0.5, max_iter=1, random_state=0).fit(X, y)
+    assert not model.converged_
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 0}, "'n_components' parameter of .* Got 0"),
+        ({"C": 0.0}, "'C' parameter of .* Got 0.0"),
+        ({"gamma": -1.0}, "'gamma' parameter of .* Got -1.0"),
+        ({"loss": "log"}, "'loss' parameter of .* Got 'log'"),
+        ({"memory_mb": 0}, "'memory_mb' parameter of .* Got 0"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(cls, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        cls(**parameters).fit(*binary(30))
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_targets_that_cannot_be_are_named(cls):
+    X, y = binary(30)
+    with pytest.raises(ValueError, match="1 class"):
+        cls().fit(X, np.ones(30))
+    with pytest.raises(ValueError, match="1 class with positive weight"):
+        cls().fit(X, y, sample_weight=(y == "yes").astype(float))

@@ -1,0 +1,62 @@
+"""SparsePrimalSVC: the estimator around the sparse primal solver, whose facts have tests there."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.methods import SparsePrimalSVC
+from kbench.trace import Trace
+
+
+def binary(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def test_decision_is_the_expansion_on_the_basis():
+    X, y = binary()
+    trace = Trace()
+    model = SparsePrimalSVC(20, C=5.0, gamma=0.5, random_state=0).fit(X, y, trace=trace)
+    K = rbf_kernel(X, X[model.support_], gamma=0.5)
+    np.testing.assert_allclose(model.decision_function(X), K @ model.dual_coef_[0], atol=1e-9)
+    assert len(model.support_) == model.n_support_.sum() == 20
+    assert set(model.timings_) == {"prepare", "select", "newton"}
+    assert model.score(X, y) > 0.85
+    assert model.converged_
+    assert model.model_bytes_ > 0
+
+
+def test_several_classes_have_a_basis_each():
+    X, y = load_iris(return_X_y=True)
+    model = SparsePrimalSVC(10, C=10.0, gamma=0.5, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    np.testing.assert_array_equal((model.dual_coef_ != 0).sum(axis=1), 10)
+    assert model.dual_coef_.shape == (3, len(model.support_))
+
+
+def test_sparse_rows_and_weights():
+    X, y = binary()
+    options = {"C": 2.0, "gamma": 0.5, "random_state": 0, "dtype": "float64"}
+    dense = SparsePrimalSVC(20, **options).fit(X, y)
+    sparse = SparsePrimalSVC(20, **options).fit(sp.csr_array(X), y)
+    np.testing.assert_array_equal(dense.support_, sparse.support_)
+    np.testing.assert_allclose(dense.dual_coef_, sparse.dual_coef_, atol=1e-5)
+    by_class = SparsePrimalSVC(20, class_weight={"yes": 3.0}, **options).fit(X, y)
+    by_row = SparsePrimalSVC(20, **options).fit(X, y, np.where(y == "yes", 3.0, 1.0))
+    np.testing.assert_array_equal(by_class.dual_coef_, by_row.dual_coef_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 0}, "'n_components' parameter of SparsePrimalSVC .* Got 0"),
+        ({"n_candidates": 0}, "'n_candidates' parameter of SparsePrimalSVC .* Got 0"),
+        ({"C": -1.0}, "'C' parameter of SparsePrimalSVC .* Got -1.0"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SparsePrimalSVC(**parameters).fit(*binary(30))
