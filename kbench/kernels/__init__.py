@@ -1,6 +1,7 @@
 """Kernel functions, and kernel matrices that are computed block by block."""
 
-from kbench.kernels.functions import Kernel, make_kernel
-from kbench.kernels.matrix import KernelMatrix, expand, fill_block
+from kbench.kernels.functions import Kernel
+from kbench.kernels.matrix import KernelMatrix, expand
+from kbench.kernels.named import make_kernel
 
-__all__ = ["Kernel", "KernelMatrix", "expand", "fill_block", "make_kernel"]
+__all__ = ["Kernel", "KernelMatrix", "expand", "make_kernel"]

@@ -1,34 +1,30 @@
 """Kernel functions k(x, z) and how a block of their values is computed.
 
 A kernel first *prepares* points (once), then *evaluates* blocks between prepared points (often).
-Preparing does what would otherwise be repeated for every block. For the Gaussian kernel that is
-centring, scaling and appending the squared norm: with z = sqrt(2 gamma) (x - origin),
-
-    -gamma ||x - x'||^2 = <[z, 1, -||z||^2/2], [z', -||z'||^2/2, 1]>,
-
-so that one matrix product gives the exponent, whatever the number of features. The price is
-cancellation: the exponent carries an absolute error of about eps * gamma * (||x - origin||^2 +
-||x' - origin||^2), eps = 6e-8 in float32. Centring keeps it small; float64 removes it.
+Preparing does what would otherwise be repeated for every block: scaling, centring, packing.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import manhattan_distances
 
-# exp(-87) is the last normal float32: below it, denormal numbers would slow every later product.
-_SMALLEST_EXPONENT = -87.0
+# A tile of 128 x 2048 float32 is 1 MB: what follows the product finds it in the L2 cache.
+_TILE_ROWS = 128
+_TILE_COLUMNS = 2048
+# Slicing other points copies them: wider tiles make that negligible.
+_TILE_COLUMNS_COPIED = 16384
 
 
 class Kernel(ABC):
     """A symmetric kernel function on rows of a matrix.
 
     Prepared points are opaque to callers: they can be indexed by an index array or a slice, have a
-    `shape` whose first entry is the number of points, and go into `evaluate`.
+    `shape` whose first entry is the number of points, and go into `evaluate` and `accumulate`,
+    whose second points B are always among the training rows that the kernel is bound to.
     """
 
     def bind(self, X: Any) -> Self:
@@ -43,13 +39,39 @@ class Kernel(ABC):
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         """Prepare rows X : (n, d), dense or CSR, for `evaluate`. O(n d) time and memory."""
 
-    @abstractmethod
     def evaluate(self, A: Any, B: Any, out: np.ndarray) -> None:
-        """Write k between prepared points A (a of them) and B (b) into out : (a, b)."""
+        """Write k between prepared points A (a of them) and B (b) into out : (a, b), C order."""
+        for rows in _slices(A.shape[0], _TILE_ROWS):
+            left = A[rows]
+            for columns in _slices(B.shape[0], _tile_columns(B)):
+                self._evaluate_tile(left, B[columns], out[rows, columns])
+
+    @abstractmethod
+    def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
+        """`evaluate` for so few points that a temporary array of the shape of `out` is cheap."""
+
+    def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
+        """Add k(A, B) @ coef to out : (a, m) float64; no memory but a tile.
+
+        coef : (b, m) in the type in which kernel values are computed; sums over tiles are float64.
+        """
+        tile = np.empty(min(_TILE_ROWS, A.shape[0]) * min(_tile_columns(B), B.shape[0]), coef.dtype)
+        for rows in _slices(A.shape[0], _TILE_ROWS):
+            left = A[rows]
+            for columns in _slices(B.shape[0], _tile_columns(B)):
+                right = B[columns]
+                shape = left.shape[0], right.shape[0]
+                block = tile[: shape[0] * shape[1]].reshape(shape)
+                self._evaluate_tile(left, right, block)
+                out[rows] += block @ coef[columns]
 
     @abstractmethod
     def diagonal(self, A: Any) -> np.ndarray:
         """k(x, x) for prepared points; (n,) float64."""
+
+    def entry_error(self, A: Any) -> float:
+        """Bound on the absolute error of a float32 value between points A, given their rows."""
+        return float(np.finfo(np.float32).eps * np.abs(self.diagonal(A)).max(initial=0.0))
 
     def as_centres(self, A: Any) -> Any:
         """What has to be kept of A so that it can be the second argument of `evaluate`."""
@@ -63,16 +85,24 @@ class _InnerProductKernel(Kernel):
     def _finish(self, out: np.ndarray) -> None:
         """Turn inner products into kernel values in place."""
 
-    def _left(self, A: Any) -> np.ndarray:
-        return A.toarray() if sp.issparse(A) else A
+    @abstractmethod
+    def _slope(self, largest: float) -> float:
+        """Bound on |value| + |derivative * inner product| for inner products up to `largest`."""
 
-    def evaluate(self, A: Any, B: Any, out: np.ndarray) -> None:
-        left = self._left(A)
+    def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
         if sp.issparse(B):
-            out[...] = (B @ left.T).T
+            from kbench.kernels.sparse import products
+
+            inner = np.empty(out.shape, B.dtype)
+            products(csr_rows(A), B, inner)
+            out[...] = inner
         else:
-            np.matmul(left, B.T, out=out)
+            np.matmul(A.toarray() if sp.issparse(A) else A, B.T, out=out)
         self._finish(out)
+
+    def entry_error(self, A: Any) -> float:
+        largest = float(squared_norms(A).max(initial=0.0))
+        return float(np.finfo(np.float32).eps) * (A.shape[1] + 2) * self._slope(largest)
 
 
 @dataclass(frozen=True)
@@ -85,8 +115,11 @@ class Linear(_InnerProductKernel):
     def _finish(self, out: np.ndarray) -> None:
         pass
 
+    def _slope(self, largest: float) -> float:
+        return largest
+
     def diagonal(self, A: Any) -> np.ndarray:
-        return _squared_norms(A)
+        return squared_norms(A)
 
 
 @dataclass(frozen=True)
@@ -109,67 +142,11 @@ class Polynomial(_InnerProductKernel):
             if bit == "1":
                 out *= base
 
-    def diagonal(self, A: Any) -> np.ndarray:
-        return (_squared_norms(A) + self.coef0) ** self.degree
-
-
-@dataclass(frozen=True)
-class RBF(_InnerProductKernel):
-    """k(x, z) = exp(-gamma ||x - z||^2).
-
-    `origin` : (d,), the point that dense rows are centred at; `bind` sets it to the mean.
-    CSR rows are not centred: that would make them dense.
-    """
-
-    gamma: float
-    origin: np.ndarray | None = field(default=None, repr=False, compare=False)
-
-    def bind(self, X: Any) -> "RBF":
-        return replace(self, origin=None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64))
-
-    def prepare(self, X: Any, dtype: np.dtype) -> Any:
-        if self.origin is not None:
-            X = (X.toarray() if sp.issparse(X) else X) - self.origin
-        Z = X.astype(np.float64, copy=False) * np.sqrt(2.0 * self.gamma)
-        half = -0.5 * _squared_norms(Z)[:, None]
-        if sp.issparse(Z):
-            return sp.csr_array(sp.hstack([Z, half, np.ones_like(half)]), dtype=dtype)
-        points = np.empty((Z.shape[0], Z.shape[1] + 2), dtype)
-        points[:, :-2], points[:, -2:-1], points[:, -1] = Z, half, 1.0
-        return points
-
-    def _left(self, A: Any) -> np.ndarray:
-        left = A.toarray() if sp.issparse(A) else A.copy()
-        left[:, -2:] = left[:, :-3:-1].copy()
-        return left
-
-    def _finish(self, out: np.ndarray) -> None:
-        np.clip(out, _SMALLEST_EXPONENT, 0.0, out=out)
-        np.exp(out, out=out)
+    def _slope(self, largest: float) -> float:
+        return (self.degree + 1) * (largest + abs(self.coef0)) ** self.degree
 
     def diagonal(self, A: Any) -> np.ndarray:
-        return np.ones(A.shape[0])
-
-
-@dataclass(frozen=True)
-class Laplacian(Kernel):
-    """k(x, z) = exp(-gamma ||x - z||_1)."""
-
-    gamma: float
-
-    def prepare(self, X: Any, dtype: np.dtype) -> Any:
-        return _rows(X, dtype)
-
-    def evaluate(self, A: Any, B: Any, out: np.ndarray) -> None:
-        if sp.issparse(A) != sp.issparse(B):
-            A, B = sp.csr_array(A), sp.csr_array(B)
-        out[...] = manhattan_distances(A, B)
-        out *= -self.gamma
-        np.clip(out, _SMALLEST_EXPONENT, 0.0, out=out)
-        np.exp(out, out=out)
-
-    def diagonal(self, A: Any) -> np.ndarray:
-        return np.ones(A.shape[0])
+        return (squared_norms(A) + self.coef0) ** self.degree
 
 
 @dataclass(frozen=True)
@@ -181,7 +158,7 @@ class FunctionKernel(Kernel):
     def prepare(self, X: Any, dtype: np.dtype) -> Any:
         return X
 
-    def evaluate(self, A: Any, B: Any, out: np.ndarray) -> None:
+    def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
         values = np.asarray(self.function(A, B))
         if values.shape != out.shape:
             raise ValueError(
@@ -196,7 +173,7 @@ class FunctionKernel(Kernel):
         for start in range(0, len(values), 32):
             rows = A[start : start + 32]
             square = block[: rows.shape[0], : rows.shape[0]]
-            self.evaluate(rows, rows, square)
+            self._evaluate_tile(rows, rows, square)
             values[start : start + 32] = square.diagonal()
         return values
 
@@ -231,7 +208,7 @@ class Precomputed(Kernel):
         # In the precision that it came in: a copy would double the n x n memory for nothing.
         return self.rows(X)
 
-    def evaluate(self, A: _GramRows, B: _GramRows, out: np.ndarray) -> None:
+    def _evaluate_tile(self, A: _GramRows, B: _GramRows, out: np.ndarray) -> None:
         assert A.values is not None
         out[...] = A.values[:, B.ids]
 
@@ -243,56 +220,29 @@ class Precomputed(Kernel):
         return _GramRows(None, A.ids)
 
 
-def _rows(X: Any, dtype: np.dtype) -> Any:
-    return sp.csr_array(X, dtype=dtype) if sp.issparse(X) else np.ascontiguousarray(X, dtype)
+def csr_rows(X: Any) -> Any:
+    """X as CSR with each column at most once in a row."""
+    rows = sp.csr_array(X)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
-def _squared_norms(A: Any) -> np.ndarray:
+def squared_norms(A: Any) -> np.ndarray:
     """||a||^2 of each row, summed in float64; (n,)."""
     if sp.issparse(A):
         return np.asarray(A.astype(np.float64).power(2).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, A, dtype=np.float64)
 
 
-def make_kernel(
-    name: str | Callable[[Any, Any], np.ndarray],
-    X: Any,
-    *,
-    gamma: float | str = "scale",
-    degree: int = 3,
-    coef0: float = 0.0,
-) -> Kernel:
-    """The kernel that an estimator's parameters name, in the sense of `sklearn.svm.SVC`.
-
-    Parameters
-    ----------
-    name : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable
-    X : (n, d) dense or CSR
-        Training rows; they define the number behind `gamma="scale"`, 1 / (d Var(X)), and "auto",
-        1 / d.
-    """
-    if callable(name):
-        return FunctionKernel(name)
-    if name == "precomputed":
-        return Precomputed()
-    if name == "linear":
-        return Linear()
-    width = _bandwidth(gamma, X)
-    if name == "rbf":
-        return RBF(width)
-    if name == "laplacian":
-        return Laplacian(width)
-    return Polynomial(width, degree, coef0)
+def _rows(X: Any, dtype: np.dtype) -> Any:
+    return csr_rows(X).astype(dtype) if sp.issparse(X) else np.ascontiguousarray(X, dtype)
 
 
-def _bandwidth(gamma: float | str, X: Any) -> float:
-    if not isinstance(gamma, str):
-        return float(gamma)
-    if gamma == "auto":
-        return 1.0 / X.shape[1]
-    if sp.issparse(X):
-        X = X.astype(np.float64)
-        variance = X.multiply(X).mean() - X.mean() ** 2
-    else:
-        variance = X.var(dtype=np.float64)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+def _slices(n: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _tile_columns(B: Any) -> int:
+    return _TILE_COLUMNS if isinstance(B, np.ndarray) else _TILE_COLUMNS_COPIED

@@ -1,7 +1,7 @@
 """The kernel matrix of a data set, computed where and when it is needed, never as a whole.
 
 `KernelMatrix` is what solvers and clusterings work on; `expand` is what evaluates a fitted machine.
-Both compute tiles that stay in the processor's cache until they are used up.
+Entries that are only multiplied by coefficients stay in the processor's cache.
 """
 
 from typing import Any
@@ -10,14 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels.functions import Kernel
-
-# A tile of 128 x 2048 float32 is 1 MB: the GEMM, the clip and the exp find it in the L2 cache.
-_TILE_ROWS = 128
-_TILE_COLUMNS = 2048
-# Slicing CSR rows copies them: wider tiles make that negligible.
-_TILE_COLUMNS_SPARSE = 16384
-# Sparse rows become dense on the left of a product; this bounds that block.
-_DENSE_ROW_BYTES = 1 << 24
 
 
 class KernelMatrix:
@@ -71,6 +63,11 @@ class KernelMatrix:
         """The matrix of some of the points, prepared anew (closer to their own centre)."""
         return KernelMatrix(self.kernel, self._X[indices], self.dtype)
 
+    @property
+    def entry_error(self) -> float:
+        """Bound on the absolute error of an entry in float32, given the rows. O(n d)."""
+        return self.kernel.entry_error(self._points)
+
     def diagonal(self) -> np.ndarray:
         """k(x_i, x_i) : (n,) float64."""
         return self.kernel.diagonal(self._points)
@@ -92,7 +89,7 @@ class KernelMatrix:
         ----------
         rows : (a,) indices
         columns : prepared points (see `points`), b of them; default all n
-        out : (a, b) of this matrix's dtype, C-contiguous rows
+        out : (a, b) of this matrix's dtype, C-contiguous
 
         Returns
         -------
@@ -101,22 +98,29 @@ class KernelMatrix:
         columns = self._points if columns is None else columns
         if out is None:
             out = np.empty((len(rows), columns.shape[0]), self.dtype)
-        fill_block(self.kernel, self._points[rows], columns, out)
+        self.kernel.evaluate(self._points[rows], columns, out)
         self.count(out.size)
         return out
 
-    def product(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """K[:, columns] @ coef : (n,) float64. O(n len(columns)) entries, no memory but a tile."""
-        self.count(len(self) * len(columns))
-        return expand(self.kernel, self._points, self._points[columns], coef, self.dtype)
+    def product(
+        self, columns: np.ndarray, coef: np.ndarray, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """K[rows][:, columns] @ coef, without storing the entries.
 
+        Parameters
+        ----------
+        columns : (b,) indices
+        coef : (b,) or (b, m)
+        rows : (a,) indices, default all n
 
-def fill_block(kernel: Kernel, A: Any, B: Any, out: np.ndarray) -> None:
-    """Write k between prepared points A (a) and B (b) into out : (a, b), tile by tile."""
-    for rows in _slices(A.shape[0], _tile_rows(A)):
-        left = A[rows]
-        for columns in _slices(B.shape[0], _tile_columns(B)):
-            kernel.evaluate(left, B[columns], out[rows, columns])
+        Returns
+        -------
+        (a,) or (a, m) float64
+            Entries have this matrix's dtype; a few products are added in it, then in float64.
+        """
+        left = self._points if rows is None else self._points[rows]
+        self.count(left.shape[0] * len(columns))
+        return expand(self.kernel, left, self._points[columns], coef, self.dtype)
 
 
 def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.ndarray:
@@ -127,37 +131,17 @@ def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.n
     A, B : prepared points, a and b of them
     coef : (b,) or (b, m)
     dtype : float32 or float64
-        Type in which kernel values are computed; sums over tiles are float64.
+        That of the points.
 
     Returns
     -------
     (a,) or (a, m) float64
     """
     values = np.zeros((A.shape[0], *coef.shape[1:]))
-    weights = coef.astype(dtype)
-    tile = np.empty(min(_TILE_ROWS, A.shape[0]) * min(_tile_columns(B), B.shape[0]), dtype)
-    for rows in _slices(A.shape[0], _tile_rows(A)):
-        left = A[rows]
-        for columns in _slices(B.shape[0], _tile_columns(B)):
-            right = B[columns]
-            block = tile[: left.shape[0] * right.shape[0]].reshape(left.shape[0], right.shape[0])
-            kernel.evaluate(left, right, block)
-            values[rows] += block @ weights[columns]
+    weights = (coef if coef.ndim == 2 else coef[:, None]).astype(dtype)
+    if A.shape[0] and B.shape[0]:
+        kernel.accumulate(A, B, weights, values if coef.ndim == 2 else values[:, None])
     return values
-
-
-def _slices(n: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _tile_rows(A: Any) -> int:
-    if sp.issparse(A):
-        return max(1, min(_TILE_ROWS, _DENSE_ROW_BYTES // (A.dtype.itemsize * A.shape[1])))
-    return _TILE_ROWS
-
-
-def _tile_columns(B: Any) -> int:
-    return _TILE_COLUMNS_SPARSE if sp.issparse(B) else _TILE_COLUMNS
 
 
 def nbytes(points: Any) -> int:

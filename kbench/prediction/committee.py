@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from kbench.kernels import KernelMatrix, fill_block
+from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import nbytes
 
 _BATCH = 2048
@@ -55,7 +55,7 @@ class CommitteeMember:
     def predict(self, points: Any, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (b, m) and variance (b,) at b prepared points with prior variance k(x, x) : (b,)."""
         values = np.empty((points.shape[0], len(self.coef)))
-        fill_block(self.kernel, points, self.centres, values)
+        self.kernel.evaluate(points, self.centres, values)
         half = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
         variance = prior - np.einsum("ij,ij->j", half, half)
         # Positive in exact arithmetic.

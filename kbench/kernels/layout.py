@@ -1,0 +1,158 @@
+"""Which columns of a data set are subtracted, which are single bits, and which never change.
+
+A column that takes two values adds 0 or a constant to a distance: with the same gap between the two
+values in many columns, their part of the distance is a Hamming distance of bit strings. A column
+with one value adds nothing between training points, and between a new point and all of them the
+same. One-hot coded data (a9a, w8a) are bits only; covtype is ten features and 44 bits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+# Fewer columns than this are no cheaper as a word of bits: a word costs as much as 4 to 8 features.
+_FEWEST_BITS = 8
+# Dense copies of CSR rows may take this many times the bytes of the rows; wider data stay sparse.
+_DENSE_GROWTH = 4
+_DENSE_BYTES = 256
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows of d columns are laid out as features and bits.
+
+    Attributes
+    ----------
+    features : (p,) indices of the columns that are subtracted
+    origin : (p,) float64
+        Their means.
+    spread : float
+        max |x - origin| over them and the rows seen.
+    bits : (q,) indices of the two-valued columns of equal gap
+    low, high : (q,) float64
+        Values that stand for 0 and 1.
+    gap : float
+        high - low
+    constants : (r,) indices of the columns with one value
+    values : (r,) float64
+    """
+
+    features: np.ndarray
+    origin: np.ndarray
+    spread: float
+    bits: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    gap: float
+    constants: np.ndarray
+    values: np.ndarray
+
+    @property
+    def n_words(self) -> int:
+        return -(-len(self.bits) // 64)
+
+    @staticmethod
+    def of(X: Any) -> "Layout | None":
+        """The layout of rows X : (n, d), dense or CSR; None where CSR rows had better stay sparse.
+
+        O(n d) or O(nnz) time; memory of a few thousand rows.
+        """
+        low, high, two_valued = _values_of_columns(X)
+        is_constant = low == high
+        gaps, counts = np.unique((high - low)[two_valued & ~is_constant], return_counts=True)
+        gap = float(gaps[np.argmax(counts)]) if len(gaps) else 0.0
+        is_bit = two_valued & ~is_constant & (high - low == gap)
+        # A constant column of one-hot coded data takes its other value in new rows.
+        zero_or_gap = is_constant & ((low == 0.0) | (low == gap))
+        if is_bit.sum() >= _FEWEST_BITS:
+            low, high = np.where(zero_or_gap, 0.0, low), np.where(zero_or_gap, gap, high)
+            is_bit, is_constant = is_bit | zero_or_gap, is_constant & ~zero_or_gap
+        else:
+            is_bit[:] = False
+        features = np.flatnonzero(~is_bit & ~is_constant)
+        bits, constants = np.flatnonzero(is_bit), np.flatnonzero(is_constant)
+        if sp.issparse(X):
+            n_bytes = (4 * len(features) + len(bits) // 8) * X.shape[0]
+            if n_bytes > _DENSE_GROWTH * 8 * X.nnz + _DENSE_BYTES * X.shape[0]:
+                return None
+        origin = np.zeros(len(features))
+        for _, rows in dense_chunks(X, features):
+            origin += rows.sum(axis=0)
+        origin /= X.shape[0]
+        spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
+        return Layout(
+            features,
+            origin,
+            float(spread),
+            bits,
+            low[bits],
+            high[bits],
+            gap,
+            constants,
+            low[constants],
+        )
+
+    def pack(self, X: Any) -> np.ndarray | None:
+        """Bits of rows X : (n, d); (n_words, n) uint64, or None where a value is neither of two."""
+        words = np.empty((self.n_words, X.shape[0]), np.uint64)
+        if len(self.bits) == 0:
+            return words
+        for rows, values in dense_chunks(X, self.bits):
+            ones = values == self.high
+            if not np.all(ones | (values == self.low)):
+                return None
+            padded = np.zeros((len(ones), 64 * self.n_words), bool)
+            padded[:, : len(self.bits)] = ones
+            packed = np.packbits(padded, axis=1, bitorder="little").view("<u8")
+            words[:, rows] = packed.astype(np.uint64).T
+        return words
+
+    def unpack(self, words: np.ndarray) -> np.ndarray:
+        """(q, b) bool of words : (n_words, b)."""
+        ordered = np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
+        return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
+
+
+def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """X[:, columns] as dense float64, some thousand rows at a time."""
+    for start in range(0, X.shape[0], _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        part = X[rows]
+        if sp.issparse(part):
+            part = part[:, columns].toarray() if len(columns) < X.shape[1] else part.toarray()
+        elif len(columns) < X.shape[1]:
+            part = part[:, columns]
+        yield rows, part.astype(np.float64, copy=False)
+
+
+def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Least and greatest value of each column as float64, and whether it takes no other; (d,)."""
+    if sp.issparse(X):
+        return _values_of_sparse_columns(X)
+    low, high = X.min(axis=0), X.max(axis=0)
+    candidates = np.arange(X.shape[1])
+    for start in range(0, X.shape[0], _CHUNK):
+        if len(candidates) == 0:
+            break
+        rows = X[start : start + _CHUNK, candidates]
+        fits = ((rows == low[candidates]) | (rows == high[candidates])).all(axis=0)
+        candidates = candidates[fits]
+    two_valued = np.zeros(X.shape[1], bool)
+    two_valued[candidates] = True
+    return low.astype(np.float64), high.astype(np.float64), two_valued
+
+
+def _values_of_sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    columns = X.indices
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    np.minimum.at(low, columns, X.data)
+    np.maximum.at(high, columns, X.data)
+    with_zeros = np.bincount(columns, minlength=X.shape[1]) < X.shape[0]
+    low[with_zeros] = np.minimum(low[with_zeros], 0.0)
+    high[with_zeros] = np.maximum(high[with_zeros], 0.0)
+    others = (X.data != low[columns]) & (X.data != high[columns])
+    return low, high, np.bincount(columns[others], minlength=X.shape[1]) == 0

@@ -1,0 +1,54 @@
+"""The kernel that an estimator's parameters name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.kernels.exponential import RBF, Laplacian
+from kbench.kernels.functions import FunctionKernel, Kernel, Linear, Polynomial, Precomputed
+
+
+def make_kernel(
+    name: str | Callable[[Any, Any], np.ndarray],
+    X: Any,
+    *,
+    gamma: float | str = "scale",
+    degree: int = 3,
+    coef0: float = 0.0,
+) -> Kernel:
+    """The kernel that an estimator's parameters name, in the sense of `sklearn.svm.SVC`.
+
+    Parameters
+    ----------
+    name : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable
+    X : (n, d) dense or CSR
+        Training rows; they define the number behind `gamma="scale"`, 1 / (d Var(X)), and "auto",
+        1 / d.
+    """
+    if callable(name):
+        return FunctionKernel(name)
+    if name == "precomputed":
+        return Precomputed()
+    if name == "linear":
+        return Linear()
+    width = _bandwidth(gamma, X)
+    if name == "rbf":
+        return RBF(width)
+    if name == "laplacian":
+        return Laplacian(width)
+    return Polynomial(width, degree, coef0)
+
+
+def _bandwidth(gamma: float | str, X: Any) -> float:
+    if not isinstance(gamma, str):
+        return float(gamma)
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if sp.issparse(X):
+        X = X.astype(np.float64)
+        variance = X.multiply(X).mean() - X.mean() ** 2
+    else:
+        variance = X.var(dtype=np.float64)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
