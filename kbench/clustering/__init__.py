@@ -2,12 +2,17 @@
 
 from kbench.clustering.kernel_kmeans import KernelCentres, kernel_kmeans, two_step_kernel_kmeans
 from kbench.clustering.kmeans import Centroids, kmeans_centroids, sampled_kmeans
+from kbench.clustering.neighbours import nearest_neighbours
+from kbench.clustering.trees import ClusterTree, cluster_tree
 
 __all__ = [
     "Centroids",
+    "ClusterTree",
     "KernelCentres",
+    "cluster_tree",
     "kernel_kmeans",
     "kmeans_centroids",
+    "nearest_neighbours",
     "sampled_kmeans",
     "two_step_kernel_kmeans",
 ]
