@@ -9,6 +9,7 @@ from typing import Any
 _MODULES = {
     "DCSVC": "kbench.methods.dc_svc",
     "FastfoodSVC": "kbench.methods.fastfood_svm",
+    "HSSADMMClassifier": "kbench.methods.hss_admm",
     "KernelSVC": "kbench.methods.kernel_svc",
     "LLSVM": "kbench.methods.llsvm",
     "LTPU": "kbench.methods.ltpu",

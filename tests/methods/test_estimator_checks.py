@@ -9,6 +9,7 @@ from kbench.methods import (
     LLSVM,
     LTPU,
     FastfoodSVC,
+    HSSADMMClassifier,
     KernelSVC,
     RandomFourierSVC,
     SparsePrimalSVC,
@@ -23,6 +24,7 @@ ESTIMATORS = [
     FastfoodSVC(128),
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
+    HSSADMMClassifier(leaf_size=16),
 ]
 
 

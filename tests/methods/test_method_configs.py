@@ -11,6 +11,7 @@ from kbench.methods import (
     LLSVM,
     LTPU,
     FastfoodSVC,
+    HSSADMMClassifier,
     KernelSVC,
     RandomFourierSVC,
     SparsePrimalSVC,
@@ -27,6 +28,7 @@ METHODS = {
     "rks_svm": RandomFourierSVC,
     "spsvm": SparsePrimalSVC,
     "ltpu": LTPU,
+    "hss_admm": HSSADMMClassifier,
 }
 
 

@@ -1,0 +1,84 @@
+"""What estimators on a compressed kernel matrix share: its parameters, and using it again."""
+
+from typing import Any
+
+import joblib
+
+from kbench.approximation import HSSMatrix
+from kbench.approximation.hss import ShiftedFactor
+from kbench.trace import Trace
+
+# Parameters of the matrix by what depends on them.
+_ORDERING = (
+    "preset",
+    "tree",
+    "balanced",
+    "leaf_size",
+    "n_neighbours",
+    "n_trees",
+    "random_state",
+)
+_COMPRESSION = (
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "rel_tol",
+    "abs_tol",
+    "trace_tol",
+    "max_rank",
+    "max_near",
+    "n_far",
+    "sketch",
+    "memory_mb",
+    "dtype",
+)
+
+HSS_CONSTRAINTS = {
+    name: HSSMatrix._parameter_constraints[name] for name in (*_ORDERING, *_COMPRESSION)
+}
+
+
+class CompressedKernel:
+    """The compressed kernel matrix of an estimator and its last factors.
+
+    Attributes
+    ----------
+    matrix : HSSMatrix
+    """
+
+    def __init__(self, matrix: HSSMatrix, rows_key: str) -> None:
+        self.matrix = matrix
+        self._rows_key = rows_key
+        self._factor: ShiftedFactor | None = None
+        self._dtype = ""
+
+    @staticmethod
+    def of(estimator: Any, X: Any, trace: Trace) -> "CompressedKernel":
+        """That of the last `fit` where `warm_start` allows it, otherwise from rows X : (n, d)."""
+        parameters = {name: getattr(estimator, name) for name in (*_ORDERING, *_COMPRESSION)}
+        key = joblib.hash(X) if estimator.warm_start else ""
+        last: CompressedKernel | None = getattr(estimator, "_compressed", None)
+        like = None
+        if estimator.warm_start and last is not None and last._rows_key == key:
+            before = last.matrix.get_params()
+            if all(before[name] == parameters[name] for name in _ORDERING):
+                if all(before[name] == parameters[name] for name in _COMPRESSION):
+                    return last
+                like = last.matrix
+        matrix = HSSMatrix(**parameters).fit(X, like=like, trace=trace)
+        return CompressedKernel(matrix, key)
+
+    def factorise(self, shift: float, dtype: str) -> ShiftedFactor:
+        """Factors of K~ + shift I; the last ones where these are asked for again."""
+        if self._factor is None or (self._factor.shift, self._dtype) != (shift, dtype):
+            self._factor = None
+            self._factor, self._dtype = self.matrix.factorise(shift, dtype), dtype
+        return self._factor
+
+    def keep(self, estimator: Any) -> None:
+        """Stay with the estimator for its next `fit`, where `warm_start` asks for it."""
+        if estimator.warm_start:
+            estimator._compressed = self
+        elif hasattr(estimator, "_compressed"):
+            del estimator._compressed
