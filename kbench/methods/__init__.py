@@ -10,6 +10,7 @@ _MODULES = {
     "DCSVC": "kbench.methods.dc_svc",
     "FastfoodSVC": "kbench.methods.fastfood_svm",
     "HSSADMMClassifier": "kbench.methods.hss_admm",
+    "HSSKernelRidge": "kbench.methods.hss_krr",
     "KernelSVC": "kbench.methods.kernel_svc",
     "LLSVM": "kbench.methods.llsvm",
     "LTPU": "kbench.methods.ltpu",

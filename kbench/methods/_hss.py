@@ -1,11 +1,14 @@
-"""What estimators on a compressed kernel matrix share: its parameters, and using it again."""
+"""What estimators on a compressed kernel matrix share: parameters, another use, prediction."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import joblib
+import numpy as np
 
 from kbench.approximation import HSSMatrix
 from kbench.approximation.hss import ShiftedFactor
+from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Trace
 
 # Parameters of the matrix by what depends on them.
@@ -82,3 +85,25 @@ class CompressedKernel:
             estimator._compressed = self
         elif hasattr(estimator, "_compressed"):
             del estimator._compressed
+
+
+class Machine(NamedTuple):
+    """What prediction keeps."""
+
+    function: Callable[[Any], np.ndarray]  # X : (u, d) -> (u, m) float64
+    nbytes: int
+    n_parameters: int
+
+
+def hss_machine(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> Machine:
+    """The functions sum_j coef_j k(x, x_j), coef : (n, m), exact or through the tree."""
+    d = matrix.n_features_in_
+    if predict_with == "compressed":
+        local = matrix.expansion(coef)
+        return Machine(local, local.nbytes, local.n_centres * (d + coef.shape[1]))
+    ordered = coef[matrix.tree_.permutation]
+    places = np.flatnonzero(ordered.any(axis=1))
+    values = ordered[places]
+    dtype = prediction_dtype(matrix.kernel_, values)
+    expansion = KernelExpansion(matrix.kernel_, places, values, dtype)
+    return Machine(expansion, expansion.nbytes, len(places) * (d + coef.shape[1]))

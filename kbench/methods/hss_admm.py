@@ -10,10 +10,8 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation import HSSMatrix
-from kbench.methods._hss import HSS_CONSTRAINTS, CompressedKernel
+from kbench.methods._hss import HSS_CONSTRAINTS, CompressedKernel, hss_machine
 from kbench.methods._one_vs_rest import OneVsRest
-from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import intercepts, solve_admm
 from kbench.trace import Trace
 
@@ -224,7 +222,11 @@ max_near, n_far, sketch, memory_mb
             )
         self.objective_ = float(0.5 * np.sum(coef * products) - result.z.sum())
         with trace.phase("prepare"):
-            self._set_machine(matrix, coef)
+            self.support_ = np.flatnonzero(coef.any(axis=1))
+            self.dual_coef_ = coef[self.support_].T
+            machine = hss_machine(matrix, coef, self.predict_with)
+        self._machine = machine.function
+        self.model_bytes_, self.n_parameters_ = machine.nbytes, machine.n_parameters
         self.n_support_ = self._count_by_class(targets.Y[self.support_])
         self.n_iter_ = result.n_iter
         self.primal_residual_, self.dual_residual_ = result.primal, result.dual
@@ -248,26 +250,6 @@ max_near, n_far, sketch, memory_mb
         if self.beta == "auto":
             return 100.0 * 10.0 ** sum(n >= step for step in _BETA_STEPS)
         return float(self.beta)
-
-    def _set_machine(self, matrix: HSSMatrix, coef: np.ndarray) -> None:
-        """Keep what evaluates the machines with coefficients coef : (n, m)."""
-        self.support_ = np.flatnonzero(coef.any(axis=1))
-        self.dual_coef_ = coef[self.support_].T
-        if self.predict_with == "compressed":
-            local = matrix.expansion(coef)
-            self._machine: Callable[[Any], np.ndarray] = local
-            self.model_bytes_ = local.nbytes
-            self.n_parameters_ = local.n_centres * (self.n_features_in_ + coef.shape[1])
-            return
-        permutation = matrix.tree_.permutation
-        places = np.flatnonzero(coef[permutation].any(axis=1))
-        values = coef[permutation[places]]
-        expansion = KernelExpansion(
-            matrix.kernel_, places, values, prediction_dtype(matrix.kernel_, values)
-        )
-        self._machine = expansion
-        self.model_bytes_ = expansion.nbytes
-        self.n_parameters_ = len(places) * self.n_features_in_ + values.size
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X) + self.intercept_

@@ -10,6 +10,7 @@ from kbench.methods import (
     LTPU,
     FastfoodSVC,
     HSSADMMClassifier,
+    HSSKernelRidge,
     KernelSVC,
     RandomFourierSVC,
     SparsePrimalSVC,
@@ -25,12 +26,13 @@ ESTIMATORS = [
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
     HSSADMMClassifier(leaf_size=16),
+    HSSKernelRidge(leaf_size=16),
 ]
 
 
 @parametrize_with_checks(
     ESTIMATORS,
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator).__name__],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_check(estimator, check):

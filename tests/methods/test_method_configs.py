@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sklearn.base import RegressorMixin
 
 from kbench.methods import (
     DCSVC,
@@ -12,6 +13,7 @@ from kbench.methods import (
     LTPU,
     FastfoodSVC,
     HSSADMMClassifier,
+    HSSKernelRidge,
     KernelSVC,
     RandomFourierSVC,
     SparsePrimalSVC,
@@ -29,6 +31,7 @@ METHODS = {
     "spsvm": SparsePrimalSVC,
     "ltpu": LTPU,
     "hss_admm": HSSADMMClassifier,
+    "hss_krr": HSSKernelRidge,
 }
 
 
@@ -37,7 +40,8 @@ def test_keys_and_defaults_are_the_constructors(name, cls):
     config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
     assert config.pop("name") == name
     assert config.pop("estimator") == name
-    assert set(config.pop("meta")["tasks"]) == {"binary", "multiclass"}
+    tasks = {"regression"} if issubclass(cls, RegressorMixin) else {"binary", "multiclass"}
+    assert set(config.pop("meta")["tasks"]) == tasks
     parameters = {
         key: parameter.default
         for key, parameter in inspect.signature(cls).parameters.items()
