@@ -14,6 +14,7 @@ _MODULES = {
     "KernelSVC": "kbench.methods.kernel_svc",
     "LLSVM": "kbench.methods.llsvm",
     "LTPU": "kbench.methods.ltpu",
+    "RACQPClassifier": "kbench.methods.racqp",
     "RandomFourierSVC": "kbench.methods.rks_svm",
     "SparsePrimalSVC": "kbench.methods.spsvm",
 }

@@ -32,6 +32,7 @@ EXPECTED_FAILURES = {
                 "the kernel matrix of the rows as given is shifted by beta, which a repeated row "
                 "gets twice; " + _WEIGHTS
             ),
+            "RACQPClassifier": "blocks are drawn among the rows as given; " + _WEIGHTS,
             "SparsePrimalSVC": (
                 "candidates for the basis are drawn among the rows as given; " + _WEIGHTS
             ),

@@ -12,6 +12,7 @@ from kbench.methods import (
     HSSADMMClassifier,
     HSSKernelRidge,
     KernelSVC,
+    RACQPClassifier,
     RandomFourierSVC,
     SparsePrimalSVC,
 )
@@ -27,6 +28,7 @@ ESTIMATORS = [
     SparsePrimalSVC(20),
     HSSADMMClassifier(leaf_size=16),
     HSSKernelRidge(leaf_size=16),
+    RACQPClassifier(block_size=20, beta=1.0, max_iter=200),
 ]
 
 

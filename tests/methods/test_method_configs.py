@@ -15,6 +15,7 @@ from kbench.methods import (
     HSSADMMClassifier,
     HSSKernelRidge,
     KernelSVC,
+    RACQPClassifier,
     RandomFourierSVC,
     SparsePrimalSVC,
 )
@@ -32,6 +33,7 @@ METHODS = {
     "ltpu": LTPU,
     "hss_admm": HSSADMMClassifier,
     "hss_krr": HSSKernelRidge,
+    "racqp": RACQPClassifier,
 }
 
 
