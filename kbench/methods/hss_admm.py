@@ -187,7 +187,8 @@ max_near, n_far, sketch, memory_mb
         sample_weight : (n,), optional
             Multiplies C row by row. The matrix is compressed without it.
         trace : Trace, optional
-            Told residuals after each iteration, and the phases.
+            Told hss_mb, the size of the compressed matrix as the paper counts it (8 bytes a
+            number), residuals after each iteration, and the phases.
 
         Returns
         -------
@@ -204,6 +205,7 @@ max_near, n_far, sketch, memory_mb
             targets = self._targets(X, y, sample_weight)
         compressed = CompressedKernel.of(self, targets.X, trace)
         matrix = compressed.matrix
+        trace(hss_mb=8e-6 * matrix.n_parameters_)
         C = np.broadcast_to(targets.C[:, None], targets.Y.shape)
         result = solve_admm(
             lambda beta: compressed.factorise(beta, self.dtype).solve,

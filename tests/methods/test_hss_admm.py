@@ -52,13 +52,15 @@ def test_long_runs_are_the_support_vector_machine():
 
 def test_decision_is_the_exact_expansion_and_phases_are_named():
     X, y = binary()
-    trace = Trace()
+    told = {}
+    trace = Trace(lambda seconds, state: told.update(state))
     model = HSSADMMClassifier(gamma=0.5, leaf_size=64, random_state=0).fit(X, y, trace=trace)
     values = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0] + model.intercept_
     np.testing.assert_allclose(model.decision_function(X), values, atol=1e-5)
     phases = {"prepare", "tree", "neighbours", "compress", "factor", "admm"}
     assert set(model.timings_) == phases
-    assert model.n_iter_ == 10
+    assert model.n_iter_ == told["n_iter"] == 10
+    assert 0.5e6 * told["hss_mb"] == pytest.approx(model.hss_bytes_, rel=0.2)
     assert model.beta_ == 100.0
     assert model.score(X, y) > 0.8
     assert model.model_bytes_ > 0

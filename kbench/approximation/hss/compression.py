@@ -101,6 +101,7 @@ def compress(
     rng: np.random.RandomState,
     *,
     max_bytes: float = np.inf,
+    may_fail: bool = True,
 ) -> list[Node] | None:
     """Compress the kernel matrix of points in the order of the tree.
 
@@ -114,11 +115,12 @@ def compress(
     tolerances : Tolerances
     rng : RandomState
     max_bytes : float
+    may_fail : bool
+        Whether to give up where the columns of a node are too few to tell its rank.
 
     Returns
     -------
-    list of Node, by the tree's nodes; None where the near columns of a node are too few to tell its
-    rank, so that more neighbours are needed.
+    list of Node, by the tree's nodes; None where it gave up and more neighbours are needed.
 
     Raises
     ------
@@ -155,7 +157,8 @@ def compress(
             if len(far):
                 weights[len(near[i]) :] = np.sqrt((n_outside - len(near[i])) / len(far))
             node.basis = _basis(kernel, rows, columns, weights, int(tree.level[i]), tolerances, rng)
-            if not _enough(len(columns), len(rows), node.basis.rank, n_outside, tolerances):
+            rank = node.basis.rank
+            if may_fail and not _enough(len(columns), len(rows), rank, n_outside, tolerances):
                 return None
             node.skeleton = rows[node.basis.kept]
         elif i < len(tree) - 1:
