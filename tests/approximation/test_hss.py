@@ -1,5 +1,7 @@
 """HSS matrices: identities between assembly, product, rows, factors, and the exact kernel."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -121,6 +123,15 @@ def test_single_precision_is_close_to_double():
     a, b = single.factorise(100.0).solve(v), double.factorise(100.0).solve(v)
     np.testing.assert_allclose(a, b, atol=1e-4)
     assert single.nbytes_ < 0.6 * double.nbytes_
+
+
+def test_matrix_and_factors_can_be_stored():
+    matrix = fit(points())
+    factor = matrix.factorise(10.0)
+    v = points(700, 2, seed=1)
+    stored, stored_factor = pickle.loads(pickle.dumps((matrix, factor)))
+    np.testing.assert_array_equal(stored @ v, matrix @ v)
+    np.testing.assert_array_equal(stored_factor.solve(v), factor.solve(v))
 
 
 def test_is_a_linear_operator_that_solvers_take():

@@ -11,13 +11,29 @@ the node passes up D_ss - W'W; its parent's matrix is [[D_left, B], [B', D_right
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from kbench.approximation.hss.compression import Node
 from kbench.clustering.trees import ClusterTree
+
+
+class _Routines(NamedTuple):
+    """BLAS and LAPACK in one precision."""
+
+    trsm: Any
+    trsv: Any
+    syrk: Any
+    syr2k: Any
+    potrf: Any
+
+
+_ROUTINES = {
+    np.dtype(np.float32): _Routines(blas.strsm, blas.strsv, blas.ssyrk, blas.ssyr2k, lapack.spotrf),
+    np.dtype(np.float64): _Routines(blas.dtrsm, blas.dtrsv, blas.dsyrk, blas.dsyr2k, lapack.dpotrf),
+}
 
 
 class IndefiniteError(ValueError):
@@ -63,11 +79,6 @@ class ULVFactor:
         self._tree, self._nodes = tree, nodes
         self.shift = shift
         self.dtype = np.dtype(dtype)
-        single = self.dtype == np.float32
-        self._trsm = blas.strsm if single else blas.dtrsm
-        self._syrk = blas.ssyrk if single else blas.dsyrk
-        self._syr2k = blas.ssyr2k if single else blas.dsyr2k
-        self._potrf = lapack.spotrf if single else lapack.dpotrf
         self._eliminated: list[_Eliminated] = []
         self.logdet = 0.0
         self._factorise()
@@ -108,12 +119,16 @@ class ULVFactor:
             coef = np.asfortranarray(basis.coef, self.dtype)
             product = np.asfortranarray(coef @ schur)
             half = np.asfortranarray(coupling - self.dtype.type(0.5) * product)
-            inner = self._syr2k(-1.0, half, coef, beta=1.0, c=inner, lower=1, overwrite_c=1)
+            inner = _ROUTINES[self.dtype].syr2k(
+                -1.0, half, coef, beta=1.0, c=inner, lower=1, overwrite_c=1
+            )
             coupling -= product
         lower = self._cholesky(inner)
         if len(kept):
-            coupling = self._trsm(1.0, lower, coupling, lower=1, overwrite_b=1)
-            schur = self._syrk(-1.0, coupling, beta=1.0, c=schur, trans=1, lower=1, overwrite_c=1)
+            coupling = _ROUTINES[self.dtype].trsm(1.0, lower, coupling, lower=1, overwrite_b=1)
+            schur = _ROUTINES[self.dtype].syrk(
+                -1.0, coupling, beta=1.0, c=schur, trans=1, lower=1, overwrite_c=1
+            )
             schur = np.tril(schur) + np.tril(schur, -1).T
         self._eliminated.append(_Eliminated(lower, coupling))
         return schur
@@ -121,7 +136,7 @@ class ULVFactor:
     def _cholesky(self, matrix: np.ndarray) -> np.ndarray:
         if len(matrix) == 0:
             return matrix
-        lower, info = self._potrf(matrix, lower=1, overwrite_a=1)
+        lower, info = _ROUTINES[self.dtype].potrf(matrix, lower=1, overwrite_a=1)
         if info:
             raise IndefiniteError(f"K~ + {self.shift:g} I is not positive definite")
         self.logdet += 2.0 * float(np.log(lower.diagonal().astype(np.float64)).sum())
@@ -145,15 +160,15 @@ class ULVFactor:
             others = rows[node.basis.others]
             if len(others):
                 others = others - node.basis.coef @ kept
-                others = self._trsm(1.0, part.lower, np.asfortranarray(others), lower=1)
+                others = self._substitute(part.lower, others)
                 kept -= part.coupling.T @ others
             reduced.append(others)
             waiting.append(kept)
         out = np.empty(B.shape)
         solution = rows
         if len(rows):
-            half = self._trsm(1.0, self._root, np.asfortranarray(rows), lower=1)
-            solution = self._trsm(1.0, self._root, half, lower=1, trans_a=1)
+            half = self._substitute(self._root, rows)
+            solution = self._substitute(self._root, half, transposed=1)
         below = [(len(nodes) - 1, solution)]
         while below:
             i, solution = below.pop()
@@ -173,9 +188,17 @@ class ULVFactor:
         assert basis is not None
         solution = np.empty((len(basis.order), kept.shape[1]), self.dtype)
         if len(others):
-            others = np.asfortranarray(others - part.coupling @ kept)
-            others = self._trsm(1.0, part.lower, others, lower=1, trans_a=1)
+            others = self._substitute(part.lower, others - part.coupling @ kept, transposed=1)
             kept = kept - basis.coef.T @ others
             solution[basis.others] = others
         solution[basis.kept] = kept
         return solution
+
+    def _substitute(self, lower: np.ndarray, B: np.ndarray, transposed: int = 0) -> np.ndarray:
+        """L^-1 B, or L^-T B."""
+        if B.shape[1] == 1:
+            # No more than the reading of L, which the routine for matrices copies first.
+            return _ROUTINES[self.dtype].trsv(lower, B[:, 0], lower=1, trans=transposed)[:, None]
+        return _ROUTINES[self.dtype].trsm(
+            1.0, lower, np.asfortranarray(B), lower=1, trans_a=transposed
+        )
