@@ -72,11 +72,15 @@ class CompressedKernel:
         matrix = HSSMatrix(**parameters).fit(X, like=like, trace=trace)
         return CompressedKernel(matrix, key)
 
-    def factorise(self, shift: float, dtype: str) -> ShiftedFactor:
-        """Factors of K~ + shift I; the last ones where these are asked for again."""
+    def factorise(self, shift: float, dtype: str, *, explain: bool = True) -> ShiftedFactor:
+        """Factors of K~ + shift I; the last ones where these are asked for again.
+
+        Parameters and errors as in `HSSMatrix.factorise`.
+        """
         if self._factor is None or (self._factor.shift, self._dtype) != (shift, dtype):
             self._factor = None
-            self._factor, self._dtype = self.matrix.factorise(shift, dtype), dtype
+            self._factor = self.matrix.factorise(shift, dtype, explain=explain)
+            self._dtype = dtype
         return self._factor
 
     def keep(self, estimator: Any) -> None:

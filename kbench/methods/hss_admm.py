@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import count
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -207,8 +208,15 @@ max_near, n_far, sketch, memory_mb
         matrix = compressed.matrix
         trace(hss_mb=8e-6 * matrix.n_parameters_)
         C = np.broadcast_to(targets.C[:, None], targets.Y.shape)
+        attempts = count()
+
+        def factorise(beta: float) -> Callable[[np.ndarray], np.ndarray]:
+            # A later beta that is too small is no error.
+            first = next(attempts) == 0
+            return compressed.factorise(beta, self.dtype, explain=first).solve
+
         result = solve_admm(
-            lambda beta: compressed.factorise(beta, self.dtype).solve,
+            factorise,
             targets.Y,
             C,
             self._penalty(len(targets.Y)),

@@ -82,7 +82,8 @@ def solve_admm(
     Parameters
     ----------
     factorise : callable
-        beta -> (B : (n, m) -> (K + beta I)^-1 B).
+        beta -> (B : (n, m) -> (K + beta I)^-1 B). Raises LinAlgError where that is not positive
+        definite: then an earlier beta stays.
     Y : (n, m) of -1 and +1
     C : (n, m), >= 0
         Upper bounds.
@@ -107,7 +108,7 @@ def solve_admm(
         ones = _solve_ones(solve, n)
         z, mu = np.zeros(Y.shape), np.zeros(Y.shape)
         relaxation = 1.0 if tol is None else _RELAXATION
-        n_iter, last_change, converged = 0, 0, False
+        n_iter, last_change, adapts, converged = 0, 0, tol is not None, False
         while n_iter < max_iter and not converged:
             n_iter += 1
             u = solve(Y * (1.0 + mu + beta * z))
@@ -120,15 +121,20 @@ def solve_admm(
             primal = float(np.abs(x - z).max())
             dual = beta * float(np.abs(z - before).max())
             trace(n_iter=n_iter, primal_residual=primal, dual_residual=dual, beta=beta)
-            if tol is None:
-                continue
-            converged = max(primal, dual) <= tol
-            if not converged and n_iter - last_change >= _PATIENCE:
-                factor = _step(primal, dual, beta)
-                if factor != 1.0:
-                    beta, last_change = beta * factor, n_iter
+            converged = tol is not None and max(primal, dual) <= tol
+            factor = 1.0
+            if adapts and not converged and n_iter - last_change >= _PATIENCE:
+                factor = _step(primal, dual)
+            if factor != 1.0:
+                last_change = n_iter
+                try:
                     with trace.phase("factor"):
-                        solve = factorise(beta)
+                        solve = factorise(beta * factor)
+                except np.linalg.LinAlgError:
+                    # An approximate K bounds beta from below.
+                    adapts = False
+                else:
+                    beta *= factor
                     ones = _solve_ones(solve, n)
     return ADMMResult(
         z=z,
@@ -146,8 +152,8 @@ def _solve_ones(solve: Solve, n: int) -> np.ndarray:
     return solve(np.ones((n, 1)))
 
 
-def _step(primal: float, dual: float, beta: float) -> float:
-    """Factor for beta that brings residuals, primal * beta and dual / beta in scale, together."""
+def _step(primal: float, dual: float) -> float:
+    """Factor for beta that brings the residuals closer together; 1 where they are close."""
     if min(primal, dual) > 0.0 and max(primal / dual, dual / primal) <= _BALANCE:
         return 1.0
     ratio = math.sqrt(max(primal, 1e-300) / max(dual, 1e-300))

@@ -11,8 +11,8 @@ from kbench.solvers import intercepts, solve_admm
 @pytest.fixture
 def problem():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3))
-    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=400) > 0, 1.0, -1.0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
     return rbf_kernel(X, gamma=0.5), y[:, None]
 
 
@@ -90,6 +90,21 @@ def test_factorises_once_unless_beta_is_far_off(problem):
     result = solve_admm(factoriser(K, calls), Y, np.ones_like(Y), 1e5, max_iter=5000, tol=1e-6)
     assert result.converged
     assert 2 <= len(calls) <= 1 + result.n_iter // 40
+
+
+def test_a_beta_that_cannot_be_factorised_is_given_up(problem):
+    K, Y = problem
+
+    def factorise(beta):
+        if beta < 20.0:
+            raise np.linalg.LinAlgError("not positive definite")
+        return factoriser(K)(beta)
+
+    result = solve_admm(factorise, Y, np.ones_like(Y), 1e3, max_iter=5000, tol=1e-2)
+    assert result.converged
+    assert result.beta >= 20.0
+    with pytest.raises(np.linalg.LinAlgError):
+        solve_admm(factorise, Y, np.ones_like(Y), 10.0)
 
 
 def test_intercept_falls_back_to_the_multiplier():

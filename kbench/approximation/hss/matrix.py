@@ -299,23 +299,30 @@ class HSSMatrix(BaseEstimator):
     def nbytes_(self) -> int:
         return sum(node.nbytes for node in self.nodes_) + self.tree_.permutation.nbytes
 
-    def factorise(self, shift: float, dtype: Any = None) -> "ShiftedFactor":
+    def factorise(
+        self, shift: float, dtype: Any = None, *, explain: bool = True
+    ) -> "ShiftedFactor":
         """Factors of K~ + shift I.
 
         Parameters
         ----------
         shift : float
         dtype : float32 or float64, default that of the matrix
+        explain : bool
+            Whether the error may cost the search for an eigenvalue.
 
         Raises
         ------
-        ValueError
-            K~ + shift I is not positive definite; the message names a shift that is enough.
+        numpy.linalg.LinAlgError
+            A ValueError: K~ + shift I is not positive definite; the message names a shift that is
+            enough.
         """
         check_is_fitted(self)
         try:
             factor = ULVFactor(self.tree_, self.nodes_, shift, dtype or self.dtype)
         except IndefiniteError as error:
+            if not explain:
+                raise
             raise IndefiniteError(f"{error}: {self._enough()}") from None
         return ShiftedFactor(factor, self.tree_.permutation)
 

@@ -36,7 +36,7 @@ _ROUTINES = {
 }
 
 
-class IndefiniteError(ValueError):
+class IndefiniteError(np.linalg.LinAlgError):
     """The shifted matrix is not positive definite."""
 
 
