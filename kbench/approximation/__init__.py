@@ -4,6 +4,7 @@ from kbench.approximation.fastfood import Fastfood
 from kbench.approximation.feature_map import FeatureBlocks, FeatureMap
 from kbench.approximation.fourier import RandomFourierFeatures
 from kbench.approximation.hadamard import walsh_hadamard
+from kbench.approximation.hss import HSSMatrix
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.nystrom import Nystrom
 
@@ -11,6 +12,7 @@ __all__ = [
     "Fastfood",
     "FeatureBlocks",
     "FeatureMap",
+    "HSSMatrix",
     "LandmarkFeatures",
     "Nystrom",
     "RandomFourierFeatures",

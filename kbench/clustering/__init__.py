@@ -7,13 +7,18 @@ from kbench.clustering.kernel_kmeans import (
     two_step_kernel_kmeans,
 )
 from kbench.clustering.kmeans import Centroids, kmeans_centroids, sampled_kmeans
+from kbench.clustering.neighbours import nearest_neighbours
+from kbench.clustering.trees import ClusterTree, cluster_tree
 
 __all__ = [
     "Centroids",
+    "ClusterTree",
     "KernelCentres",
     "approximate_kernel_kmeans",
+    "cluster_tree",
     "kernel_kmeans",
     "kmeans_centroids",
+    "nearest_neighbours",
     "sampled_kmeans",
     "two_step_kernel_kmeans",
 ]

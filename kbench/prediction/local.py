@@ -4,7 +4,7 @@ Hsieh, Si and Dhillon (ICML 2014), section 4, equation (11). With s centres in k
 costs s/k kernel values and its assignment instead of s.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class LocalMachines:
     ----------
     assign : callable
         X : (u, d) -> (u,) cluster numbers.
-    machines : sequence of callables
+    machines : sequence of callables, or mapping
         By cluster number, X : (b, d) -> (b, m).
     n_outputs : int
         m
@@ -33,7 +33,7 @@ class LocalMachines:
     def __init__(
         self,
         assign: Callable[[Any], np.ndarray],
-        machines: Sequence[Callable[[Any], np.ndarray]],
+        machines: Sequence[Callable[[Any], np.ndarray]] | Mapping[int, Callable[[Any], np.ndarray]],
         n_outputs: int,
     ) -> None:
         self.assign = assign

@@ -12,9 +12,12 @@ from kbench.methods import (
     CascadeSVC,
     DivisionBound,
     FastfoodSVC,
+    HSSADMMClassifier,
+    HSSKernelRidge,
     KernelSVC,
     KernelSVR,
     LaSVC,
+    RACQPClassifier,
     RandomFourierSVC,
     SparsePrimalSVC,
     SubsampleSVC,
@@ -38,12 +41,15 @@ ESTIMATORS = [
     FastfoodSVC(128),
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
+    HSSADMMClassifier(leaf_size=16),
+    HSSKernelRidge(leaf_size=16),
+    RACQPClassifier(block_size=20, beta=1.0, max_iter=200),
 ]
 
 
 @parametrize_with_checks(
     ESTIMATORS,
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator).__name__],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_check(estimator, check):

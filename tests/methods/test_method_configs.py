@@ -19,6 +19,7 @@ SETTINGS = {
     "bka_svm": {"n_levels": 1},
 }
 TASKS = {
+    "hss_krr": {"regression"},
     "kernel_svr": {"regression"},
     "division_bound": {"binary"},
     "support_curves": {"binary"},
@@ -40,6 +41,9 @@ METHODS = {
     "rks_svm": "RandomFourierSVC",
     "spsvm": "SparsePrimalSVC",
     "ltpu": "LTPU",
+    "hss_admm": "HSSADMMClassifier",
+    "hss_krr": "HSSKernelRidge",
+    "racqp": "RACQPClassifier",
 }
 
 

@@ -1,0 +1,287 @@
+"""Bottom-up compression of a kernel matrix into hierarchically semi-separable form.
+
+Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridge Regression" (IPDPS
+2020), section III, symmetric: bases of rows and columns are the same. From the leaves up,
+
+    I = points of a leaf, or the skeletons of both children
+    J = columns outside of the node that stand for all of them
+    K(I, J) ~ P [I; E] K(skeleton, J),    skeleton a subset of I
+
+J are near neighbours of the node's points, as in the paper. Beyond it: only the most telling
+ones of these, and columns drawn from everywhere, weighted so that K(I, J) K(I, J)' estimates the
+product over all columns; without them tolerances say nothing about what is far. Many columns are
+first added up in random groups with random signs (count sketch).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+
+from kbench.approximation.hss.interpolative import Interpolation, interpolate
+from kbench.clustering.trees import ClusterTree
+from kbench.kernels import KernelMatrix
+
+# Kernel entries of so many columns are held at a time.
+_CHUNK = 4096
+_SCORE_ROWS = 16
+# A Gram matrix in float32 tells pivots from rounding where these are not asked for.
+_SINGLE_TOL = 0.03
+# Columns beyond the rank that show that there are enough of them (STRUMPACK's oversampling).
+_OVERSAMPLING = 10
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """When a node's basis is good enough, and which columns decide.
+
+    Attributes
+    ----------
+    rel_tol, abs_tol : float
+        On the pivots of a node; divided by its level.
+    trace_tol : float
+        On the relative Frobenius norm of what a node's basis leaves out; 0 is none.
+    max_rank : int
+    max_near : int or None
+        Near columns of a node.
+    n_far : int
+        Far columns of a node.
+    sketch : int or None
+        Columns after the sketch.
+    """
+
+    rel_tol: float
+    abs_tol: float
+    trace_tol: float
+    max_rank: int
+    max_near: int | None
+    n_far: int
+    sketch: int | None
+
+
+@dataclass
+class Node:
+    """What a node of the tree keeps.
+
+    Attributes
+    ----------
+    block : (m, m) kernel values of a leaf's points, or (rank_left, rank_right) between the
+        children's skeletons
+    basis : Interpolation or None
+        Of the m rows of a leaf, or of the children's skeletons; None for the root.
+    skeleton : (rank,) ints
+        Places, in the order of the tree.
+    """
+
+    block: np.ndarray
+    basis: Interpolation | None = None
+    skeleton: np.ndarray = field(default_factory=lambda: np.empty(0, np.intp))
+
+    @property
+    def n_parameters(self) -> int:
+        return self.block.size + (0 if self.basis is None else self.basis.coef.size)
+
+    @property
+    def nbytes(self) -> int:
+        own = self.block.nbytes + self.skeleton.nbytes
+        if self.basis is None:
+            return own
+        return own + self.basis.coef.nbytes + self.basis.order.nbytes
+
+
+class MemoryLimitError(ValueError):
+    """The matrix would take more than the caller allows."""
+
+
+def compress(
+    kernel: KernelMatrix,
+    tree: ClusterTree,
+    neighbours: np.ndarray | None,
+    tolerances: Tolerances,
+    rng: np.random.RandomState,
+    *,
+    max_bytes: float = np.inf,
+    may_fail: bool = True,
+) -> list[Node] | None:
+    """Compress the kernel matrix of points in the order of the tree.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+        Of the permuted points.
+    tree : ClusterTree
+    neighbours : (n, k) ints or None
+        Places of near points, in the order of the tree.
+    tolerances : Tolerances
+    rng : RandomState
+    max_bytes : float
+    may_fail : bool
+        Whether to give up where the columns of a node are too few to tell its rank.
+
+    Returns
+    -------
+    list of Node, by the tree's nodes; None where it gave up and more neighbours are needed.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    n = len(kernel)
+    nodes: list[Node] = []
+    near: list[np.ndarray] = []
+    scratch = _Scratch(n)
+    held = 0
+    for i in range(len(tree)):
+        left, right = int(tree.left[i]), int(tree.right[i])
+        start, stop = int(tree.start[i]), int(tree.stop[i])
+        if left < 0:
+            rows = np.arange(start, stop)
+            candidates = None if neighbours is None else neighbours[start:stop].ravel()
+            node = Node(kernel.block(rows, kernel.points(slice(start, stop))))
+        else:
+            rows = np.concatenate([nodes[left].skeleton, nodes[right].skeleton])
+            candidates = np.concatenate([near[left], near[right]])
+            near[left] = near[right] = np.empty(0, np.int32)
+            columns = kernel.points(nodes[right].skeleton)
+            node = Node(kernel.block(nodes[left].skeleton, columns))
+        nodes.append(node)
+        near.append(np.empty(0, np.int32))
+        if i < len(tree) - 1 and len(rows):
+            if candidates is not None:
+                near[i] = scratch.outside(candidates, start, stop)
+            near[i] = _most_telling(kernel, rows, near[i], tolerances.max_near, rng)
+            far = _far_columns(n, start, stop, near[i], tolerances.n_far, rng, scratch)
+            columns = np.concatenate([near[i], far])
+            n_outside = n - (stop - start)
+            weights = np.ones(len(columns), kernel.dtype)
+            if len(far):
+                weights[len(near[i]) :] = np.sqrt((n_outside - len(near[i])) / len(far))
+            node.basis = _basis(kernel, rows, columns, weights, int(tree.level[i]), tolerances, rng)
+            rank = node.basis.rank
+            if may_fail and not _enough(len(columns), len(rows), rank, n_outside, tolerances):
+                return None
+            node.skeleton = rows[node.basis.kept]
+        elif i < len(tree) - 1:
+            node.basis = Interpolation(rows, np.zeros((0, 0), kernel.dtype))
+        held += node.nbytes
+        if held > max_bytes:
+            raise MemoryLimitError(
+                f"the HSS matrix takes more than {max_bytes / 2**20:.0f} MiB: lower max_rank or "
+                "leaf_size, raise the tolerances, or allow more"
+            )
+    return nodes
+
+
+def _enough(n_columns: int, m: int, rank: int, n_outside: int, tolerances: Tolerances) -> bool:
+    return n_columns >= min(m, tolerances.max_rank, n_outside) or rank + _OVERSAMPLING < n_columns
+
+
+def _most_telling(
+    kernel: KernelMatrix,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    limit: int | None,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """The columns that are largest on some of the rows."""
+    if limit is None or len(columns) <= limit:
+        return columns
+    some = rows if len(rows) <= _SCORE_ROWS else rng.choice(rows, _SCORE_ROWS, replace=False)
+    values = kernel.block(some, kernel.points(columns))
+    score = np.einsum("ij,ij->j", values, values)
+    return columns[np.argpartition(-score, limit)[:limit]]
+
+
+def _far_columns(
+    n: int,
+    start: int,
+    stop: int,
+    near: np.ndarray,
+    n_far: int,
+    rng: np.random.RandomState,
+    scratch: "_Scratch",
+) -> np.ndarray:
+    """Uniform columns outside of the node and of `near`, about `n_far` of them."""
+    n_outside = n - (stop - start)
+    if n_far == 0:
+        return np.empty(0, np.int32)
+    if n_outside <= n_far + len(near):
+        drawn = np.arange(n_outside)
+    else:
+        drawn = rng.randint(n_outside, size=n_far)
+    drawn[drawn >= start] += stop - start
+    return scratch.outside(drawn.astype(np.int32), start, stop, near)
+
+
+def _basis(
+    kernel: KernelMatrix,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    weights: np.ndarray,
+    level: int,
+    tolerances: Tolerances,
+    rng: np.random.RandomState,
+) -> Interpolation:
+    """Interpolation of K(rows, columns) diag(weights)."""
+    rel_tol, abs_tol = tolerances.rel_tol / level, tolerances.abs_tol / level
+    single = kernel.dtype == np.float32 and rel_tol >= _SINGLE_TOL and not tolerances.trace_tol
+    dtype = np.dtype(np.float32 if single else np.float64)
+    width = tolerances.sketch
+    if width is None or len(columns) <= 1.25 * width:
+        gram = np.zeros((len(rows), len(rows)), dtype)
+        for first in range(0, len(columns), _CHUNK):
+            part = slice(first, first + _CHUNK)
+            values = kernel.block(rows, kernel.points(columns[part]))
+            if weights[part].min() != 1.0 or weights[part].max() != 1.0:
+                values *= weights[part]
+            values = values.astype(dtype, copy=False)
+            gram += values @ values.T
+    else:
+        sketched = np.zeros((len(rows), width), kernel.dtype)
+        order = rng.permutation(len(columns))
+        signed = weights[order] * rng.choice(np.array([-1, 1], kernel.dtype), len(order))
+        for first in range(0, len(order), width):
+            part = slice(first, first + width)
+            values = kernel.block(rows, kernel.points(columns[order[part]]))
+            values *= signed[part]
+            sketched[:, : values.shape[1]] += values
+        exact = sketched.astype(dtype)
+        gram = exact @ exact.T
+    basis = interpolate(
+        gram,
+        rel_tol=rel_tol,
+        abs_tol=abs_tol,
+        trace_tol=tolerances.trace_tol,
+        max_rank=tolerances.max_rank,
+    )
+    return Interpolation(basis.order, basis.coef.astype(kernel.dtype, copy=False))
+
+
+class _Scratch:
+    """Memory for finding distinct places outside of a node."""
+
+    def __init__(self, n: int) -> None:
+        self._mark = np.zeros(n, np.int64)
+        self._stamp = 0
+        self._out = np.empty(n, np.int32)
+
+    def outside(
+        self, places: np.ndarray, start: int, stop: int, without: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Distinct `places` that are not in start .. stop - 1 nor in `without`."""
+        self._stamp += 1
+        if without is not None:
+            self._mark[without] = self._stamp
+        count = _distinct(places, start, stop, self._mark, self._stamp, self._out)
+        return self._out[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _distinct(places, start, stop, mark, stamp, out):
+    count = 0
+    for place in places:
+        if (place < start or place >= stop) and mark[place] != stamp:
+            mark[place] = stamp
+            out[count] = place
+            count += 1
+    return count

@@ -1,0 +1,93 @@
+"""Row interpolative decomposition from a Gram matrix.
+
+    S ~ P [I; E] S[pivots],     S : (m, columns)
+
+Pivots and E of a column-pivoted QR factorisation of S' are those of a pivoted Cholesky
+factorisation of G = S S', which costs O(m^2 rank) and not O(m rank columns).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """Rows as combinations of some of them.
+
+    Attributes
+    ----------
+    order : (m,) ints
+        The rows that are kept, by falling pivot, then the others.
+    coef : (m - rank, rank)
+        E: each of the others from those that are kept.
+    """
+
+    order: np.ndarray
+    coef: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        return self.coef.shape[1]
+
+    @property
+    def kept(self) -> np.ndarray:
+        return self.order[: self.rank]
+
+    @property
+    def others(self) -> np.ndarray:
+        return self.order[self.rank :]
+
+
+def interpolate(
+    gram: np.ndarray,
+    *,
+    rel_tol: float = 0.0,
+    abs_tol: float = 0.0,
+    trace_tol: float = 0.0,
+    max_rank: int | None = None,
+) -> Interpolation:
+    """Interpolative decomposition of S from gram = S S' : (m, m), which is overwritten.
+
+    Parameters
+    ----------
+    gram : (m, m) float32 or float64, C-contiguous
+    rel_tol, abs_tol : float
+        Pivots R_cc are accepted while |R_cc| > rel_tol |R_11| and |R_cc| > abs_tol. With
+        rel_tol >= 1 not even the first one is.
+    trace_tol : float
+        Accepting stops once ||S - S~||_F <= trace_tol ||S||_F.
+    max_rank : int, optional
+
+    Returns
+    -------
+    Interpolation
+
+    Notes
+    -----
+    Pivots below the rounding of the Gram matrix, sqrt(4 eps) |R_11|, are never accepted: in float32
+    keep rel_tol above 0.01.
+    """
+    m = len(gram)
+    diagonal = gram.diagonal().astype(np.float64)
+    total, largest = float(diagonal.sum()), float(diagonal.max(initial=0.0))
+    rounding = 4.0 * float(np.finfo(gram.dtype).eps)
+    limit = max(max(rel_tol**2, rounding) * largest, abs_tol**2)
+    if largest <= limit:
+        return Interpolation(np.arange(m), np.zeros((m, 0), gram.dtype))
+    single = gram.dtype == np.float32
+    # While a pivot is left below this, the residual cannot be above its tolerance.
+    limit = max(limit, trace_tol**2 * total / m)
+    factorise = lapack.spstrf if single else lapack.dpstrf
+    factor, pivots, rank, _ = factorise(gram.T, tol=limit, overwrite_a=1)
+    if trace_tol > 0.0:
+        explained = np.cumsum(
+            [np.square(factor[i, i:], dtype=np.float64).sum() for i in range(rank)]
+        )
+        enough = np.flatnonzero(total - explained <= trace_tol**2 * total)
+        rank = min(rank, int(enough[0]) + 1) if len(enough) else rank
+    rank = rank if max_rank is None else min(rank, max_rank)
+    solve = blas.strsm if single else blas.dtrsm
+    coef = solve(1.0, factor[:rank, :rank], factor[:rank, rank:])
+    return Interpolation(pivots - 1, np.ascontiguousarray(coef.T))

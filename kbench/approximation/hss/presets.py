@@ -1,0 +1,60 @@
+"""Settings of the HSS compression under a name.
+
+`paper_table4` and `paper_table5` are those of Cipolla and Gondzio, "Training very large scale
+nonlinear SVMs using Alternating Direction Method of Multipliers coupled with the Hierarchically
+Semi-Separable kernel approximations" (EURO J. Comput. Optim. 10, 2022): near columns alone. The
+others add far columns and a sketch, and stop by the Frobenius norm of what is left.
+"""
+
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper_table4": {
+        "leaf_size": 512,
+        "n_neighbours": 64,
+        "n_trees": 6,
+        "rel_tol": 1.0,
+        "abs_tol": 0.1,
+        "trace_tol": 0.0,
+        "max_rank": 200,
+        "max_near": None,
+        "n_far": 0,
+        "sketch": None,
+    },
+    "paper_table5": {
+        "leaf_size": 512,
+        "n_neighbours": 512,
+        "n_trees": 3,
+        "rel_tol": 0.5,
+        "abs_tol": 0.05,
+        "trace_tol": 0.0,
+        "max_rank": 2000,
+        "max_near": None,
+        "n_far": 0,
+        "sketch": None,
+    },
+    "fast": {
+        "leaf_size": 256,
+        "n_neighbours": 16,
+        "n_trees": 3,
+        "rel_tol": 0.0,
+        "abs_tol": 0.0,
+        "trace_tol": 1e-3,
+        "max_rank": 200,
+        "max_near": 500,
+        "n_far": 1500,
+        "sketch": 600,
+    },
+    "accurate": {
+        "leaf_size": 256,
+        "n_neighbours": 16,
+        "n_trees": 3,
+        "rel_tol": 0.0,
+        "abs_tol": 0.0,
+        "trace_tol": 1e-4,
+        "max_rank": 800,
+        "max_near": 500,
+        "n_far": 4000,
+        "sketch": 2000,
+    },
+}

@@ -1,0 +1,204 @@
+"""Symmetric ULV factorisation of an HSS matrix plus a multiple of the identity.
+
+Chandrasekaran, Gu and Pals, "A Fast ULV Decomposition Solver for Hierarchically Semiseparable
+Representations" (SIMAX 28, 2006), for symmetric positive definite matrices and interpolative bases:
+subtracting E times the kept rows from the others takes these out of everything beyond the node, so
+that they can be eliminated by Cholesky. With s the kept, r the other rows of a node's matrix D,
+
+    Y = D_rs - E D_ss,    X = D_rr - E D_sr - D_rs E' + E D_ss E' = L L',    W = L^-1 Y,
+
+the node passes up D_ss - W'W; its parent's matrix is [[D_left, B], [B', D_right]].
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from kbench.approximation.hss.compression import Node
+from kbench.clustering.trees import ClusterTree
+
+
+class _Routines(NamedTuple):
+    """BLAS and LAPACK in one precision."""
+
+    trsm: Any
+    trsv: Any
+    syrk: Any
+    syr2k: Any
+    potrf: Any
+
+
+_ROUTINES = {
+    np.dtype(np.float32): _Routines(blas.strsm, blas.strsv, blas.ssyrk, blas.ssyr2k, lapack.spotrf),
+    np.dtype(np.float64): _Routines(blas.dtrsm, blas.dtrsv, blas.dsyrk, blas.dsyr2k, lapack.dpotrf),
+}
+
+
+class IndefiniteError(np.linalg.LinAlgError):
+    """The shifted matrix is not positive definite."""
+
+
+@dataclass(frozen=True)
+class _Eliminated:
+    """lower : (m - r, m - r) L, Fortran order; coupling : (m - r, r) W."""
+
+    lower: np.ndarray
+    coupling: np.ndarray
+
+
+class ULVFactor:
+    """Factors of K~ + shift I.
+
+    Parameters
+    ----------
+    tree : ClusterTree
+    nodes : list of Node
+    shift : float
+    dtype : float32 or float64
+        Of the factors.
+
+    Attributes
+    ----------
+    nbytes : int
+    logdet : float
+        Logarithm of the determinant.
+
+    Raises
+    ------
+    IndefiniteError
+
+    Notes
+    -----
+    O(n r^2 + n leaf_size^2) time, O(n (r + leaf_size)) memory for ranks r; a solution costs
+    O(n (r + leaf_size)).
+    """
+
+    def __init__(self, tree: ClusterTree, nodes: list[Node], shift: float, dtype: Any) -> None:
+        self._tree, self._nodes = tree, nodes
+        self.shift = shift
+        self.dtype = np.dtype(dtype)
+        self._eliminated: list[_Eliminated] = []
+        self.logdet = 0.0
+        self._factorise()
+
+    @property
+    def nbytes(self) -> int:
+        parts = sum(part.lower.nbytes + part.coupling.nbytes for part in self._eliminated)
+        return parts + self._root.nbytes
+
+    def _factorise(self) -> None:
+        tree, remaining = self._tree, list[np.ndarray]()
+        for i, node in enumerate(self._nodes):
+            if tree.left[i] < 0:
+                matrix = np.array(node.block, self.dtype, order="F")
+                matrix[np.diag_indices_from(matrix)] += self.dtype.type(self.shift)
+            else:
+                right, left = remaining.pop(), remaining.pop()
+                r, m = len(left), len(left) + len(right)
+                matrix = np.empty((m, m), self.dtype, order="F")
+                matrix[:r, :r], matrix[r:, r:] = left, right
+                matrix[:r, r:], matrix[r:, :r] = node.block, node.block.T
+            if node.basis is None:
+                self._root = self._cholesky(matrix)
+            else:
+                remaining.append(self._eliminate(matrix, node))
+
+    def _eliminate(self, matrix: np.ndarray, node: Node) -> np.ndarray:
+        basis = node.basis
+        assert basis is not None
+        kept, others = basis.kept, basis.others
+        schur = np.asfortranarray(matrix[np.ix_(kept, kept)])
+        if len(others) == 0:
+            self._eliminated.append(_Eliminated(*np.zeros((2, 0, len(kept)), self.dtype)))
+            return schur
+        inner = np.asfortranarray(matrix[np.ix_(others, others)])
+        coupling = np.asfortranarray(matrix[np.ix_(others, kept)])
+        if len(kept):
+            coef = np.asfortranarray(basis.coef, self.dtype)
+            product = np.asfortranarray(coef @ schur)
+            half = np.asfortranarray(coupling - self.dtype.type(0.5) * product)
+            inner = _ROUTINES[self.dtype].syr2k(
+                -1.0, half, coef, beta=1.0, c=inner, lower=1, overwrite_c=1
+            )
+            coupling -= product
+        lower = self._cholesky(inner)
+        if len(kept):
+            coupling = _ROUTINES[self.dtype].trsm(1.0, lower, coupling, lower=1, overwrite_b=1)
+            schur = _ROUTINES[self.dtype].syrk(
+                -1.0, coupling, beta=1.0, c=schur, trans=1, lower=1, overwrite_c=1
+            )
+            schur = np.tril(schur) + np.tril(schur, -1).T
+        self._eliminated.append(_Eliminated(lower, coupling))
+        return schur
+
+    def _cholesky(self, matrix: np.ndarray) -> np.ndarray:
+        if len(matrix) == 0:
+            return matrix
+        lower, info = _ROUTINES[self.dtype].potrf(matrix, lower=1, overwrite_a=1)
+        if info:
+            raise IndefiniteError(f"K~ + {self.shift:g} I is not positive definite")
+        self.logdet += 2.0 * float(np.log(lower.diagonal().astype(np.float64)).sum())
+        return lower
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """(K~ + shift I)^-1 B for B : (n, m), rows in the order of the tree; (n, m) float64."""
+        tree, nodes = self._tree, self._nodes
+        B = np.asarray(B, self.dtype)
+        reduced: list[np.ndarray] = []
+        waiting: list[np.ndarray] = []
+        for i, node in enumerate(nodes):
+            if tree.left[i] < 0:
+                rows = B[tree.start[i] : tree.stop[i]]
+            else:
+                right, left = waiting.pop(), waiting.pop()
+                rows = np.concatenate([left, right])
+            if node.basis is None:
+                break
+            part, kept = self._eliminated[i], rows[node.basis.kept]
+            others = rows[node.basis.others]
+            if len(others):
+                others = others - node.basis.coef @ kept
+                others = self._substitute(part.lower, others)
+                kept -= part.coupling.T @ others
+            reduced.append(others)
+            waiting.append(kept)
+        out = np.empty(B.shape)
+        solution = rows
+        if len(rows):
+            half = self._substitute(self._root, rows)
+            solution = self._substitute(self._root, half, transposed=1)
+        below = [(len(nodes) - 1, solution)]
+        while below:
+            i, solution = below.pop()
+            if tree.left[i] < 0:
+                out[tree.start[i] : tree.stop[i]] = solution
+                continue
+            first = nodes[tree.left[i]].basis
+            assert first is not None
+            halves = solution[: first.rank], solution[first.rank :]
+            for child, kept in zip((tree.left[i], tree.right[i]), halves, strict=True):
+                below.append((int(child), self._expand(int(child), kept, reduced[child])))
+        return out
+
+    def _expand(self, i: int, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The unknowns of a node, from those that it passed up and what it set aside."""
+        basis, part = self._nodes[i].basis, self._eliminated[i]
+        assert basis is not None
+        solution = np.empty((len(basis.order), kept.shape[1]), self.dtype)
+        if len(others):
+            others = self._substitute(part.lower, others - part.coupling @ kept, transposed=1)
+            kept = kept - basis.coef.T @ others
+            solution[basis.others] = others
+        solution[basis.kept] = kept
+        return solution
+
+    def _substitute(self, lower: np.ndarray, B: np.ndarray, transposed: int = 0) -> np.ndarray:
+        """L^-1 B, or L^-T B."""
+        if B.shape[1] == 1:
+            # No more than the reading of L, which the routine for matrices copies first.
+            return _ROUTINES[self.dtype].trsv(lower, B[:, 0], lower=1, trans=transposed)[:, None]
+        return _ROUTINES[self.dtype].trsm(
+            1.0, lower, np.asfortranarray(B), lower=1, trans_a=transposed
+        )

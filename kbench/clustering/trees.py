@@ -1,0 +1,269 @@
+"""Binary cluster trees: points are bisected until few are left, and numbered leaf by leaf.
+
+The orderings of STRUMPACK's `binary_tree_clustering` (Rebrova et al., "A Study of Clustering
+Techniques and Hierarchical Matrix Formats for Kernel Ridge Regression", IPDPSW 2018):
+
+- 2means: along the line between two centres of Lloyd's iteration;
+- kd: along the coordinate of the largest range;
+- pca: along the first eigenvector of P'P, not centred;
+- cobble: by the distance from the point that is farthest from the centroid;
+- natural: the first half and the second half, as the points come;
+- random: along a Gaussian direction, for the search of neighbours.
+
+All cut at the median, but 2-means, unless told otherwise, halfway between the centres: then leaves
+differ in size, and blocks between siblings have lower ranks. CSR rows stay sparse.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+# Rows of a node from which centres and directions are learnt.
+_SAMPLE = 2000
+_LLOYD = 10
+_POWER = 30
+# Each side of a cut gets one in so many points at least, or trees might be as deep as n.
+_LEAST_SHARE = 32
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows whose value is at or above the threshold go right.
+
+    Attributes
+    ----------
+    vector : (d,)
+    threshold : float
+    by_distance : bool
+        The value is ||x - vector||^2, otherwise <x, vector>.
+    """
+
+    vector: np.ndarray
+    threshold: float
+    by_distance: bool = False
+
+    def values(self, X: Any) -> np.ndarray:
+        """Values of rows X : (m, d); (m,)."""
+        return squared_distances(X, self.vector) if self.by_distance else X @ self.vector
+
+
+@dataclass(frozen=True)
+class ClusterTree:
+    """Nodes in postorder: children before parents, left before right, the root last.
+
+    Attributes
+    ----------
+    permutation : (n,) ints
+        Original number of the point at each place.
+    start, stop : (nodes,) ints
+        Node i holds the places start[i] .. stop[i] - 1.
+    left, right : (nodes,) ints
+        Children; -1 for leaves.
+    level : (nodes,) ints
+        Distance from the root.
+    splits : list of Split or None
+        By node; None for leaves and in the natural order.
+    """
+
+    permutation: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    level: np.ndarray
+    splits: list[Split | None]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """Nodes without children, from left to right."""
+        return np.flatnonzero(self.left < 0)
+
+    @property
+    def nbytes(self) -> int:
+        links = (self.permutation, self.start, self.stop, self.left, self.right, self.level)
+        vectors = (split.vector.nbytes for split in self.splits if split is not None)
+        return sum(array.nbytes for array in links) + sum(vectors)
+
+    def assign(self, X: Any) -> np.ndarray:
+        """Leaf (number of the node) that rows X : (u, d) fall into; (u,). O(u d depth).
+
+        Raises
+        ------
+        ValueError
+            For trees in the natural order, which says nothing about other rows.
+        """
+        labels = np.empty(X.shape[0], np.intp)
+        stack = [(len(self) - 1, np.arange(X.shape[0]))]
+        while stack:
+            node, rows = stack.pop()
+            if self.left[node] < 0:
+                labels[rows] = node
+                continue
+            split = self.splits[node]
+            if split is None:
+                raise ValueError("a tree in the natural order cannot place new rows")
+            goes_right = split.values(X[rows]) >= split.threshold
+            stack.append((int(self.left[node]), rows[~goes_right]))
+            stack.append((int(self.right[node]), rows[goes_right]))
+        return labels
+
+
+def cluster_tree(
+    X: Any,
+    leaf_size: int,
+    rng: np.random.RandomState,
+    *,
+    rule: str = "2means",
+    balanced: bool = False,
+) -> ClusterTree:
+    """Bisect rows until nodes have fewer than `leaf_size` of them.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR
+    leaf_size : int, >= 2
+    rng : RandomState
+    rule : {"2means", "kd", "pca", "cobble", "natural", "random"}
+    balanced : bool
+        Whether 2-means cuts at the median, too.
+
+    Returns
+    -------
+    ClusterTree
+
+    Notes
+    -----
+    O(n d log(n / leaf_size)) time; a copy of X of memory.
+    """
+    cut = _RULES[rule]
+    n = X.shape[0]
+    permutation = np.arange(n)
+    # Root, right, left: backwards this is the postorder.
+    visited: list[tuple[int, int, int, Split | None, bool]] = []
+    stack = [(0, n, 0)]
+    while stack:
+        start, stop, level = stack.pop()
+        size, split = stop - start, None
+        is_leaf = size < leaf_size
+        if not is_leaf:
+            members = permutation[start:stop]
+            rows = X[members] if rule != "natural" else None
+            split, threshold = cut(rows, rng)
+            values = np.arange(size) if split is None else split.values(rows)
+            middle = size // 2
+            if not balanced and threshold is not None:
+                n_left = int(np.count_nonzero(values < threshold))
+                middle = min(max(n_left, size // _LEAST_SHARE, 1), size - size // _LEAST_SHARE - 1)
+            order = values if split is None else np.argpartition(values, middle)
+            permutation[start:stop] = members[order]
+            if split is not None:
+                split = Split(split.vector, float(values[order[middle]]), split.by_distance)
+            stack.append((start, start + middle, level + 1))
+            stack.append((start + middle, stop, level + 1))
+        visited.append((start, stop, level, split, is_leaf))
+    return _postorder(permutation, visited[::-1])
+
+
+def squared_distances(X: Any, centre: np.ndarray) -> np.ndarray:
+    """||x - centre||^2 of rows X : (m, d), dense or CSR; (m,)."""
+    if not sp.issparse(X):
+        difference = X - centre
+        return np.einsum("ij,ij->i", difference, difference)
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return np.maximum(squares - 2.0 * (X @ centre) + centre @ centre, 0.0)
+
+
+def _postorder(
+    permutation: np.ndarray, nodes: list[tuple[int, int, int, Split | None, bool]]
+) -> ClusterTree:
+    left, right = np.full(len(nodes), -1), np.full(len(nodes), -1)
+    waiting: list[int] = []
+    for i, (_, _, _, _, is_leaf) in enumerate(nodes):
+        if not is_leaf:
+            right[i], left[i] = waiting.pop(), waiting.pop()
+        waiting.append(i)
+    start, stop, level = (np.array([node[k] for node in nodes]) for k in range(3))
+    return ClusterTree(permutation, start, stop, left, right, level, [node[3] for node in nodes])
+
+
+# A rule gives a split whose threshold is still open, and the threshold it would choose itself.
+_Cut = tuple[Split | None, float | None]
+
+
+def _two_means(rows: Any, rng: np.random.RandomState) -> _Cut:
+    sample = _sample(rows, rng)
+    m = sample.shape[0]
+    first = _row(sample, rng.randint(m))
+    distances = squared_distances(sample, first).astype(np.float64)
+    total = distances.sum()
+    second = _row(sample, rng.choice(m, p=distances / total)) if total > 0 else first
+    for _ in range(_LLOYD):
+        direction = second - first
+        right = sample @ direction >= 0.5 * ((first + second) @ direction)
+        if right.all() or not right.any():
+            break
+        first, second = _mean(sample[~right]), _mean(sample[right])
+    direction = second - first
+    return Split(direction, 0.0), float(0.5 * ((first + second) @ direction))
+
+
+def _kd(rows: Any, rng: np.random.RandomState) -> _Cut:
+    extent = rows.max(axis=0) - rows.min(axis=0)
+    extent = extent.toarray().ravel() if sp.issparse(extent) else extent
+    direction = np.zeros(rows.shape[1], rows.dtype)
+    direction[np.argmax(extent)] = 1.0
+    return Split(direction, 0.0), None
+
+
+def _pca(rows: Any, rng: np.random.RandomState) -> _Cut:
+    sample = _sample(rows, rng)
+    direction = rng.standard_normal(rows.shape[1]).astype(rows.dtype)
+    for _ in range(_POWER):
+        direction = (sample @ direction) @ sample
+        norm = np.linalg.norm(direction)
+        if norm == 0.0:
+            break
+        direction /= norm
+    return Split(direction, 0.0), None
+
+
+def _cobble(rows: Any, rng: np.random.RandomState) -> _Cut:
+    farthest = int(np.argmax(squared_distances(rows, _mean(rows))))
+    return Split(_row(rows, farthest), 0.0, by_distance=True), None
+
+
+def _natural(rows: Any, rng: np.random.RandomState) -> _Cut:
+    return None, None
+
+
+def _random(rows: Any, rng: np.random.RandomState) -> _Cut:
+    return Split(rng.standard_normal(rows.shape[1]).astype(rows.dtype), 0.0), None
+
+
+_RULES: dict[str, Callable[[Any, np.random.RandomState], _Cut]] = {
+    "2means": _two_means,
+    "kd": _kd,
+    "pca": _pca,
+    "cobble": _cobble,
+    "natural": _natural,
+    "random": _random,
+}
+
+
+def _sample(rows: Any, rng: np.random.RandomState) -> Any:
+    m = rows.shape[0]
+    return rows if m <= _SAMPLE else rows[rng.choice(m, _SAMPLE, replace=False)]
+
+
+def _row(rows: Any, i: int) -> np.ndarray:
+    return rows[[i]].toarray().ravel() if sp.issparse(rows) else rows[i].copy()
+
+
+def _mean(rows: Any) -> np.ndarray:
+    return np.asarray(rows.mean(axis=0)).ravel()

@@ -1,0 +1,113 @@
+"""What estimators on a compressed kernel matrix share: parameters, another use, prediction."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+
+from kbench.approximation import HSSMatrix
+from kbench.approximation.hss import ShiftedFactor
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.trace import Trace
+
+# Parameters of the matrix by what depends on them.
+_ORDERING = (
+    "preset",
+    "tree",
+    "balanced",
+    "leaf_size",
+    "n_neighbours",
+    "n_trees",
+    "random_state",
+)
+_COMPRESSION = (
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "rel_tol",
+    "abs_tol",
+    "trace_tol",
+    "max_rank",
+    "max_near",
+    "n_far",
+    "sketch",
+    "memory_mb",
+    "dtype",
+)
+
+HSS_CONSTRAINTS = {
+    name: HSSMatrix._parameter_constraints[name] for name in (*_ORDERING, *_COMPRESSION)
+}
+
+
+class CompressedKernel:
+    """The compressed kernel matrix of an estimator and its last factors.
+
+    Attributes
+    ----------
+    matrix : HSSMatrix
+    """
+
+    def __init__(self, matrix: HSSMatrix, rows_key: str) -> None:
+        self.matrix = matrix
+        self._rows_key = rows_key
+        self._factor: ShiftedFactor | None = None
+        self._dtype = ""
+
+    @staticmethod
+    def of(estimator: Any, X: Any, trace: Trace) -> "CompressedKernel":
+        """That of the last `fit` where `warm_start` allows it, otherwise from rows X : (n, d)."""
+        parameters = {name: getattr(estimator, name) for name in (*_ORDERING, *_COMPRESSION)}
+        key = joblib.hash(X) if estimator.warm_start else ""
+        last: CompressedKernel | None = getattr(estimator, "_compressed", None)
+        like = None
+        if estimator.warm_start and last is not None and last._rows_key == key:
+            before = last.matrix.get_params()
+            if all(before[name] == parameters[name] for name in _ORDERING):
+                if all(before[name] == parameters[name] for name in _COMPRESSION):
+                    return last
+                like = last.matrix
+        matrix = HSSMatrix(**parameters).fit(X, like=like, trace=trace)
+        return CompressedKernel(matrix, key)
+
+    def factorise(self, shift: float, dtype: str, *, explain: bool = True) -> ShiftedFactor:
+        """Factors of K~ + shift I; the last ones where these are asked for again.
+
+        Parameters and errors as in `HSSMatrix.factorise`.
+        """
+        if self._factor is None or (self._factor.shift, self._dtype) != (shift, dtype):
+            self._factor = None
+            self._factor = self.matrix.factorise(shift, dtype, explain=explain)
+            self._dtype = dtype
+        return self._factor
+
+    def keep(self, estimator: Any) -> None:
+        """Stay with the estimator for its next `fit`, where `warm_start` asks for it."""
+        if estimator.warm_start:
+            estimator._compressed = self
+        elif hasattr(estimator, "_compressed"):
+            del estimator._compressed
+
+
+class Machine(NamedTuple):
+    """What prediction keeps."""
+
+    function: Callable[[Any], np.ndarray]  # X : (u, d) -> (u, m) float64
+    nbytes: int
+    n_parameters: int
+
+
+def hss_machine(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> Machine:
+    """The functions sum_j coef_j k(x, x_j), coef : (n, m), exact or through the tree."""
+    d = matrix.n_features_in_
+    if predict_with == "compressed":
+        local = matrix.expansion(coef)
+        return Machine(local, local.nbytes, local.n_centres * (d + coef.shape[1]))
+    ordered = coef[matrix.tree_.permutation]
+    places = np.flatnonzero(ordered.any(axis=1))
+    values = ordered[places]
+    dtype = prediction_dtype(matrix.kernel_, values)
+    expansion = KernelExpansion(matrix.kernel_, places, values, dtype)
+    return Machine(expansion, expansion.nbytes, len(places) * (d + coef.shape[1]))

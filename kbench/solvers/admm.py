@@ -1,0 +1,189 @@
+"""Alternating directions for the dual of the support vector machine with intercept.
+
+Cipolla and Gondzio, "Training very large scale nonlinear SVMs using Alternating Direction Method of
+Multipliers coupled with the Hierarchically Semi-Separable kernel approximations" (EURO J. Comput.
+Optim. 10, 2022), Algorithm 3:
+
+    min_x  1/2 x'YKYx - e'x + ind{y'x = 0}(x) + ind[0, C](z),   x = z
+    once:  s = (K + beta I)^-1 e
+    repeat q = e + mu + beta z             (the paper prints x for z)
+           u = (K + beta I)^-1 Y q,   b = e'u / e's,   x = Y (u - b s)
+           z = clip(x - mu / beta, 0, C)
+           mu = mu - beta (x - z)
+
+b is the multiplier of y'x = 0, at the optimum the intercept. An iteration costs one solution with
+K + beta I; columns (values of C, classes) share it. From zero each of them moves x by about 1/beta:
+the paper's ten iterations are an early stopped method, and often end before any C is felt.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.trace import Trace
+
+# Boyd, Parikh, Chu, Peleato and Eckstein (2011), section 3.4: residuals within this factor of one
+# another leave beta alone, and 1.5 to 1.8 is the usual over-relaxation.
+_BALANCE = 10.0
+_RELAXATION = 1.6
+# A factorisation is worth so many iterations at least.
+_PATIENCE = 40
+# The paper's margin around the bounds, within which a variable is not free.
+_AT_BOUND = 1e-5
+
+Solve = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class ADMMResult:
+    """Iterates of m problems and how they were reached.
+
+    Attributes
+    ----------
+    z : (n, m) float64
+        Within the bounds.
+    x : (n, m) float64
+        On the hyperplane: y'x = 0.
+    multiplier : (m,)
+        Of y'x = 0, from the last iteration.
+    beta : float
+        At the end.
+    primal, dual : float
+        Largest |x - z| and beta |z - previous z|, over all entries.
+    n_iter : int
+    converged : bool
+        Whether both are <= tol; True where the number of iterations was fixed.
+    """
+
+    z: np.ndarray
+    x: np.ndarray
+    multiplier: np.ndarray
+    beta: float
+    primal: float
+    dual: float
+    n_iter: int
+    converged: bool
+
+
+def solve_admm(
+    factorise: Callable[[float], Solve],
+    Y: np.ndarray,
+    C: np.ndarray,
+    beta: float,
+    *,
+    max_iter: int = 10,
+    tol: float | None = None,
+    trace: Trace | None = None,
+) -> ADMMResult:
+    """Run the iteration for all problems together.
+
+    Parameters
+    ----------
+    factorise : callable
+        beta -> (B : (n, m) -> (K + beta I)^-1 B). Raises LinAlgError where that is not positive
+        definite: then an earlier beta stays.
+    Y : (n, m) of -1 and +1
+    C : (n, m), >= 0
+        Upper bounds.
+    beta : float
+    max_iter : int
+    tol : float, optional
+        None: exactly `max_iter` plain iterations, as in the paper. Otherwise iterations are
+        over-relaxed, beta follows the residuals, and both residuals at or below `tol` (in units of
+        the variables and of the margin) end them.
+    trace : Trace, optional
+        Told n_iter, the residuals and beta after each iteration; charged with "factor" and "admm".
+
+    Returns
+    -------
+    ADMMResult
+    """
+    trace = Trace() if trace is None else trace
+    with trace.phase("factor"):
+        solve = factorise(beta)
+    with trace.phase("admm"):
+        n = len(Y)
+        ones = _solve_ones(solve, n)
+        z, mu = np.zeros(Y.shape), np.zeros(Y.shape)
+        relaxation = 1.0 if tol is None else _RELAXATION
+        n_iter, last_change, adapts, converged = 0, 0, tol is not None, False
+        while n_iter < max_iter and not converged:
+            n_iter += 1
+            u = solve(Y * (1.0 + mu + beta * z))
+            multiplier = u.sum(axis=0) / ones.sum()
+            x = Y * (u - ones * multiplier)
+            relaxed = x if tol is None else relaxation * x + (1.0 - relaxation) * z
+            before = z
+            z = np.clip(relaxed - mu / beta, 0.0, C)
+            mu = mu - beta * (relaxed - z)
+            primal = float(np.abs(x - z).max())
+            dual = beta * float(np.abs(z - before).max())
+            trace(n_iter=n_iter, primal_residual=primal, dual_residual=dual, beta=beta)
+            converged = tol is not None and max(primal, dual) <= tol
+            factor = 1.0
+            if adapts and not converged and n_iter - last_change >= _PATIENCE:
+                factor = _step(primal, dual)
+            if factor != 1.0:
+                last_change = n_iter
+                try:
+                    with trace.phase("factor"):
+                        solve = factorise(beta * factor)
+                except np.linalg.LinAlgError:
+                    # An approximate K bounds beta from below.
+                    adapts = False
+                else:
+                    beta *= factor
+                    ones = _solve_ones(solve, n)
+    return ADMMResult(
+        z=z,
+        x=x,
+        multiplier=multiplier,
+        beta=beta,
+        primal=primal,
+        dual=dual,
+        n_iter=n_iter,
+        converged=converged or tol is None,
+    )
+
+
+def _solve_ones(solve: Solve, n: int) -> np.ndarray:
+    return solve(np.ones((n, 1)))
+
+
+def _step(primal: float, dual: float) -> float:
+    """Factor for beta that brings the residuals closer together; 1 where they are close."""
+    if min(primal, dual) > 0.0 and max(primal / dual, dual / primal) <= _BALANCE:
+        return 1.0
+    ratio = math.sqrt(max(primal, 1e-300) / max(dual, 1e-300))
+    return min(max(ratio, 1.0 / _BALANCE), _BALANCE)
+
+
+def intercepts(
+    product: Callable[[np.ndarray], np.ndarray],
+    Y: np.ndarray,
+    z: np.ndarray,
+    C: np.ndarray,
+    multiplier: np.ndarray,
+) -> np.ndarray:
+    """Intercept of each problem: the mean of y_j - f(x_j) over free variables.
+
+    Parameters
+    ----------
+    product : callable
+        V : (n, m) -> K V, without beta.
+    Y, z, C : (n, m)
+    multiplier : (m,)
+        Taken where no variable is free.
+
+    Returns
+    -------
+    (m,)
+    """
+    free = (z > _AT_BOUND) & (z < C - _AT_BOUND)
+    counts = free.sum(axis=0)
+    if not counts.any():
+        return multiplier
+    sums = np.where(free, Y - product(Y * z), 0.0).sum(axis=0)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), multiplier)

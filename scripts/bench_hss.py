@@ -1,0 +1,162 @@
+"""HSS compression, factors, ADMM and prediction, in one process on one thread; CPU seconds.
+
+    python scripts/bench_hss.py [SECTION ...]        (default: all, in this order)
+
+compress  ijcnn1 and cod-rna, unscaled, at the h and the settings of the HSS-ADMM paper and at our
+          presets: seconds by phase, MB as the paper counts them, relative error on sampled rows.
+          The paper's C++: ijcnn1 9.8 and 21.4 s, 154 and 168 MB, factors 2.0 s, ADMM 0.5 s.
+dense     against Cholesky factors of the full kernel matrix, n = 5,000, 10,000 and 20,000 rows of
+          covtype_like: solution and product, in seconds and as ratios.
+growth    n = 25,000 ... 400,000 rows of covtype_like, d = 18: seconds, MB, fitted exponents.
+predict   compressed against exact prediction on cod-rna's test rows: seconds, equal labels.
+ridge     HSSKernelRidge on 50,000 rows: a fit, and a path of ten ridges.
+
+Data that are not at hand are named and passed over.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from threadpoolctl import threadpool_limits
+
+from kbench.approximation import HSSMatrix
+from kbench.config import composer
+from kbench.data import Dataset, Folders, open_prepared, prepare
+from kbench.errors import DataNotFoundError
+from kbench.methods import HSSADMMClassifier, HSSKernelRidge
+
+SHIFT = 1000.0
+
+
+def load(*overrides: str) -> Dataset:
+    """The prepared data set of these overrides."""
+    with composer() as hydra:
+        config = hydra.compose(list(overrides))["dataset"]
+    return open_prepared(prepare(config, Folders.from_environment(), download=False))
+
+
+def timed(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> tuple[Any, float]:
+    """Result and CPU seconds."""
+    start = time.process_time()
+    result = function(*arguments, **keywords)
+    return result, time.process_time() - start
+
+
+def compress() -> None:
+    print("data     h  preset        tree+nn+compress  factor   ADMM  3 C   MB (paper)  rel. error")
+    for name, variant, h, presets in (
+        ("ijcnn1", "hss", 0.1, ("paper_table4", "paper_table5")),
+        ("ijcnn1", "hss", 1.0, ("fast", "accurate")),
+        ("cod-rna", "hss", 10.0, ("paper_table4", "paper_table5", "fast", "accurate")),
+    ):
+        data = load(f"dataset={name}", f"dataset.variant={variant}")
+        for preset in presets:
+            model = HSSADMMClassifier(
+                gamma=0.5 / h**2, preset=preset, warm_start=True, random_state=0
+            )
+            matrix = HSSMatrix(gamma=0.5 / h**2, preset=preset, random_state=0)
+            _, fit_s = timed(matrix.fit, data.X_train)
+            _, factor_s = timed(matrix.factorise, SHIFT)
+            model.fit(data.X_train, data.y_train)
+            admm_s = 0.0
+            for C in (0.1, 1.0, 10.0):
+                model.set_params(C=C)
+                admm_s += timed(model.fit, data.X_train, data.y_train)[1]
+            error = matrix.relative_error(random_state=1)
+            print(
+                f"{name:8} {h:3g} {preset:13} {fit_s:16.2f} {factor_s:7.2f} {admm_s:10.2f} "
+                f"{8e-6 * matrix.n_parameters_:12.0f} {error:11.2g}",
+                flush=True,
+            )
+
+
+def dense() -> None:
+    print(
+        "     n   HSS fit  factor  solve   K~ v   Cholesky: kernel + factor  solve     K v  ratio"
+    )
+    for n in (5_000, 10_000, 20_000):
+        data = load("dataset=covtype_like", f"dataset.n={n}", "dataset.n_test=10", "dataset.d=18")
+        v = np.ones((n, 1))
+        matrix = HSSMatrix(gamma=0.5, preset="accurate", random_state=0)
+        _, fit_s = timed(matrix.fit, data.X_train)
+        factor, factor_s = timed(matrix.factorise, SHIFT)
+        _, solve_s = timed(factor.solve, v)
+        _, product_s = timed(matrix.matmat, v)
+        full, kernel_s = timed(matrix.kernel_.block, np.arange(n))
+        _, full_product_s = timed(np.matmul, full, v.astype(full.dtype))
+        full[np.diag_indices(n)] += SHIFT
+        lower, cholesky_s = timed(scipy.linalg.cho_factor, full, lower=True, overwrite_a=True)
+        _, full_solve_s = timed(scipy.linalg.cho_solve, lower, v)
+        own, peer = fit_s + factor_s + solve_s, kernel_s + cholesky_s + full_solve_s
+        print(
+            f"{n:6} {fit_s:9.2f} {factor_s:7.2f} {solve_s:6.3f} {product_s:6.3f} "
+            f"{kernel_s + cholesky_s:27.2f} {full_solve_s:6.2f} {full_product_s:7.3f} "
+            f"{peer / own:6.1f}   (error {matrix.relative_error(random_state=1):.1g})",
+            flush=True,
+        )
+
+
+def growth() -> None:
+    print("     n   fit  factor  solve      MB")
+    sizes = (25_000, 50_000, 100_000, 200_000, 400_000)
+    seconds, megabytes = [], []
+    for n in sizes:
+        data = load("dataset=covtype_like", f"dataset.n={n}", "dataset.n_test=10", "dataset.d=18")
+        matrix = HSSMatrix(gamma=0.5, random_state=0)
+        _, fit_s = timed(matrix.fit, data.X_train)
+        factor, factor_s = timed(matrix.factorise, SHIFT)
+        _, solve_s = timed(factor.solve, np.ones((n, 1)))
+        seconds.append(fit_s + factor_s)
+        megabytes.append((matrix.nbytes_ + factor.nbytes) / 1e6)
+        print(f"{n:6} {fit_s:6.2f} {factor_s:6.2f} {solve_s:6.3f} {megabytes[-1]:7.0f}", flush=True)
+    for name, values in (("time", seconds), ("memory", megabytes)):
+        exponent = np.polyfit(np.log(sizes), np.log(values), 1)[0]
+        print(f"{name} grows as n^{exponent:.2f}")
+
+
+def predict() -> None:
+    data = load("dataset=cod-rna", "dataset.variant=hss")
+    labels, seconds = [], []
+    for way in ("exact", "compressed"):
+        model = HSSADMMClassifier(gamma=0.005, preset="fast", predict_with=way, random_state=0)
+        model.fit(data.X_train, data.y_train)
+        predicted, spent = timed(model.predict, data.X_test)
+        labels.append(predicted)
+        seconds.append(spent)
+    print(
+        f"exact {seconds[0]:.2f} s, compressed {seconds[1]:.2f} s, ratio "
+        f"{seconds[0] / seconds[1]:.1f}, equal labels {np.mean(labels[0] == labels[1]):.4%}"
+    )
+
+
+def ridge() -> None:
+    data = load("dataset=covtype_like", "dataset.n=50000", "dataset.n_test=1000", "dataset.d=18")
+    model = HSSKernelRidge(gamma=0.5, alpha=10.0, warm_start=True, random_state=0)
+    _, first = timed(model.fit, data.X_train, data.y_train)
+    path = 0.0
+    for alpha in np.geomspace(10.0, 1000.0, 10):
+        model.set_params(alpha=alpha)
+        path += timed(model.fit, data.X_train, data.y_train)[1]
+    print(f"50,000 rows: fit {first:.2f} s, ten ridges more {path:.2f} s")
+
+
+def main() -> None:
+    sections = {section.__name__: section for section in (compress, dense, growth, predict, ridge)}
+    # Compiled kernels, once.
+    X = np.random.default_rng(0).normal(size=(6000, 3))
+    HSSMatrix(preset="paper_table4").fit(X).factorise(SHIFT).solve(X)
+    for name in sys.argv[1:] or sections:
+        print(f"-- {name}")
+        try:
+            sections[name]()
+        except DataNotFoundError as error:
+            print(error)
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()

@@ -1,0 +1,237 @@
+"""HSS matrices: identities between assembly, product, rows, factors, and the exact kernel."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+from threadpoolctl import threadpool_limits
+
+from kbench.approximation import HSSMatrix
+from kbench.approximation.hss.interpolative import interpolate
+from kbench.clustering import nearest_neighbours
+from kbench.trace import Trace
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads of BLAS cost more than matrices of this size."""
+    with threadpool_limits(1):
+        yield
+
+
+EVERY_COLUMN = {
+    "preset": "accurate",
+    "trace_tol": 1e-12,
+    "max_rank": 10**6,
+    "max_near": 10**6,
+    "n_far": 10**6,
+    "sketch": 10**6,
+    "dtype": "float64",
+}
+
+
+def points(n=700, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def fit(X, **options):
+    return HSSMatrix(**{"gamma": 0.5, "leaf_size": 40, "random_state": 0, **options}).fit(X)
+
+
+@pytest.mark.parametrize("preset", ["paper_table4", "paper_table5", "fast", "accurate"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_assembly_product_rows_and_factors_are_one_matrix(preset, sparse):
+    X = points()
+    matrix = fit(sp.csr_array(X) if sparse else X, preset=preset, dtype="float64")
+    dense = matrix.toarray()
+    np.testing.assert_allclose(dense, dense.T, atol=1e-12)
+    V = points(700, 4, seed=1)
+    np.testing.assert_allclose(matrix @ V, dense @ V, atol=1e-12 * 700)
+    np.testing.assert_allclose(matrix @ V[:, 0], dense @ V[:, 0], atol=1e-12 * 700)
+    np.testing.assert_allclose(matrix.rows(np.array([0, 5, 699])), dense[[0, 5, 699]], atol=1e-12)
+    for shift in (50.0, 1000.0):
+        factor = matrix.factorise(shift)
+        shifted = dense + shift * np.eye(700)
+        np.testing.assert_allclose(shifted @ factor.solve(V), V, atol=1e-10)
+        np.testing.assert_allclose(factor @ V[:, 0], factor.solve(V)[:, 0], atol=1e-12)
+        assert factor.logdet == pytest.approx(np.linalg.slogdet(shifted)[1], rel=1e-12)
+    assert matrix.nbytes_ < dense.nbytes
+    assert matrix.n_parameters_ * 8 < matrix.nbytes_ < matrix.n_parameters_ * 10
+
+
+@pytest.mark.parametrize("tree", ["2means", "kd", "pca", "cobble", "natural"])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_exact_where_every_column_is_sampled(kernel, tree):
+    X = points(301)
+    matrix = fit(X, tree=tree, kernel=kernel, **EVERY_COLUMN)
+    exact = {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[kernel](X, gamma=0.5)
+    error = np.linalg.norm(matrix.toarray() - exact) / np.linalg.norm(exact)
+    # Pivots are known to the root of float64's rounding.
+    assert error < 1e-6
+    assert matrix.relative_error(301) == pytest.approx(error, rel=0.01)
+
+
+def test_presets_are_as_accurate_as_they_promise():
+    X = points(1500, 4)
+    errors = {
+        preset: [
+            fit(X, preset=preset, leaf_size=128, random_state=seed).relative_error(100, 0)
+            for seed in range(2)
+        ]
+        for preset in ("fast", "accurate")
+    }
+    assert np.median(errors["fast"]) < 1e-2
+    assert np.median(errors["accurate"]) < 1e-3
+
+
+def test_the_first_level_is_dropped_at_a_relative_tolerance_of_one():
+    matrix = fit(points(), preset="paper_table4", balanced=True)
+    assert matrix.ranks_[0] == (0, 0.0, 0)
+    assert matrix.ranks_[1][2] > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 150),
+    leaf_size=st.integers(2, 40),
+    n_distinct=st.integers(1, 150),
+    max_rank=st.integers(1, 60),
+    gamma=st.sampled_from([1e-6, 0.1, 1.0, 1e4]),
+)
+def test_any_size_rank_and_repetition(n, leaf_size, n_distinct, max_rank, gamma):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((n_distinct, 3))[rng.randint(n_distinct, size=n)]
+    matrix = fit(X, leaf_size=leaf_size, gamma=gamma, max_rank=max_rank, dtype="float64")
+    dense = matrix.toarray()
+    v = rng.standard_normal((n, 2))
+    np.testing.assert_allclose(matrix @ v, dense @ v, atol=1e-10 * n)
+    shift = 1.0 - 1.1 * min(np.linalg.eigvalsh(dense)[0], 0.0)
+    solution = matrix.factorise(shift).solve(v)
+    np.testing.assert_allclose(dense @ solution + shift * solution, v, atol=1e-9)
+
+
+def test_single_precision_is_close_to_double():
+    X = points()
+    single, double = fit(X), fit(X, dtype="float64")
+    np.testing.assert_allclose(single.toarray(), double.toarray(), atol=0.02)
+    v = points(700, 2, seed=1)
+    a, b = single.factorise(100.0).solve(v), double.factorise(100.0).solve(v)
+    np.testing.assert_allclose(a, b, atol=1e-4)
+    assert single.nbytes_ < 0.6 * double.nbytes_
+
+
+def test_matrix_and_factors_can_be_stored():
+    matrix = fit(points())
+    factor = matrix.factorise(10.0)
+    v = points(700, 2, seed=1)
+    stored, stored_factor = pickle.loads(pickle.dumps((matrix, factor)))
+    np.testing.assert_array_equal(stored @ v, matrix @ v)
+    np.testing.assert_array_equal(stored_factor.solve(v), factor.solve(v))
+
+
+def test_is_a_linear_operator_that_solvers_take():
+    matrix = fit(points(), preset="accurate", dtype="float64")
+    preconditioner = matrix.factorise(1.1)
+    shifted = aslinearoperator(matrix) + LinearOperator((700, 700), matvec=lambda v: v, dtype=float)
+    b = points()[:, 0]
+    steps = []
+    x, info = cg(shifted, b, M=preconditioner, rtol=1e-10, callback=steps.append)
+    assert info == 0
+    assert len(steps) < 12
+    np.testing.assert_allclose(matrix @ x + x, b, atol=1e-8)
+
+
+def test_new_rows_through_the_skeletons():
+    X, new = points(2000), points(500, seed=1)
+    matrix = fit(X, preset="accurate", dtype="float64")
+    coef = points(2000, 2, seed=2)
+    exact = rbf_kernel(new, X, gamma=0.5) @ coef
+    machine = matrix.expansion(coef)
+    error = np.linalg.norm(machine(new) - exact) / np.linalg.norm(exact)
+    assert error < 1e-2
+    # On its own rows it is the product, but for what leaves know exactly.
+    products = matrix @ coef
+    assert np.linalg.norm(machine(X) - products) < 1e-2 * np.linalg.norm(products)
+    assert machine.n_centres < 0.5 * len(X) * len(matrix.tree_.leaves)
+
+
+def test_another_kernel_or_search_uses_what_is_there():
+    X = points()
+    first = fit(X)
+    trace = Trace()
+    again = HSSMatrix(gamma=2.0, leaf_size=40, random_state=0).fit(X, like=first, trace=trace)
+    assert again.tree_ is first.tree_
+    assert again.neighbours_ is first.neighbours_
+    table = nearest_neighbours(X, 16, np.random.RandomState(3))
+    given_table = HSSMatrix(gamma=0.5, leaf_size=40, random_state=0).fit(X, neighbours=table)
+    assert given_table.neighbours_ is table
+    with pytest.raises(ValueError, match="table of 700 points was given for 699 rows"):
+        HSSMatrix().fit(X[1:], like=first)
+
+
+def test_too_few_neighbours_are_doubled():
+    matrix = fit(points(), preset="paper_table5", n_neighbours=2, rel_tol=1e-3, abs_tol=1e-6)
+    assert matrix.neighbours_.shape[1] > 2
+
+
+def test_wide_sparse_rows_go_through():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((400, 47236), density=1e-3, format="csr", rng=rng)
+    X.data[:] = 0.15
+    matrix = fit(X, gamma=0.5, preset="accurate", leaf_size=100, dtype="float64")
+    exact = rbf_kernel(X, gamma=0.5)
+    assert np.linalg.norm(matrix.toarray() - exact) / np.linalg.norm(exact) < 1e-2
+    assert matrix.expansion(np.ones((400, 1)))(X[:10]).shape == (10, 1)
+
+
+def test_limits_are_told_before_the_work():
+    X = points()
+    with pytest.raises(ValueError, match=r"memory_mb=0.01, but the leaves .* MiB: lower leaf_size"):
+        fit(X, memory_mb=0.01)
+
+
+def test_a_shift_that_is_too_small_is_told_with_one_that_is_enough():
+    matrix = fit(points(), preset="paper_table4", dtype="float64")
+    least = np.linalg.eigvalsh(matrix.toarray())[0]
+    assert least < -0.1
+    with pytest.raises(ValueError, match="not positive definite: the least eigenvalue") as error:
+        matrix.factorise(-0.5 * least)
+    enough = float(str(error.value).split("a shift of ")[1].split()[0])
+    assert -least < enough < -1.2 * least
+    matrix.factorise(enough)
+
+
+def test_interpolation_is_the_pivoted_qr_decomposition():
+    from scipy.linalg import qr
+
+    rng = np.random.default_rng(0)
+    S = rng.normal(size=(60, 12)) @ rng.normal(size=(12, 200)) * np.geomspace(1, 1e-3, 60)[:, None]
+    basis = interpolate(S @ S.T, rel_tol=1e-2)
+    R, pivots = qr(S.T, mode="r", pivoting=True)
+    rank = np.count_nonzero(np.abs(np.diag(R)) > 1e-2 * abs(R[0, 0]))
+    assert basis.rank == rank
+    np.testing.assert_array_equal(basis.kept, pivots[:rank])
+    whole = interpolate(S @ S.T, rel_tol=1e-6)
+    np.testing.assert_allclose(whole.coef @ S[whole.kept], S[whole.others], atol=1e-5)
+    assert interpolate(S @ S.T, rel_tol=1.0).rank == 0
+    assert interpolate(S @ S.T, max_rank=3).rank == 3
+    assert interpolate(np.zeros((4, 4))).coef.shape == (4, 0)
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.1, 1e-3])
+def test_the_trace_bounds_what_is_left_out(tol):
+    S = points(50, 80) * np.geomspace(1, 1e-4, 80)
+    basis = interpolate(S @ S.T, trace_tol=tol)
+    # The best combinations of the kept rows: what the Gram matrix's Schur complement measures.
+    K, rest = S[basis.kept], S[basis.others]
+    left = rest - rest @ np.linalg.pinv(K) @ K
+    assert np.linalg.norm(left) <= tol * np.linalg.norm(S) * (1 + 1e-6)
+    fewer = interpolate(S @ S.T, max_rank=basis.rank - 1)
+    K, rest = S[fewer.kept], S[fewer.others]
+    left = rest - rest @ np.linalg.pinv(K) @ K
+    assert np.linalg.norm(left) > tol * np.linalg.norm(S) * (1 - 1e-6)

@@ -1,0 +1,159 @@
+"""HSSADMMClassifier: the estimator around compression and ADMM, whose facts have tests there."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from kbench.methods import HSSADMMClassifier
+from kbench.trace import Trace
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads of BLAS cost more than matrices of this size."""
+    with threadpool_limits(1):
+        yield
+
+
+def binary(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def test_long_runs_are_the_support_vector_machine():
+    X, y = binary()
+    model = HSSADMMClassifier(
+        C=1.0,
+        gamma=0.5,
+        beta=10.0,
+        max_iter=5000,
+        tol=1e-8,
+        preset="accurate",
+        leaf_size=64,
+        trace_tol=1e-9,
+        dtype="float64",
+        random_state=0,
+    ).fit(X, y)
+    exact = SVC(C=1.0, gamma=0.5, tol=1e-8).fit(X, y)
+    coef = np.zeros(len(y))
+    coef[exact.support_] = exact.dual_coef_[0]
+    objective = 0.5 * coef @ rbf_kernel(X, gamma=0.5) @ coef - np.abs(coef).sum()
+    assert model.converged_
+    assert model.objective_ == pytest.approx(objective, rel=1e-6)
+    assert model.intercept_[0] == pytest.approx(exact.intercept_[0], abs=1e-4)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
+    assert model.n_support_.sum() == len(model.support_) < len(y)
+
+
+def test_decision_is_the_exact_expansion_and_phases_are_named():
+    X, y = binary()
+    told = {}
+    trace = Trace(lambda seconds, state: told.update(state))
+    model = HSSADMMClassifier(gamma=0.5, leaf_size=64, random_state=0).fit(X, y, trace=trace)
+    values = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), values, atol=1e-5)
+    phases = {"prepare", "tree", "neighbours", "compress", "factor", "admm"}
+    assert set(model.timings_) == phases
+    assert model.n_iter_ == told["n_iter"] == 10
+    assert 0.5e6 * told["hss_mb"] == pytest.approx(model.hss_bytes_, rel=0.2)
+    assert model.beta_ == 100.0
+    assert model.score(X, y) > 0.8
+    assert model.model_bytes_ > 0
+    assert model.hss_bytes_ > 0
+
+
+def test_compressed_prediction_agrees_and_reads_less():
+    X, y = binary(2000)
+    options = {"gamma": 0.5, "preset": "accurate", "leaf_size": 128, "random_state": 0}
+    exact = HSSADMMClassifier(**options).fit(X, y)
+    fast = HSSADMMClassifier(predict_with="compressed", **options).fit(X, y)
+    new = binary(1000, seed=1)[0]
+    assert np.mean(exact.predict(new) == fast.predict(new)) > 0.995
+    machines = fast._machine.machines.values()
+    assert max(len(machine.coef) for machine in machines) < 0.5 * len(exact.support_)
+
+
+def test_several_classes_share_the_compression():
+    X, y = load_iris(return_X_y=True)
+    model = HSSADMMClassifier(gamma=0.5, leaf_size=32, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert model.dual_coef_.shape == (3, len(model.support_))
+    assert model.decision_function(X).shape == (150, 3)
+
+
+def test_warm_starts_redo_what_has_changed_only():
+    X, y = binary()
+    model = HSSADMMClassifier(gamma=0.5, leaf_size=64, warm_start=True, random_state=0)
+
+    def phases(**parameters):
+        trace = Trace()
+        model.set_params(**parameters).fit(X, y, trace=trace)
+        cold = HSSADMMClassifier(**{**model.get_params(), "warm_start": False}).fit(X, y)
+        np.testing.assert_allclose(model.dual_coef_, cold.dual_coef_, rtol=0.05, atol=1e-3)
+        return model._compressed, trace.timings
+
+    first, timings = phases()
+    assert timings["compress"] > 0
+    again, timings = phases(C=0.1)
+    assert again is first
+    assert "compress" not in timings
+    factor = again._factor
+    again, timings = phases(beta=50.0)
+    assert again is first
+    assert again._factor is not factor
+    assert "compress" not in timings
+    other, timings = phases(gamma=1.0)
+    assert other is not first
+    assert other.matrix.tree_ is first.matrix.tree_
+    assert timings["compress"] > 0
+    other_rows = model.fit(X[1:], y[1:])._compressed
+    assert other_rows.matrix.tree_ is not first.matrix.tree_
+
+
+def test_sparse_rows_and_weights():
+    X, y = binary()
+    options = {"C": 0.1, "gamma": 0.5, "leaf_size": 64, "dtype": "float64", "random_state": 0}
+    dense = HSSADMMClassifier(**options).fit(X, y)
+    sparse = HSSADMMClassifier(**options).fit(sp.csr_array(X), y)
+    agree = np.mean(dense.predict(X) == sparse.predict(X))
+    assert agree > 0.99
+    by_class = HSSADMMClassifier(class_weight={"yes": 0.3}, **options).fit(X, y)
+    by_row = HSSADMMClassifier(**options).fit(X, y, np.where(y == "yes", 0.3, 1.0))
+    np.testing.assert_array_equal(by_class.dual_coef_, by_row.dual_coef_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0.0}, "'C' parameter of HSSADMMClassifier .* Got 0.0"),
+        ({"gamma": -1.0}, "'gamma' parameter of HSSADMMClassifier .* Got -1.0"),
+        ({"beta": 0.0}, "'beta' parameter of HSSADMMClassifier .* Got 0.0"),
+        ({"memory_mb": 0.001}, "memory_mb=0.001, but the leaves of the HSS matrix alone take"),
+    ],
+)
+def test_what_cannot_be_is_said(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        HSSADMMClassifier(**parameters).fit(*binary(100))
+
+
+def test_one_class_and_duplicates_only():
+    X, y = binary(100)
+    with pytest.raises(ValueError, match="1 class with positive weight, but 2 classes are needed"):
+        HSSADMMClassifier().fit(X, np.ones(100))
+    same = np.ones((100, 3))
+    model = HSSADMMClassifier(leaf_size=16, random_state=0).fit(same, y)
+    assert len(np.unique(model.predict(same))) == 1
+
+
+def test_a_shift_that_is_too_small_is_named():
+    X, y = binary()
+    model = HSSADMMClassifier(
+        gamma=0.5, beta=1e-3, preset="paper_table4", leaf_size=32, n_neighbours=8, random_state=0
+    )
+    with pytest.raises(ValueError, match=r"not positive definite: .* a shift of .* is enough"):
+        model.fit(X, y)

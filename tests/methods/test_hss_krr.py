@@ -1,0 +1,91 @@
+"""HSSKernelRidge beside scikit-learn's kernel ridge and Gaussian process."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
+from threadpoolctl import threadpool_limits
+
+from kbench.methods import HSSKernelRidge
+from kbench.trace import Trace
+
+EXACT = {"gamma": 2.0, "leaf_size": 64, "trace_tol": 1e-9, "dtype": "float64", "random_state": 0}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads of BLAS cost more than matrices of this size."""
+    with threadpool_limits(1):
+        yield
+
+
+def points(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 3))
+    return X, np.sin(6.0 * X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
+def test_tight_tolerances_are_exact_kernel_ridge(alpha):
+    X, y = points()
+    new = points(200, seed=1)[0]
+    own = HSSKernelRidge(alpha, **EXACT).fit(X, y)
+    exact = KernelRidge(alpha=alpha, kernel="rbf", gamma=2.0).fit(X, y)
+    np.testing.assert_allclose(own.predict(new), exact.predict(new), atol=1e-4)
+
+
+def test_likelihood_is_that_of_the_gaussian_process():
+    X, y = points(300)
+    own = HSSKernelRidge(0.1, **EXACT).fit(X, y)
+    process = GaussianProcessRegressor(RBF(0.5, "fixed"), alpha=0.1).fit(X, y)
+    assert own.log_marginal_likelihood_ == pytest.approx(process.log_marginal_likelihood_value_)
+
+
+def test_several_targets_share_the_factors():
+    X, y = points()
+    Y = np.column_stack([y, X[:, 0]])
+    both = HSSKernelRidge(0.1, **EXACT).fit(X, Y)
+    alone = [HSSKernelRidge(0.1, **EXACT).fit(X, column) for column in Y.T]
+    for j, model in enumerate(alone):
+        np.testing.assert_allclose(both.predict(X)[:, j], model.predict(X), atol=1e-8)
+    total = sum(model.log_marginal_likelihood_ for model in alone)
+    assert both.log_marginal_likelihood_ == pytest.approx(total)
+
+
+def test_a_path_of_ridges_compresses_once():
+    X, y = points()
+    model = HSSKernelRidge(gamma=2.0, leaf_size=64, warm_start=True, random_state=0)
+    entries = []
+    for alpha in (10.0, 1.0, 0.1):
+        trace = Trace()
+        model.set_params(alpha=alpha).fit(X, y, trace=trace)
+        entries.append(model.kernel_entries_)
+        assert ("compress" in trace.timings) == (alpha == 10.0)
+        cold = HSSKernelRidge(alpha, gamma=2.0, leaf_size=64, random_state=0).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), cold.predict(X), atol=1e-6)
+    assert len(set(entries)) == 1
+
+
+def test_compressed_prediction_and_sparse_rows():
+    X, y = points(2000)
+    new = points(500, seed=1)[0]
+    exact = HSSKernelRidge(1.0, gamma=2.0, leaf_size=64, random_state=0).fit(X, y)
+    fast = HSSKernelRidge(
+        1.0, gamma=2.0, leaf_size=64, predict_with="compressed", random_state=0
+    ).fit(X, y)
+    np.testing.assert_allclose(fast.predict(new), exact.predict(new), atol=0.02)
+    sparse = HSSKernelRidge(1.0, gamma=2.0, leaf_size=64, random_state=0).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(sparse.predict(new), exact.predict(new), atol=0.02)
+    assert set(exact.timings_) == {"prepare", "tree", "neighbours", "compress", "factor"}
+
+
+def test_what_cannot_be_is_said():
+    X, y = points(100)
+    with pytest.raises(ValueError, match=r"'alpha' parameter of HSSKernelRidge .* Got 0"):
+        HSSKernelRidge(0.0).fit(X, y)
+    X, y = points()
+    rough = HSSKernelRidge(1e-6, gamma=2.0, leaf_size=16, preset="paper_table4", random_state=0)
+    with pytest.raises(ValueError, match=r"not positive definite: .* a shift of .* is enough"):
+        rough.fit(X, y)

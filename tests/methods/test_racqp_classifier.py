@@ -1,0 +1,63 @@
+"""RACQPClassifier: the estimator around the multi-block solver."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from kbench.methods import RACQPClassifier
+
+
+def binary(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def test_long_runs_are_the_support_vector_machine():
+    X, y = binary()
+    options = {"gamma": 0.5, "block_size": 100, "beta": 1.0, "dtype": "float64", "random_state": 0}
+    model = RACQPClassifier(max_iter=3000, tol=1e-7, **options).fit(X, y)
+    exact = SVC(gamma=0.5, tol=1e-8).fit(X, y)
+    assert model.converged_
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
+    assert model.intercept_[0] == pytest.approx(exact.intercept_[0], abs=1e-3)
+    assert set(model.timings_) == {"prepare", "solve"}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_decision_is_the_expansion_and_decimals_round_it():
+    X, y = binary()
+    options = {"gamma": 0.5, "block_size": 100, "random_state": 0}
+    model = RACQPClassifier(decimals=1, **options).fit(X, y)
+    np.testing.assert_allclose(model.dual_coef_, np.round(model.dual_coef_, 1), atol=1e-12)
+    values = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), values, atol=1e-4)
+    assert len(model.support_) < len(RACQPClassifier(**options).fit(X, y).support_)
+
+
+def test_several_classes():
+    X, y = load_iris(return_X_y=True)
+    options = {"gamma": 0.5, "block_size": 50, "beta": 1.0, "max_iter": 500, "random_state": 0}
+    model = RACQPClassifier(tol=0.01, **options).fit(X, y)
+    assert model.score(X, y) > 0.95
+
+
+def test_early_stops_are_told():
+    with pytest.warns(ConvergenceWarning, match="stopped by max_iter=5 at a residual of"):
+        RACQPClassifier(gamma=0.5, tol=1e-6, random_state=0).fit(*binary())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0.0}, r"'C' parameter of RACQPClassifier .* Got 0.0"),
+        ({"block_size": 0}, r"'block_size' parameter of RACQPClassifier .* Got 0"),
+        ({"mode": "random"}, r"'mode' parameter of RACQPClassifier .* Got 'random'"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        RACQPClassifier(**parameters).fit(*binary(30))

@@ -1,0 +1,114 @@
+"""ADMM on exact kernels: LIBSVM's solution in the long run, the paper's early stop in the short."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from kbench.solvers import intercepts, solve_admm
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
+    return rbf_kernel(X, gamma=0.5), y[:, None]
+
+
+def factoriser(K, calls=None):
+    def factorise(beta):
+        if calls is not None:
+            calls.append(beta)
+        inverse = np.linalg.inv(K + beta * np.eye(len(K)))
+        return lambda B: inverse @ B
+
+    return factorise
+
+
+def libsvm(K, y, C):
+    model = SVC(C=C, kernel="precomputed", tol=1e-9).fit(K, y)
+    coef = np.zeros(len(K))
+    coef[model.support_] = model.dual_coef_[0]
+    return 0.5 * coef @ K @ coef - np.abs(coef).sum(), model.intercept_[0]
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+def test_long_runs_reach_libsvm(problem, C):
+    K, Y = problem
+    objective, intercept = libsvm(K, Y[:, 0], C)
+    plain = solve_admm(factoriser(K), Y, np.full_like(Y, C), 10.0, max_iter=20000)
+    adaptive = solve_admm(factoriser(K), Y, np.full_like(Y, C), 10.0, max_iter=20000, tol=1e-8)
+    assert adaptive.converged
+    for result in (plain, adaptive):
+        coef = Y * result.z
+        value = 0.5 * np.sum(coef * (K @ coef)) - result.z.sum()
+        assert value == pytest.approx(objective, rel=1e-6)
+        assert result.multiplier[0] == pytest.approx(intercept, abs=1e-4)
+        b = intercepts(lambda V: K @ V, Y, result.z, np.full_like(Y, C), result.multiplier)
+        assert b[0] == pytest.approx(intercept, abs=1e-4)
+
+
+def test_iterates_stay_on_the_hyperplane_and_in_the_box(problem):
+    K, Y = problem
+    result = solve_admm(factoriser(K), Y, np.full_like(Y, 0.05), 10.0, max_iter=10)
+    assert abs(Y[:, 0] @ result.x[:, 0]) < 1e-12 * len(Y)
+    assert result.z.min() >= 0.0
+    assert result.z.max() <= 0.05
+    assert result.n_iter == 10
+
+
+def test_ten_iterations_do_not_feel_large_bounds(problem):
+    """Each moves x by about 1/beta, which is why the paper's tables tie over C."""
+    K, Y = problem
+    largest = []
+    for beta in (1e2, 1e3, 1e4):
+        C = np.tile([1.0, 10.0], (len(Y), 1))
+        result = solve_admm(factoriser(K), np.tile(Y, 2), C, beta, max_iter=10)
+        np.testing.assert_array_equal(result.z[:, 0], result.z[:, 1])
+        largest.append(result.z.max())
+    assert np.all(np.diff(largest) < 0)
+    assert largest[2] == pytest.approx(10 / 1e4, rel=0.2)
+
+
+def test_problems_together_are_problems_alone(problem):
+    K, Y = problem
+    both = np.column_stack([Y[:, 0], np.roll(Y[:, 0], 7)])
+    C = np.column_stack([np.full(len(Y), 0.1), np.linspace(0.0, 1.0, len(Y))])
+    together = solve_admm(factoriser(K), both, C, 50.0, max_iter=30)
+    for j in range(2):
+        alone = solve_admm(factoriser(K), both[:, [j]], C[:, [j]], 50.0, max_iter=30)
+        np.testing.assert_allclose(together.z[:, [j]], alone.z, atol=1e-12)
+
+
+def test_factorises_once_unless_beta_is_far_off(problem):
+    K, Y = problem
+    calls = []
+    solve_admm(factoriser(K, calls), Y, np.ones_like(Y), 1e2, max_iter=10)
+    assert calls == [1e2]
+    calls.clear()
+    result = solve_admm(factoriser(K, calls), Y, np.ones_like(Y), 1e5, max_iter=5000, tol=1e-6)
+    assert result.converged
+    assert 2 <= len(calls) <= 1 + result.n_iter // 40
+
+
+def test_a_beta_that_cannot_be_factorised_is_given_up(problem):
+    K, Y = problem
+
+    def factorise(beta):
+        if beta < 20.0:
+            raise np.linalg.LinAlgError("not positive definite")
+        return factoriser(K)(beta)
+
+    result = solve_admm(factorise, Y, np.ones_like(Y), 1e3, max_iter=5000, tol=1e-2)
+    assert result.converged
+    assert result.beta >= 20.0
+    with pytest.raises(np.linalg.LinAlgError):
+        solve_admm(factorise, Y, np.ones_like(Y), 10.0)
+
+
+def test_intercept_falls_back_to_the_multiplier():
+    z = np.array([[0.0, 0.5], [1.0, 0.5]])
+    Y = np.array([[1.0, 1.0], [-1.0, -1.0]])
+    b = intercepts(lambda V: np.zeros_like(V), Y, z, np.ones_like(z), np.array([3.0, 3.0]))
+    np.testing.assert_array_equal(b, [3.0, 0.0])
