@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "DCPredClassifier": "kbench.methods.dc_pred",
+    "DCPredRegressor": "kbench.methods.dc_pred",
     "DCSVC": "kbench.methods.dc_svc",
     "FastfoodSVC": "kbench.methods.fastfood_svm",
     "KernelSVC": "kbench.methods.kernel_svc",

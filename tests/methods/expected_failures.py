@@ -18,6 +18,7 @@ EXPECTED_FAILURES = {
             "clusters are found on a sample of the rows as given; " + _WEIGHTS
         ),
     },
+    "DCPredRegressor": {},
     **{
         name: {
             "check_sample_weight_equivalence_on_dense_data": reason,
@@ -28,6 +29,7 @@ EXPECTED_FAILURES = {
             "LTPU": "centres are found on the rows as given; " + _WEIGHTS,
             "FastfoodSVC": "passes are in random order over the rows as given; " + _WEIGHTS,
             "RandomFourierSVC": "passes are in random order over the rows as given; " + _WEIGHTS,
+            "DCPredClassifier": "the tree is grown on the rows as given; " + _WEIGHTS,
             "SparsePrimalSVC": (
                 "candidates for the basis are drawn among the rows as given; " + _WEIGHTS
             ),

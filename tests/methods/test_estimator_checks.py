@@ -8,6 +8,8 @@ from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    DCPredClassifier,
+    DCPredRegressor,
     FastfoodSVC,
     KernelSVC,
     RandomFourierSVC,
@@ -23,6 +25,8 @@ ESTIMATORS = [
     FastfoodSVC(128),
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
+    DCPredClassifier(2, n_landmarks=4),
+    DCPredRegressor(1, n_landmarks=9, alpha=0.01),
 ]
 
 

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sklearn.base import is_regressor
 
 from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    DCPredClassifier,
+    DCPredRegressor,
     FastfoodSVC,
     KernelSVC,
     RandomFourierSVC,
@@ -27,6 +30,8 @@ METHODS = {
     "rks_svm": RandomFourierSVC,
     "spsvm": SparsePrimalSVC,
     "ltpu": LTPU,
+    "dcpred": DCPredClassifier,
+    "dcpred_krr": DCPredRegressor,
 }
 
 
@@ -35,7 +40,8 @@ def test_keys_and_defaults_are_the_constructors(name, cls):
     config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
     assert config.pop("name") == name
     assert config.pop("estimator") == name
-    assert set(config.pop("meta")["tasks"]) == {"binary", "multiclass"}
+    tasks = {"regression"} if is_regressor(cls()) else {"binary", "multiclass"}
+    assert set(config.pop("meta")["tasks"]) == tasks
     parameters = {
         key: parameter.default
         for key, parameter in inspect.signature(cls).parameters.items()

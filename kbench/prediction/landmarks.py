@@ -1,0 +1,325 @@
+"""Local machines on Gaussian landmarks, evaluated a row at a time by vector code.
+
+A router sends each row to a leaf; the leaf has landmarks u_j with widths g_j on some of the
+features, columns that follow from their kernel values (`kbench.approximation.pseudo_landmarks`),
+and m functions
+
+    f(x) = constant + cb(x)'coef,    c_j = exp(-g_j ||x_F - u_j||^2).
+
+Monomials c_i c_j are evaluated as a quadratic form: m^2 multiplications, no gathering.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit, types
+
+from kbench.prediction.vectors import (
+    LANES,
+    form_block,
+    kernel_block,
+    lower_block,
+    upper_block,
+)
+
+_LOG2_E = float(np.log2(np.e))
+# The rows of a batch stay in the L2 cache between their two passes.
+_BATCH_BYTES = 1 << 19
+_PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
+
+
+class Router(Protocol):
+    """What sends rows to leaves."""
+
+    n_leaves: int
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def route(self, X: np.ndarray, labels: np.ndarray) -> None:
+        """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
+
+
+@dataclass(frozen=True)
+class LandmarkMachine:
+    """The functions of one leaf.
+
+    Attributes
+    ----------
+    constant : (m,)
+    landmarks : (l, f) array or None
+        None: the functions are constant.
+    gammas : (l,)
+    coef : (l + c, m)
+        Of the columns in the order of `PseudoLandmarks`.
+    features : (f,) ints or None
+        Which entries of a row; None is all.
+    pairs : (p, 2) ints
+    spans : (l, p)
+        Of monomials and bounds, as in `PseudoLandmarks`.
+    """
+
+    constant: np.ndarray
+    landmarks: np.ndarray | None = None
+    gammas: np.ndarray | None = None
+    coef: np.ndarray | None = None
+    features: np.ndarray | None = None
+    pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.intp))
+    spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+
+_ROWS = types.Array(types.float32, 2, "C", readonly=True)
+_FLOATS = types.Array(types.float32, 1, "C", readonly=True)
+_LEAVES = types.Array(types.int64, 2, "C", readonly=True)
+
+
+@njit(
+    types.void(
+        _ROWS,
+        types.int64[::1],
+        types.Array(types.int32, 2, "C", readonly=True),
+        _LEAVES,
+        _FLOATS,
+        _FLOATS,
+        _FLOATS,
+        _ROWS,
+        types.int64,
+        types.int64,
+        types.float64[:, ::1],
+    ),
+    nogil=True,
+    cache=True,
+    error_model="numpy",
+)
+def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo, largest, values):
+    """values : (u, m) of rows X : (u, d) in the leaves `labels`.
+
+    leaves : (K, 7): blocks of landmarks, landmarks, blocks of bounds, rows of the quadratic form,
+    and where the leaf's part of table, spans and coef begins. largest : columns of a leaf.
+    """
+    n_features, n_outputs = features.shape[1], constant.shape[1]
+    exponents, columns = np.empty(largest, np.float32), np.empty(largest, np.float32)
+    exponent_at, column_at = exponents.ctypes.data, columns.ctypes.data
+    stride = (n_features + 1) * LANES
+    for i in range(X.shape[0]):
+        leaf = labels[i]
+        n_blocks, n_landmarks, n_bounds = leaves[leaf, 0], leaves[leaf, 1], leaves[leaf, 2]
+        n_rows = leaves[leaf, 3]
+        row_at = X.ctypes.data + 4 * i * X.shape[1]
+        features_at = features.ctypes.data
+        if features.shape[0] > 1:
+            features_at += 4 * leaf * n_features
+        table_at = table.ctypes.data + 4 * leaves[leaf, 4]
+        for b in range(n_blocks):
+            kernel_block(
+                row_at,
+                features_at,
+                table_at + 4 * b * stride,
+                n_features,
+                exponent_at + 4 * LANES * b,
+                column_at + 4 * LANES * b,
+            )
+        total = n_blocks
+        if pseudo > 1 and n_bounds > 0:
+            spans_at = spans.ctypes.data + 4 * leaves[leaf, 5]
+            for j in range(n_landmarks):
+                exponents[j] = np.sqrt(-exponents[j])
+            for b in range(n_bounds):
+                span_at = spans_at + 4 * b * n_landmarks * LANES
+                if pseudo != 3:
+                    lower_block(exponent_at, span_at, n_landmarks, column_at + 4 * LANES * total)
+                    total += 1
+                if pseudo != 2:
+                    upper_block(exponent_at, span_at, n_landmarks, column_at + 4 * LANES * total)
+                    total += 1
+        coef_at = coef.ctypes.data + 4 * leaves[leaf, 6]
+        for o in range(n_outputs):
+            value = constant[leaf, o]
+            for b in range(total):
+                value += form_block(column_at, column_at + 4 * LANES * b, coef_at, n_rows)
+                coef_at += 4 * LANES * (n_rows + 1)
+            values[i, o] = value
+
+
+class LocalLandmarks:
+    """Machines by leaf, packed.
+
+    Parameters
+    ----------
+    router : Router
+    machines : list of LandmarkMachine, by leaf
+        All with features, and equally many, or all without.
+    pseudo : {"none", "monomials", "lower", "upper", "triangle"}
+        Kind of columns beside the kernel values.
+    offset : (d,) array or None
+        Subtracted from rows before they are rounded to float32.
+
+    Attributes
+    ----------
+    n_parameters : int
+        Numbers of the machines, without padding.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        machines: list[LandmarkMachine],
+        n_features: int,
+        pseudo: str = "none",
+        offset: np.ndarray | None = None,
+    ) -> None:
+        self.router, self.offset, self.n_features = router, offset, n_features
+        self.pseudo = _PSEUDO.index(pseudo)
+        self.constant = np.array([machine.constant for machine in machines], np.float32)
+        self.features = _feature_table(machines, n_features)
+        self.leaves = np.zeros((len(machines), 7), np.int64)
+        table: list[np.ndarray] = []
+        spans: list[np.ndarray] = []
+        coef: list[np.ndarray] = []
+        sides = 2 if pseudo == "triangle" else 1
+        starts = np.zeros(3, np.int64)
+        largest = LANES
+        for leaf, machine in enumerate(machines):
+            self.leaves[leaf, 4:] = starts
+            if machine.landmarks is None:
+                continue
+            n_landmarks = len(machine.landmarks)
+            n_blocks = -(-n_landmarks // LANES)
+            n_bounds = -(-machine.spans.shape[1] // LANES)
+            n_rows = n_landmarks if len(machine.pairs) else 0
+            self.leaves[leaf, :4] = n_blocks, n_landmarks, n_bounds, n_rows
+            parts = (
+                _pack_landmarks(machine, self.features.shape[1]),
+                _lanes(machine.spans, n_bounds),
+                _pack_coef(machine, n_blocks, n_bounds, sides, n_rows),
+            )
+            for store, part in zip((table, spans, coef), parts, strict=True):
+                store.append(part.astype(np.float32).ravel())
+            starts += [part.size for part in parts]
+            largest = max(largest, LANES * (n_blocks + sides * n_bounds))
+        self.table, self.spans, self.coef = _joined(table), _joined(spans), _joined(coef)
+        self.largest = largest
+        self.n_parameters = self.constant.size + sum(
+            machine.landmarks.size + machine.spans.size + machine.coef.size
+            for machine in machines
+            if machine.landmarks is not None and machine.coef is not None
+        )
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.constant, self.features, self.leaves, self.table, self.spans, self.coef)
+        offset = 0 if self.offset is None else self.offset.nbytes
+        return self.router.nbytes + offset + sum(array.nbytes for array in arrays)
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Values at rows X : (u, d) array or CSR; (u, m) float64, computed in float32.
+
+        O(u f l) time and the router's, for l landmarks on f features a leaf.
+        """
+        values = np.empty((X.shape[0], self.constant.shape[1]))
+        batch = max(LANES, _BATCH_BYTES // (4 * max(1, X.shape[1])))
+        labels = np.empty(min(batch, X.shape[0]), np.int64)
+        for start in range(0, len(values), batch):
+            part = values[start : start + batch]
+            self._evaluate(
+                float32_rows(X[start : start + batch], self.offset), labels[: len(part)], part
+            )
+        return values
+
+    def _evaluate(self, X: np.ndarray, labels: np.ndarray, values: np.ndarray) -> None:
+        self.router.route(X, labels)
+        _evaluate(
+            X,
+            labels,
+            self.features,
+            self.leaves,
+            self.table,
+            self.spans,
+            self.coef,
+            self.constant,
+            self.pseudo,
+            self.largest,
+            values,
+        )
+
+
+def float32_offset(X: Any) -> np.ndarray | None:
+    """What to subtract from rows before they are rounded to float32; None where that is nothing.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR
+        Training rows. Sparse ones are kept as they are.
+    """
+    if sp.issparse(X):
+        return None
+    mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    # float32 has 24 bits: four of them may go to the distance from the origin.
+    return mean if np.any(np.abs(mean) > 16.0 * deviation + 1e-30) else None
+
+
+def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
+    """Rows X : (u, d), minus `offset`, as a C-contiguous float32 array; X itself if it is one."""
+    if sp.issparse(X):
+        X = X.toarray()
+    return np.ascontiguousarray(X if offset is None else X - offset, np.float32)
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.empty(0, np.float32)
+
+
+def _feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
+    """(K, f), or (1, d) where all machines look at all features."""
+    given = [machine.features for machine in machines if machine.features is not None]
+    if not given:
+        return np.arange(n_features, dtype=np.int32)[None]
+    table = np.zeros((len(machines), len(given[0])), np.int32)
+    for leaf, machine in enumerate(machines):
+        if machine.features is not None:
+            table[leaf] = machine.features
+    return table
+
+
+def _pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
+    """(blocks, 1 + f, LANES): -width, then the entries feature by feature."""
+    assert machine.landmarks is not None
+    assert machine.gammas is not None
+    n_landmarks = len(machine.landmarks)
+    packed = np.zeros((-(-n_landmarks // LANES) * LANES, 1 + n_features))
+    packed[:n_landmarks, 0] = -machine.gammas * _LOG2_E
+    packed[:n_landmarks, 1:] = machine.landmarks
+    return packed.reshape(-1, LANES, 1 + n_features).transpose(0, 2, 1)
+
+
+def _lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
+    """(rows, columns) as (blocks, rows, LANES), zeros at the end."""
+    padded = np.zeros((len(matrix), n_blocks * LANES))
+    padded[:, : matrix.shape[1]] = matrix
+    return padded.reshape(len(matrix), n_blocks, LANES).transpose(1, 0, 2)
+
+
+def _pack_coef(
+    machine: LandmarkMachine, n_blocks: int, n_bounds: int, sides: int, n_rows: int
+) -> np.ndarray:
+    """(m, blocks, 1 + rows, LANES): linear coefficients, then those of the products by landmark."""
+    assert machine.coef is not None
+    assert machine.landmarks is not None
+    n_landmarks, n_outputs = len(machine.landmarks), machine.coef.shape[1]
+    total = n_blocks + sides * n_bounds
+    packed = np.zeros((n_outputs, 1 + n_rows, total * LANES))
+    packed[:, 0, :n_landmarks] = machine.coef[:n_landmarks].T
+    extra = machine.coef[n_landmarks:].T
+    if n_rows:
+        packed[:, 1 + machine.pairs[:, 0], machine.pairs[:, 1]] = extra
+    elif n_bounds:
+        # Lower and upper bounds of the same block follow one another.
+        p = machine.spans.shape[1]
+        for side in range(sides):
+            part = np.zeros((n_outputs, n_bounds * LANES))
+            part[:, :p] = extra[:, side * p : (side + 1) * p]
+            slots = packed[:, 0, n_blocks * LANES :].reshape(n_outputs, n_bounds, sides, LANES)
+            slots[:, :, side] = part.reshape(n_outputs, n_bounds, LANES)
+    return packed.reshape(n_outputs, 1 + n_rows, total, LANES).transpose(0, 2, 1, 3)
