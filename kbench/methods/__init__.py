@@ -9,6 +9,7 @@ from typing import Any
 _MODULES = {
     "DCPredClassifier": "kbench.methods.dc_pred",
     "DCPredRegressor": "kbench.methods.dc_pred",
+    "DCPredTrainedClassifier": "kbench.methods.dcpred_trained",
     "DCSVC": "kbench.methods.dc_svc",
     "FastfoodSVC": "kbench.methods.fastfood_svm",
     "KernelSVC": "kbench.methods.kernel_svc",

@@ -377,7 +377,8 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         gram[np.diag_indices_from(gram)] += self.alpha
         coef = scipy.linalg.solve(gram, y, assume_a="pos", overwrite_a=True)[:, None]
         constant = np.zeros(1)
-        if self.landmarks == "support" or len(y) <= self.n_landmarks:
+        n_support = np.count_nonzero(coef)
+        if self.landmarks == "support" or n_support <= self.n_landmarks:
             return LeafResult(expansion(X, self.gamma_, coef, constant), 0, True, exact.n_entries)
         columns = self._columns(X, coef, rng)
         values = columns(X)

@@ -98,6 +98,15 @@ def test_a_leaf_of_one_class_is_constant():
     assert model.n_landmarks_ == 0
 
 
+def test_a_leaf_of_zeros_is_zero():
+    X = np.concatenate([np.zeros((50, 2)), np.full((50, 2), 9.0)])
+    X += np.random.default_rng(0).normal(size=X.shape)
+    y = np.where(np.arange(100) < 50, 0.0, X[:, 0])
+    model = DCPredRegressor(2, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X[:50]), 0.0)
+    assert model.score(X, y) > 0.9
+
+
 def test_several_classes_share_the_tree():
     X, y = load_iris(return_X_y=True)
     model = DCPredClassifier(2, n_landmarks=20, C=10.0, gamma=0.5, random_state=0).fit(X, y)

@@ -10,6 +10,7 @@ from kbench.methods import (
     LTPU,
     DCPredClassifier,
     DCPredRegressor,
+    DCPredTrainedClassifier,
     FastfoodSVC,
     KernelSVC,
     RandomFourierSVC,
@@ -26,6 +27,7 @@ ESTIMATORS = [
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
     DCPredClassifier(2, n_landmarks=4),
+    DCPredTrainedClassifier(2, min_rows=3),
     DCPredRegressor(1, n_landmarks=9, alpha=0.01),
 ]
 

@@ -13,6 +13,7 @@ from kbench.methods import (
     LTPU,
     DCPredClassifier,
     DCPredRegressor,
+    DCPredTrainedClassifier,
     FastfoodSVC,
     KernelSVC,
     RandomFourierSVC,
@@ -32,6 +33,7 @@ METHODS = {
     "ltpu": LTPU,
     "dcpred": DCPredClassifier,
     "dcpred_krr": DCPredRegressor,
+    "dcpred_trained": DCPredTrainedClassifier,
 }
 
 
