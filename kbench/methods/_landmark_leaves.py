@@ -20,6 +20,7 @@ from kbench.approximation.pseudo_landmarks import (
 from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
+from kbench.methods._compiled import CompiledRows
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import LandmarkMachine, LocalLandmarks, float32_offset
 from kbench.trace import Trace
@@ -37,7 +38,7 @@ class LeafResult(NamedTuple):
     kernel_entries: int
 
 
-class LandmarkLeaves(BaseEstimator, ABC):
+class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
     """Base of the estimators: parameters of the leaves, and the machine that they make."""
 
     _parameter_constraints: ClassVar[dict] = {

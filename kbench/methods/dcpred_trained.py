@@ -20,6 +20,7 @@ from kbench.clustering.axis_tree import AxisTree, class_tree, variance_tree
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._box_svc import solve_problems
+from kbench.methods._compiled import CompiledRows
 from kbench.methods._one_vs_rest import OneVsRest, Targets
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import (
@@ -46,7 +47,7 @@ _RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
 _COEF_RATE = 0.03
 
 
-class DCPredTrainedClassifier(OneVsRest):
+class DCPredTrainedClassifier(CompiledRows, OneVsRest):
     """Squared-hinge machines on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;

@@ -9,6 +9,7 @@ and m functions
 Monomials c_i c_j are evaluated as a quadratic form: m^2 multiplications, no gathering.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -227,6 +228,24 @@ class LocalLandmarks:
                 float32_rows(X[start : start + batch], self.offset), labels[: len(part)], part
             )
         return values
+
+    def compile(self) -> Callable[[np.ndarray], np.ndarray]:
+        """A function of one row : (d,) that does nothing but evaluate it; (m,) float64.
+
+        The row is not checked. What is returned is overwritten by the next call, so each thread
+        needs a function of its own.
+        """
+        row = np.empty((1, self.n_features), np.float32)
+        label, values = np.empty(1, np.int64), np.empty((1, self.constant.shape[1]))
+        entries, result = row[0], values[0]
+        offset = np.zeros(self.n_features) if self.offset is None else self.offset
+
+        def evaluate(x: np.ndarray) -> np.ndarray:
+            np.subtract(x, offset, out=entries, casting="same_kind")
+            self._evaluate(row, label, values)
+            return result
+
+        return evaluate
 
     def _evaluate(self, X: np.ndarray, labels: np.ndarray, values: np.ndarray) -> None:
         self.router.route(X, labels)

@@ -129,6 +129,20 @@ def test_sparse_rows_parallel_leaves_and_precisions_give_the_same_labels():
     assert np.mean(sparse.predict(X) == model.predict(X)) > 0.95
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_compiled_rows_are_the_decisions(offset):
+    X, y = binary()
+    X += offset
+    model = DCPredClassifier(4, n_landmarks=8, gamma=0.5, random_state=0).fit(X, y)
+    evaluate = model.compile()
+    values = model.decision_function(X)
+    assert [evaluate(x) for x in X[:50]] == values[:50].tolist()
+    x, y = load_iris(return_X_y=True)
+    several = DCPredClassifier(2, n_landmarks=8, gamma=0.5, random_state=0).fit(x, y)
+    evaluate = several.compile()
+    np.testing.assert_array_equal([evaluate(r).copy() for r in x], several.decision_function(x))
+
+
 def test_report_of_the_fit():
     X, y = binary()
     model = DCPredClassifier(4, n_landmarks=8, gamma=0.5, random_state=0).fit(X, y)
