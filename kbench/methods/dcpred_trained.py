@@ -6,7 +6,7 @@ instead of k-means cells, gradients instead of Nystrom's formula.
 """
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +22,7 @@ from kbench.kernels.exponential import RBF
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._compiled import CompiledRows
 from kbench.methods._one_vs_rest import OneVsRest, Targets
-from kbench.prediction import group_rows
+from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import (
     LandmarkMachine,
     LocalLandmarks,
@@ -42,6 +42,8 @@ _BEYOND = 1e-3
 # A leaf of fewer rows is gone through more often, up to a limit.
 _ROWS_OF_AN_EPOCH = 400
 _MAX_EPOCHS = 200
+# A synthetic row lies up to so far on the way from one row to another.
+_FARTHEST_SYNTHETIC = 0.3
 # Steps of Adam; with many features the same step of each is a longer one together.
 _RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
 _COEF_RATE = 0.03
@@ -51,10 +53,10 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
     """Squared-hinge machines on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
-        2. in each leaf, on its `n_features` features of largest deviation, solve the dual of the
-           support vector machine for a; targets are its values, clipped to [-1, 1];
-        3. landmarks: k-means of the support vectors with weights a_i^2; coefficients by ridge
-           regression;
+        2. solve the dual of the support vector machine of each leaf (or of all rows) for a;
+           targets are its values, clipped to [-1, 1];
+        3. in each leaf, on its `n_features` features of largest deviation, landmarks by k-means of
+           the support vectors with weights a_i^2, coefficients by ridge regression;
         4. train landmarks u_j, widths s_j, coefficients b_j and a constant c of
 
                f(x) = c + sum_j b_j exp(-s_j ||x - u_j||^2)
@@ -77,8 +79,12 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         Splits that lower the entropy of the classes, or the variance of the features.
     min_rows : int, default=30
         Of each leaf.
-    target : {"machine", "labels"}, default="machine"
-        What is learnt: values of the leaf's exact machine, or labels (steps 2 without the dual).
+    target : {"leaf", "global", "labels"}, default="leaf"
+        What is learnt: values of the exact machine of the leaf or of all rows, or labels (nothing
+        of step 2, and plain k-means).
+    n_synthetic : float, default=0.0
+        Rows that are added to each leaf, as a multiple of its own: between two of its rows, with
+        the values of the machine of all rows; so only with target="global".
     epochs : int, default=20
         Passes over a leaf of 400 rows or more; up to 200 over smaller ones.
     C : float, default=1.0
@@ -103,7 +109,7 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         Kernel values of the exact machines.
     n_parameters_, model_bytes_ : int
     timings_ : dict of str to float
-        Seconds of "prepare", "cluster" (the tree), "train".
+        Seconds of "prepare", "cluster" (the tree), "exact" (the machine of all rows), "train".
     n_features_in_ : int
 
     Notes
@@ -128,7 +134,8 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         "n_features": [Interval(Integral, 1, None, closed="left"), None],
         "router": [StrOptions({"classes", "variance"})],
         "min_rows": [Interval(Integral, 1, None, closed="left")],
-        "target": [StrOptions({"machine", "labels"})],
+        "target": [StrOptions({"leaf", "global", "labels"})],
+        "n_synthetic": [Interval(Real, 0, None, closed="left")],
         "epochs": [Interval(Integral, 1, None, closed="left")],
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
@@ -147,7 +154,8 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         n_features: int | None = 16,
         router: str = "variance",
         min_rows: int = 30,
-        target: str = "machine",
+        target: str = "leaf",
+        n_synthetic: float = 0.0,
         epochs: int = 20,
         C: float = 1.0,
         gamma: float | str = "scale",
@@ -163,6 +171,7 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         self.router = router
         self.min_rows = min_rows
         self.target = target
+        self.n_synthetic = n_synthetic
         self.epochs = epochs
         self.C = C
         self.gamma = gamma
@@ -193,8 +202,12 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes.
+            A parameter out of range, fewer than two classes, n_synthetic without target="global".
         """
+        if self.n_synthetic and self.target != "global":
+            raise ValueError(
+                f"n_synthetic={self.n_synthetic} needs target='global', got {self.target!r}"
+            )
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
@@ -206,6 +219,8 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         with trace.phase("cluster"):
             tree = self._tree(rows, targets, rng)
             labels = tree.assign(rows)
+        with trace.phase("exact"):
+            teacher = self._teacher(rows, targets, function) if self.target == "global" else None
         with trace.phase("train"):
             groups = group_rows(labels)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
@@ -217,6 +232,7 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
                     targets.Y[own],
                     targets.C[own],
                     function,
+                    None if teacher is None else teacher.of(own),
                     min(width, rows.shape[1]),
                     seed,
                 )
@@ -232,6 +248,8 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
             len(machine.landmarks) for machine in machines if machine.landmarks is not None
         )
         self.kernel_entries_ = sum(entries for _, entries in results)
+        if teacher is not None:
+            self.kernel_entries_ += teacher.n_entries
         self.n_parameters_ = self._machine.n_parameters + 2 * (tree.n_leaves - 1)
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
@@ -244,8 +262,39 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         weights = targets.C / self.C
         return class_tree(X, classes, self.n_leaves, self.min_rows, weights)
 
+    def _teacher(self, X: np.ndarray, targets: Targets, function: RBF) -> "_Teacher":
+        kernel = KernelMatrix(function, X)
+        coef = _exact_coef(self, kernel, targets.Y, targets.C)
+        support = np.flatnonzero(coef.any(axis=1))
+        machine = KernelExpansion(
+            kernel, support, coef[support], prediction_dtype(kernel, coef[support])
+        )
+        return _Teacher(machine, machine(X), coef, kernel.n_entries)
+
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)
+
+
+class _Teacher(NamedTuple):
+    """An exact machine, with its values and coefficients at some of the training rows."""
+
+    machine: KernelExpansion
+    values: np.ndarray  # (n, m)
+    coef: np.ndarray  # (n, m)
+    n_entries: int  # kernel values that it took
+
+    def of(self, rows: np.ndarray) -> "_Teacher":
+        return self._replace(values=self.values[rows], coef=self.coef[rows])
+
+
+def _exact_coef(
+    model: DCPredTrainedClassifier, kernel: KernelMatrix, Y: np.ndarray, C: np.ndarray
+) -> np.ndarray:
+    """y_i a_i of the duals of Y : (n, m); (n, m)."""
+    results = solve_problems(
+        kernel, Y, C, tol=model.tol, cache_mb=model.cache_mb, max_iter=-1, shrinking=True
+    )
+    return Y * np.column_stack([result.alpha for result in results])
 
 
 def _train_leaf(
@@ -254,33 +303,46 @@ def _train_leaf(
     Y: np.ndarray,
     C: np.ndarray,
     function: RBF,
+    teacher: _Teacher | None,
     n_features: int,
     seed: int,
 ) -> tuple[LandmarkMachine, int]:
     """The machine of a leaf, and the kernel values that it took; X : (n, d) float32."""
-    X, Y, C = X[C > 0], Y[C > 0], C[C > 0]
-    if not len(Y):
+    kept = C > 0
+    if not kept.any():
         return LandmarkMachine(np.zeros(Y.shape[1])), 0
+    X, Y, C = X[kept], Y[kept], C[kept]
     split = Y.min(axis=0) < Y.max(axis=0)
+    if teacher is not None and len(Y) >= LANES:
+        # The machine of all rows may cross zero where the leaf's own rows do not show it.
+        split[:] = True
     constant = np.where(split, 0.0, Y[0])
     if not split.any():
         return LandmarkMachine(constant), 0
     rng = np.random.RandomState(seed)
     features = np.sort(np.argsort(-X.std(axis=0), kind="stable")[:n_features])
     scale = np.sqrt(function.gamma * _LOG2_E)
-    Z = np.ascontiguousarray(X[:, features] * np.float32(scale))
     targets, weights, n_entries = Y[:, split], np.ones(len(Y)), 0
-    if model.target == "machine":
+    if teacher is not None:
+        targets, coef = teacher.values[kept][:, split], teacher.coef[kept][:, split]
+    elif model.target == "leaf":
         kernel = KernelMatrix(function, X)
-        exact = solve_problems(
-            kernel, targets, C, tol=model.tol, cache_mb=model.cache_mb, max_iter=-1, shrinking=True
-        )
-        coef = targets * np.column_stack([result.alpha for result in exact])
+        coef = _exact_coef(model, kernel, targets, C)
         support = np.flatnonzero(coef.any(axis=1))
-        if len(support):
-            targets = np.clip(kernel.product(support, coef[support]), -1.0, 1.0)
-            weights = (coef**2).sum(axis=1)
+        targets = kernel.product(support, coef[support])
         n_entries = kernel.n_entries
+    if model.target != "labels" and coef.any():
+        weights = (coef**2).sum(axis=1)
+    if teacher is not None and model.n_synthetic:
+        size = int(np.ceil(model.n_synthetic * len(X)))
+        first, second = rng.randint(len(X), size=(2, size))
+        share = rng.uniform(0.0, _FARTHEST_SYNTHETIC, (size, 1)).astype(np.float32)
+        added = X[first] + share * (X[second] - X[first])
+        X, C = np.vstack([X, added]), np.concatenate([C, C[first]])
+        targets = np.vstack([targets, teacher.machine(added)[:, split]])
+        weights = np.concatenate([weights, np.zeros(size)])
+    targets = np.clip(targets, -1.0, 1.0)
+    Z = np.ascontiguousarray(X[:, features] * np.float32(scale))
     m = -(-model.n_landmarks // LANES) * LANES
     landmarks = _first_landmarks(Z, weights, m, rng)
     first, intercept = _first_coef(Z, targets, landmarks)

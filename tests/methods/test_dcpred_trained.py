@@ -26,7 +26,7 @@ def test_training_makes_sixteen_landmarks_worth_many():
 
 
 @pytest.mark.parametrize("router", ["classes", "variance"])
-@pytest.mark.parametrize("target", ["machine", "labels"])
+@pytest.mark.parametrize("target", ["leaf", "global", "labels"])
 def test_values_are_the_formula_of_its_machines(router, target):
     X, y = rings(800)
     options = {"router": router, "target": target, "epochs": 2, "random_state": 0}
@@ -51,6 +51,22 @@ def test_a_single_leaf_of_few_rows_is_near_its_machine():
     assert np.abs(np.clip(model.decision_function(X), -1, 1) - target).mean() < 0.05
 
 
+def test_synthetic_rows_show_the_machine_of_all_rows_between_few():
+    X, y = rings(300)
+    new, _ = rings(1000, seed=1)
+    exact = KernelSVC(C=10.0, gamma=2.0, tol=0.01).fit(X, y)
+    target = np.clip(exact.decision_function(new), -1, 1)
+    options = {"C": 10.0, "gamma": 2.0, "target": "global", "epochs": 30, "random_state": 0}
+    error = []
+    for n_synthetic in (0.0, 4.0):
+        model = DCPredTrainedClassifier(
+            4, n_landmarks=32, min_rows=30, n_synthetic=n_synthetic, **options
+        )
+        values = np.clip(model.fit(X, y).decision_function(new), -1, 1)
+        error.append(np.abs(values - target).mean())
+    assert error[1] < 0.8 * error[0]
+
+
 def test_features_that_hardly_vary_are_left_out():
     X, y = rings(600)
     padded = np.hstack([1e-3 * np.random.default_rng(0).normal(size=(600, 3)), X])
@@ -66,7 +82,7 @@ def test_several_classes_share_landmarks_and_report():
     model = DCPredTrainedClassifier(2, C=10.0, gamma=0.5, random_state=0).fit(X, y)
     assert model.decision_function(X).shape == (150, 3)
     assert model.score(X, y) > 0.95
-    assert set(model.timings_) == {"prepare", "cluster", "train"}
+    assert set(model.timings_) == {"prepare", "cluster", "exact", "train"}
     assert model.n_leaves_ == 2
     assert model.model_bytes_ > 0
     assert model.kernel_entries_ > 0
@@ -96,3 +112,8 @@ def test_a_leaf_of_one_class_is_constant_and_weights_count():
 def test_parameters_that_cannot_be_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         DCPredTrainedClassifier(**parameters).fit(*rings(50))
+
+
+def test_synthetic_rows_need_the_machine_of_all_rows():
+    with pytest.raises(ValueError, match="n_synthetic=2 needs target='global', got 'leaf'"):
+        DCPredTrainedClassifier(n_synthetic=2).fit(*rings(50))
