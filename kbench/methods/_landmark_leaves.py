@@ -22,7 +22,8 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._compiled import CompiledRows
 from kbench.prediction import group_rows
-from kbench.prediction.landmarks import LandmarkMachine, LocalLandmarks, float32_offset
+from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
 # Rows of I for each column of Cb: with fewer, the sampled W loses what the columns gain.

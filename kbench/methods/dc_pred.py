@@ -16,7 +16,7 @@ from kbench.kernels import KernelMatrix
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._landmark_leaves import LandmarkLeaves, LeafResult, approximation, expansion
 from kbench.methods._one_vs_rest import OneVsRest
-from kbench.prediction.landmarks import LandmarkMachine
+from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
 

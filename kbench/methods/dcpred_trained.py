@@ -23,12 +23,8 @@ from kbench.methods._box_svc import solve_problems
 from kbench.methods._compiled import CompiledRows
 from kbench.methods._one_vs_rest import OneVsRest, Targets
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
-from kbench.prediction.landmarks import (
-    LandmarkMachine,
-    LocalLandmarks,
-    float32_offset,
-    float32_rows,
-)
+from kbench.prediction.landmarks import LocalLandmarks, float32_offset, float32_rows
+from kbench.prediction.packing import LandmarkMachine
 from kbench.prediction.vectors import LANES
 from kbench.solvers.landmark_training import train_landmarks
 from kbench.trace import Trace

@@ -10,13 +10,21 @@ Monomials c_i c_j are evaluated as a quadratic form: m^2 multiplications, no gat
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit, types
 
+from kbench.prediction.packing import (
+    LandmarkMachine,
+    feature_table,
+    joined,
+    lanes,
+    pack_coef,
+    pack_landmarks,
+)
+from kbench.prediction.products import Products
 from kbench.prediction.vectors import (
     LANES,
     form_block,
@@ -25,7 +33,6 @@ from kbench.prediction.vectors import (
     upper_block,
 )
 
-_LOG2_E = float(np.log2(np.e))
 # The rows of a batch stay in the L2 cache between their two passes.
 _BATCH_BYTES = 1 << 19
 _PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
@@ -41,34 +48,6 @@ class Router(Protocol):
 
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
-
-
-@dataclass(frozen=True)
-class LandmarkMachine:
-    """The functions of one leaf.
-
-    Attributes
-    ----------
-    constant : (m,)
-    landmarks : (l, f) array or None
-        None: the functions are constant.
-    gammas : (l,)
-    coef : (l + c, m)
-        Of the columns in the order of `PseudoLandmarks`.
-    features : (f,) ints or None
-        Which entries of a row; None is all.
-    pairs : (p, 2) ints
-    spans : (l, p)
-        Of monomials and bounds, as in `PseudoLandmarks`.
-    """
-
-    constant: np.ndarray
-    landmarks: np.ndarray | None = None
-    gammas: np.ndarray | None = None
-    coef: np.ndarray | None = None
-    features: np.ndarray | None = None
-    pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.intp))
-    spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
 
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
@@ -174,7 +153,7 @@ class LocalLandmarks:
         self.router, self.offset, self.n_features = router, offset, n_features
         self.pseudo = _PSEUDO.index(pseudo)
         self.constant = np.array([machine.constant for machine in machines], np.float32)
-        self.features = _feature_table(machines, n_features)
+        self.features = feature_table(machines, n_features)
         self.leaves = np.zeros((len(machines), 7), np.int64)
         table: list[np.ndarray] = []
         spans: list[np.ndarray] = []
@@ -192,16 +171,20 @@ class LocalLandmarks:
             n_rows = n_landmarks if len(machine.pairs) else 0
             self.leaves[leaf, :4] = n_blocks, n_landmarks, n_bounds, n_rows
             parts = (
-                _pack_landmarks(machine, self.features.shape[1]),
-                _lanes(machine.spans, n_bounds),
-                _pack_coef(machine, n_blocks, n_bounds, sides, n_rows),
+                pack_landmarks(machine, self.features.shape[1]),
+                lanes(machine.spans, n_bounds),
+                pack_coef(machine, n_blocks, n_bounds, sides, n_rows),
             )
             for store, part in zip((table, spans, coef), parts, strict=True):
                 store.append(part.astype(np.float32).ravel())
             starts += [part.size for part in parts]
             largest = max(largest, LANES * (n_blocks + sides * n_bounds))
-        self.table, self.spans, self.coef = _joined(table), _joined(spans), _joined(coef)
+        self.table, self.spans, self.coef = joined(table), joined(spans), joined(coef)
         self.largest = largest
+        self.products: Products | None = None
+        if Products.serves(machines, n_features, pseudo):
+            self.products = Products(machines[0])
+            self.table = self.coef = joined([])
         self.n_parameters = self.constant.size + sum(
             machine.landmarks.size + machine.spans.size + machine.coef.size
             for machine in machines
@@ -212,6 +195,7 @@ class LocalLandmarks:
     def nbytes(self) -> int:
         arrays = (self.constant, self.features, self.leaves, self.table, self.spans, self.coef)
         offset = 0 if self.offset is None else self.offset.nbytes
+        offset += 0 if self.products is None else self.products.nbytes
         return self.router.nbytes + offset + sum(array.nbytes for array in arrays)
 
     def __call__(self, X: Any) -> np.ndarray:
@@ -248,6 +232,9 @@ class LocalLandmarks:
         return evaluate
 
     def _evaluate(self, X: np.ndarray, labels: np.ndarray, values: np.ndarray) -> None:
+        if self.products is not None:
+            self.products(X, self.constant[0], values)
+            return
         self.router.route(X, labels)
         _evaluate(
             X,
@@ -284,61 +271,3 @@ def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
     if sp.issparse(X):
         X = X.toarray()
     return np.ascontiguousarray(X if offset is None else X - offset, np.float32)
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.empty(0, np.float32)
-
-
-def _feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
-    """(K, f), or (1, d) where all machines look at all features."""
-    given = [machine.features for machine in machines if machine.features is not None]
-    if not given:
-        return np.arange(n_features, dtype=np.int32)[None]
-    table = np.zeros((len(machines), len(given[0])), np.int32)
-    for leaf, machine in enumerate(machines):
-        if machine.features is not None:
-            table[leaf] = machine.features
-    return table
-
-
-def _pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
-    """(blocks, 1 + f, LANES): -width, then the entries feature by feature."""
-    assert machine.landmarks is not None
-    assert machine.gammas is not None
-    n_landmarks = len(machine.landmarks)
-    packed = np.zeros((-(-n_landmarks // LANES) * LANES, 1 + n_features))
-    packed[:n_landmarks, 0] = -machine.gammas * _LOG2_E
-    packed[:n_landmarks, 1:] = machine.landmarks
-    return packed.reshape(-1, LANES, 1 + n_features).transpose(0, 2, 1)
-
-
-def _lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
-    """(rows, columns) as (blocks, rows, LANES), zeros at the end."""
-    padded = np.zeros((len(matrix), n_blocks * LANES))
-    padded[:, : matrix.shape[1]] = matrix
-    return padded.reshape(len(matrix), n_blocks, LANES).transpose(1, 0, 2)
-
-
-def _pack_coef(
-    machine: LandmarkMachine, n_blocks: int, n_bounds: int, sides: int, n_rows: int
-) -> np.ndarray:
-    """(m, blocks, 1 + rows, LANES): linear coefficients, then those of the products by landmark."""
-    assert machine.coef is not None
-    assert machine.landmarks is not None
-    n_landmarks, n_outputs = len(machine.landmarks), machine.coef.shape[1]
-    total = n_blocks + sides * n_bounds
-    packed = np.zeros((n_outputs, 1 + n_rows, total * LANES))
-    packed[:, 0, :n_landmarks] = machine.coef[:n_landmarks].T
-    extra = machine.coef[n_landmarks:].T
-    if n_rows:
-        packed[:, 1 + machine.pairs[:, 0], machine.pairs[:, 1]] = extra
-    elif n_bounds:
-        # Lower and upper bounds of the same block follow one another.
-        p = machine.spans.shape[1]
-        for side in range(sides):
-            part = np.zeros((n_outputs, n_bounds * LANES))
-            part[:, :p] = extra[:, side * p : (side + 1) * p]
-            slots = packed[:, 0, n_blocks * LANES :].reshape(n_outputs, n_bounds, sides, LANES)
-            slots[:, :, side] = part.reshape(n_outputs, n_bounds, LANES)
-    return packed.reshape(n_outputs, 1 + n_rows, total, LANES).transpose(0, 2, 1, 3)

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from kbench.approximation.pseudo_landmarks import PSEUDO, make_pseudo_landmarks
 from kbench.clustering import kmeans_tree
-from kbench.prediction.landmarks import LandmarkMachine, LocalLandmarks, float32_offset
+from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.packing import LandmarkMachine
 
 
 def machines(X, tree, pseudo, n_landmarks, rng, n_outputs=2):
@@ -62,6 +63,21 @@ def test_each_landmark_has_its_width_and_each_leaf_its_features():
         squares = ((X[rows][:, None, features] - landmarks) ** 2).sum(axis=2)
         expected[rows] = (np.exp(-gammas * squares) @ coef)[:, 0]
     np.testing.assert_allclose(LocalLandmarks(tree, packed, 9)(X)[:, 0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("d", "m"), [(64, 1), (123, 17), (256, 48)])
+def test_wide_rows_go_through_a_product_where_that_is_accurate(d, m):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(500, d)).astype(np.float32)
+    tree = kmeans_tree(X, 1, rng)
+    landmarks, coef, constant = X[:m].astype(float), rng.normal(size=(m, 3)), rng.normal(size=3)
+    for gamma, wide in ((0.1 / d, True), (1.0, False)):
+        machine = LandmarkMachine(constant, landmarks, np.full(m, gamma), coef)
+        local = LocalLandmarks(tree, [machine], d)
+        assert (local.products is not None) == wide
+        squares = ((X[:, None].astype(float) - landmarks) ** 2).sum(axis=2)
+        expected = constant + np.exp(-gamma * squares) @ coef
+        np.testing.assert_allclose(local(X), expected, atol=1e-4)
 
 
 def test_far_from_the_origin_rows_are_moved_before_they_are_rounded():
