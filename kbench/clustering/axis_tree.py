@@ -82,6 +82,14 @@ class AxisTree:
     def nbytes(self) -> int:
         return self.nodes.nbytes + self.leaf.nbytes
 
+    def comparisons(self) -> np.ndarray:
+        """Comparisons that a row takes on its way to each leaf; (n_leaves,)."""
+        taken = np.zeros(len(self.nodes))
+        for node in np.flatnonzero(self.leaf < 0):
+            child = int(self.nodes[node, 2])
+            taken[child : child + 2] = taken[node] + 1
+        return taken[self.leaf >= 0]
+
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
         _walk(X, self.nodes, self.leaf, labels)

@@ -69,6 +69,14 @@ class KMeansTree:
         arrays = (self.centres, self.first, self.n_children, self.leaf)
         return sum(array.nbytes for array in arrays)
 
+    def distances(self) -> np.ndarray:
+        """Distances that a row takes on its way to each leaf; (n_leaves,)."""
+        taken = np.zeros(len(self.first))
+        for node in np.flatnonzero(self.n_children):
+            children = slice(self.first[node], self.first[node] + self.n_children[node])
+            taken[children] = taken[node] + self.n_children[node]
+        return taken[self.n_children == 0]
+
     def moved(self, offset: np.ndarray | None) -> "KMeansTree":
         """The tree for rows minus `offset`; itself where that is None."""
         if offset is None:

@@ -115,6 +115,7 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = sum(result.kernel_entries for result in results)
         self.n_parameters_ = self._machine.n_parameters + tree.centres.size
+        self.prediction_flops_ = self._machine.flops(labels) + tree.distances()[labels].mean()
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
 

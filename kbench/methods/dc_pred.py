@@ -83,6 +83,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     kernel_entries_ : int
     n_parameters_, model_bytes_ : int
         Numbers that describe the machine; bytes that prediction keeps.
+    prediction_flops_ : float
+        Mean cost of a training row's prediction, in units of a linear model's; an exponential
+        counts as ten multiplications.
     timings_ : dict of str to float
         Seconds of "prepare", "cluster", "train".
     n_features_in_ : int
@@ -269,7 +272,8 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
 
     Attributes
     ----------
-    tree_, labels_, n_leaves_, n_landmarks_, kernel_entries_, n_parameters_, model_bytes_, timings_
+    tree_, labels_, n_leaves_, n_landmarks_, kernel_entries_, n_parameters_, model_bytes_,
+    prediction_flops_, timings_
         As in `DCPredClassifier`.
     n_features_in_ : int
 

@@ -104,6 +104,9 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
     kernel_entries_ : int
         Kernel values of the exact machines.
     n_parameters_, model_bytes_ : int
+    prediction_flops_ : float
+        Mean cost of a training row's prediction, in units of a linear model's; an exponential
+        counts as ten multiplications.
     timings_ : dict of str to float
         Seconds of "prepare", "cluster" (the tree), "exact" (the machine of all rows), "train".
     n_features_in_ : int
@@ -247,6 +250,8 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         if teacher is not None:
             self.kernel_entries_ += teacher.n_entries
         self.n_parameters_ = self._machine.n_parameters + 2 * (tree.n_leaves - 1)
+        comparisons = tree.comparisons()[labels].mean() / rows.shape[1]
+        self.prediction_flops_ = self._machine.flops(labels) + comparisons
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         return self

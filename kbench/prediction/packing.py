@@ -1,4 +1,4 @@
-"""A local machine on Gaussian landmarks, and its numbers in the order in which vector code reads them.
+"""A local machine on Gaussian landmarks, and its numbers in the order that vector code reads.
 
 Landmarks are taken sixteen at a time (`LANES`): zeros fill the last block.
 """

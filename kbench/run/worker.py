@@ -123,7 +123,7 @@ def run(
         "load_s": load_s,
         "warmup_s": warmup_s,
         "phases": dict(getattr(estimator, "timings_", None) or trace.timings) or None,
-        "prediction_cost": predict_wall_s / linear_s,
+        "prediction_cost": predict_wall_s / data.X_test.shape[0] / linear_s,
         "peak_bytes": peak.bytes,
         **_learnt(estimator, converged=not warned),
     }
@@ -223,6 +223,7 @@ def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
         "n_iter": count("n_iter_"),
         "kernel_entries": count("kernel_entries_"),
         "n_parameters": count("n_parameters_"),
+        "prediction_flops": total("prediction_flops_"),
         "kernel_error": total("kernel_error_"),
         "converged": (converged if said is None else bool(said)) if iterates else None,
         "model_bytes": measure.pickled_bytes(estimator) if stated is None else stated,

@@ -151,6 +151,8 @@ def test_report_of_the_fit():
     assert model.n_landmarks_ == 32
     # Landmarks, their coefficients and those of the products; the centres of the tree.
     assert model.n_parameters_ == 32 * 4 + 4 * (8 + 36) + 4 + 5 * 4
+    # Four distances; 8 kernel values: four features, exponential, coefficient; half of 64 products.
+    assert model.prediction_flops_ == 4 + (8 * 15 + 32) / 4
     assert model.kernel_entries_ > 0
     with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1"):
         DCPredClassifier(2, n_landmarks=8, C=1e3, max_iter=1, random_state=0).fit(X, y)
