@@ -31,7 +31,7 @@ class CompiledRows:
         >>> X, y = load_breast_cancer(return_X_y=True)
         >>> model = DCPredClassifier(2, gamma=1e-4, random_state=0).fit(X, y)
         >>> value = model.compile()
-        >>> value(X[0]) == model.decision_function(X[:1])[0]
+        >>> bool(value(X[0]) == model.decision_function(X[:1])[0])
         True
         """
         check_is_fitted(self)
