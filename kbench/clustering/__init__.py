@@ -1,5 +1,6 @@
 """Partitions of a data set: in input space and in a kernel's feature space."""
 
+from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
 from kbench.clustering.kernel_kmeans import (
     KernelCentres,
     approximate_kernel_kmeans,
@@ -7,18 +8,22 @@ from kbench.clustering.kernel_kmeans import (
     two_step_kernel_kmeans,
 )
 from kbench.clustering.kmeans import Centroids, kmeans_centroids, sampled_kmeans
+from kbench.clustering.kmeans_tree import KMeansTree, kmeans_tree
 from kbench.clustering.neighbours import nearest_neighbours
-from kbench.clustering.trees import ClusterTree, cluster_tree
+from kbench.clustering.weighted import weighted_kmeans
 
 __all__ = [
     "Centroids",
     "ClusterTree",
+    "KMeansTree",
     "KernelCentres",
     "approximate_kernel_kmeans",
     "cluster_tree",
     "kernel_kmeans",
     "kmeans_centroids",
+    "kmeans_tree",
     "nearest_neighbours",
     "sampled_kmeans",
     "two_step_kernel_kmeans",
+    "weighted_kmeans",
 ]

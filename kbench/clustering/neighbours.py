@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from kbench.clustering.trees import cluster_tree
+from kbench.clustering.cluster_tree import cluster_tree
 from kbench.kernels.functions import csr_rows, squared_norms
 from kbench.kernels.sparse import products
 

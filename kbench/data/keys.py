@@ -14,7 +14,7 @@ from kbench.data.formats import DELIMITERS, FORMATS
 TASKS = ("binary", "multiclass", "regression")
 SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
 GENERATORS = ("covtype_like", "noisy_function")
-USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dsgd")
+USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dcpred_trained", "dsgd")
 
 Check = Callable[[Any], str | None]
 """Says what would be right where a value is wrong, else None."""

@@ -9,6 +9,9 @@ from typing import Any
 _MODULES = {
     "BaggingSVC": "kbench.methods.bagging_svc",
     "CascadeSVC": "kbench.methods.cascade_svc",
+    "DCPredClassifier": "kbench.methods.dc_pred",
+    "DCPredRegressor": "kbench.methods.dc_pred",
+    "DCPredTrainedClassifier": "kbench.methods.dcpred_trained",
     "DCSVC": "kbench.methods.dc_svc",
     "DivisionBound": "kbench.methods.division_bound",
     "FastfoodSVC": "kbench.methods.fastfood_svm",

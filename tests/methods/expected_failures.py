@@ -28,6 +28,8 @@ EXPECTED_FAILURES = {
             "twice; "
         ),
         "RACQPClassifier": "blocks are drawn among the rows as given; ",
+        "DCPredClassifier": "the tree is grown on the rows as given; ",
+        "DCPredTrainedClassifier": "gradients are those of batches of the rows as given; ",
         "SubsampleSVC": "the sample is drawn from the rows as given; ",
     }.items()
 } | {name: {} for name in ("BaggingSVC", "DivisionBound", "SupportCurves")}

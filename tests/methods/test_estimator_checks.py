@@ -10,6 +10,9 @@ from kbench.methods import (
     LTPU,
     BaggingSVC,
     CascadeSVC,
+    DCPredClassifier,
+    DCPredRegressor,
+    DCPredTrainedClassifier,
     DivisionBound,
     FastfoodSVC,
     HSSADMMClassifier,
@@ -44,6 +47,9 @@ ESTIMATORS = [
     HSSADMMClassifier(leaf_size=16),
     HSSKernelRidge(leaf_size=16),
     RACQPClassifier(block_size=20, beta=1.0, max_iter=200),
+    DCPredClassifier(2, n_landmarks=4),
+    DCPredTrainedClassifier(2, min_rows=3),
+    DCPredRegressor(1, n_landmarks=9, alpha=0.01),
 ]
 
 

@@ -19,6 +19,7 @@ SETTINGS = {
     "bka_svm": {"n_levels": 1},
 }
 TASKS = {
+    "dcpred_krr": {"regression"},
     "hss_krr": {"regression"},
     "kernel_svr": {"regression"},
     "division_bound": {"binary"},
@@ -41,6 +42,9 @@ METHODS = {
     "rks_svm": "RandomFourierSVC",
     "spsvm": "SparsePrimalSVC",
     "ltpu": "LTPU",
+    "dcpred": "DCPredClassifier",
+    "dcpred_krr": "DCPredRegressor",
+    "dcpred_trained": "DCPredTrainedClassifier",
     "hss_admm": "HSSADMMClassifier",
     "hss_krr": "HSSKernelRidge",
     "racqp": "RACQPClassifier",

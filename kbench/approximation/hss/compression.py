@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from kbench.approximation.hss.interpolative import Interpolation, interpolate
-from kbench.clustering.trees import ClusterTree
+from kbench.clustering.cluster_tree import ClusterTree
 from kbench.kernels import KernelMatrix
 
 # Kernel entries of so many columns are held at a time.

@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench.approximation.hss.compression import MemoryLimitError, Tolerances, compress
 from kbench.approximation.hss.presets import PRESETS
 from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
+from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
 from kbench.clustering.neighbours import nearest_neighbours
-from kbench.clustering.trees import ClusterTree, cluster_tree
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, LocalMachines, prediction_dtype
 from kbench.trace import Trace
@@ -47,7 +47,7 @@ class HSSMatrix(BaseEstimator):
     preset : {"paper_table4", "paper_table5", "fast", "accurate"}, default="fast"
         What the parameters below are where they are None (see `presets`).
     tree : {"2means", "kd", "pca", "cobble", "natural"}, default="2means"
-        Where nodes are cut (see `kbench.clustering.trees`).
+        Where nodes are cut (see `kbench.clustering.cluster_tree`).
     balanced : bool, default=False
         Whether 2-means cuts at the median and not halfway between its centres.
     leaf_size : int or None, default=None

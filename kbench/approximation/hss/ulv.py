@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from kbench.approximation.hss.compression import Node
-from kbench.clustering.trees import ClusterTree
+from kbench.clustering.cluster_tree import ClusterTree
 
 
 class _Routines(NamedTuple):

@@ -1,0 +1,159 @@
+"""Nystrom with pseudo landmarks: more columns of a kernel matrix from the values against a few.
+
+Algorithm 1 of Si, Hsieh and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014),
+for the Gaussian kernel. With landmarks u_j, c_j(x) = k(x, u_j) and d_j(x) = ||x - u_j||,
+
+    triangle     k at the bounds max_j |d_j - ||u_j - v_t||| and min_j (d_j + ||u_j - v_t||) of
+                 ||x - v_t||, for pseudo landmarks v_t: O(m) each
+    monomials    c_i c_j, i <= j: O(1) each
+
+follow from c without a further distance. On the columns cb = [c, f(c)] of rows I, the kernel matrix
+is approximated best (in the Frobenius norm) by Cb W Cb',
+
+    W = Cb_I^+ G_II (Cb_I^+)',                                                            (6)
+
+whose factor W = R R' makes features phi(x) = cb(x) R. With Cb_I = U S V' and U'GU = Q L Q',
+R = V S^-1 Q L^(1/2).
+"""
+
+import math
+
+import numpy as np
+import scipy.linalg
+
+from kbench.kernels import KernelMatrix, make_kernel
+
+# Directions of Cb shorter than this, relative to the longest, are rounding once they are evaluated
+# in float32; and eigenvalues of W Cb'Cb that are no more than this of the largest.
+_DIRECTION = 1e-5
+_EIGENVALUE = 1e-10
+_LOG2_E = math.log2(math.e)
+
+PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
+
+
+class PseudoLandmarks:
+    """The columns cb : x -> (m + p,) of the Gaussian kernel.
+
+    Parameters
+    ----------
+    landmarks : (m, d) array
+    gamma : float
+    pseudo : {"none", "monomials", "lower", "upper", "triangle"}
+        "triangle" takes both bounds, and so two columns for each of `points`.
+    points : (p, d) array, for the bounds
+        v_t
+    pairs : (p, 2) ints, for "monomials"
+        i <= j
+
+    Attributes
+    ----------
+    spans : (m, p) float64, for the bounds
+        ||u_j - v_t|| sqrt(gamma log2 e): in these units k = 2^(-distance^2).
+    n_columns : int
+    """
+
+    def __init__(
+        self,
+        landmarks: np.ndarray,
+        gamma: float,
+        pseudo: str = "none",
+        *,
+        points: np.ndarray | None = None,
+        pairs: np.ndarray | None = None,
+    ) -> None:
+        self.landmarks, self.gamma, self.pseudo = landmarks, gamma, pseudo
+        self.pairs = np.empty((0, 2), np.intp) if pairs is None else pairs
+        self._matrix = KernelMatrix(make_kernel("rbf", landmarks, gamma=gamma), landmarks, float)
+        m = len(landmarks)
+        if points is None:
+            self.spans = np.empty((m, 0))
+        else:
+            differences = landmarks[:, None].astype(np.float64) - points
+            self.spans = np.sqrt(gamma * _LOG2_E * (differences**2).sum(axis=2))
+        per_point = 2 if pseudo == "triangle" else 1
+        self.n_columns = m + len(self.pairs) + per_point * self.spans.shape[1]
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Columns of rows X : (n, d); (n, n_columns) float64. O(n m (d + p))."""
+        kernel = self._matrix.kernel
+        c = np.empty((len(X), len(self.landmarks)))
+        points = self._matrix.points(slice(None))
+        kernel.evaluate(kernel.prepare(X, np.dtype(np.float64)), points, c)
+        if self.pseudo == "none":
+            return c
+        if self.pseudo == "monomials":
+            return np.hstack([c, c[:, self.pairs[:, 0]] * c[:, self.pairs[:, 1]]])
+        distances = np.sqrt(np.maximum(-np.log2(c), 0.0))
+        bounds = []
+        if self.pseudo in ("lower", "triangle"):
+            bound = np.zeros((len(X), self.spans.shape[1]))
+            for distance, span in zip(distances.T, self.spans, strict=True):
+                np.maximum(bound, np.abs(distance[:, None] - span), out=bound)
+            bounds.append(bound)
+        if self.pseudo in ("upper", "triangle"):
+            bound = np.full((len(X), self.spans.shape[1]), np.inf)
+            for distance, span in zip(distances.T, self.spans, strict=True):
+                np.minimum(bound, distance[:, None] + span, out=bound)
+            bounds.append(bound)
+        return np.hstack([c, *(np.exp2(-(bound**2)) for bound in bounds)])
+
+
+def make_pseudo_landmarks(
+    landmarks: np.ndarray,
+    gamma: float,
+    pseudo: str,
+    n_pseudo: int | None,
+    X: np.ndarray,
+    rng: np.random.RandomState,
+) -> PseudoLandmarks:
+    """Columns with `n_pseudo` random pseudo landmarks.
+
+    Parameters
+    ----------
+    landmarks, gamma, pseudo
+        As in `PseudoLandmarks`.
+    n_pseudo : int or None
+        Monomials out of the m (m + 1) / 2, or points out of the rows X; None: all monomials, or
+        as many points as landmarks.
+    X : (n, d) array
+    """
+    m = len(landmarks)
+    if pseudo == "none":
+        return PseudoLandmarks(landmarks, gamma)
+    if pseudo == "monomials":
+        pairs = np.column_stack(np.triu_indices(m))
+        if n_pseudo is not None and n_pseudo < len(pairs):
+            pairs = pairs[np.sort(rng.choice(len(pairs), n_pseudo, replace=False))]
+        return PseudoLandmarks(landmarks, gamma, pseudo, pairs=pairs)
+    size = min(m if n_pseudo is None else n_pseudo, len(X))
+    points = X[rng.choice(len(X), size, replace=False)]
+    return PseudoLandmarks(landmarks, gamma, pseudo, points=points)
+
+
+def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """R with R R' = W of equation (6).
+
+    Parameters
+    ----------
+    columns : (q, c) float64
+        Cb_I
+    gram : (q, q) float64
+        G_II, positive semidefinite.
+
+    Returns
+    -------
+    (c, r), r <= c
+
+    Notes
+    -----
+    O(q c^2 + q^2 c) time. Directions of Cb that float32 cannot tell from rounding are left out.
+    """
+    q, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
+    left, lengths, right = scipy.linalg.svd(triangle, check_finite=False)
+    rank = int((lengths > _DIRECTION * lengths[0]).sum())
+    U = q @ left[:, :rank]
+    values, vectors = scipy.linalg.eigh(U.T @ (gram @ U), check_finite=False)
+    kept = values > _EIGENVALUE * values[-1]
+    scaled = vectors[:, kept] * np.sqrt(values[kept])
+    return right[:rank].T @ (scaled / lengths[:rank, None])

@@ -1,0 +1,156 @@
+"""Trees of comparisons of single features, and eight rows walked down them at a time.
+
+A level costs one comparison, where a level of a k-means tree costs distances. The trees are
+scikit-learn's, grown best first (Breiman, Friedman, Olshen and Stone, "Classification and
+Regression Trees", 1984). Rows in lockstep hide one another's waiting for memory: a leaf goes to
+itself, so that no row leaves the step before the last one has arrived.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+_LOCKSTEP = 8
+_SAMPLE = 10_000
+
+_ROWS = types.Array(types.float32, 2, "C", readonly=True)
+_NODES = types.Array(types.uint32, 2, "C", readonly=True)
+_LEAVES = types.Array(types.int64, 1, "C", readonly=True)
+
+
+@njit(types.void(_ROWS, _NODES, _LEAVES, types.int64[::1]), nogil=True, cache=True)
+def _walk(X, nodes, leaf, labels):
+    n = np.uint64(X.shape[0])
+    state = np.empty(_LOCKSTEP, np.uint64)
+    one, zero = np.uint64(1), np.uint64(0)
+    for start in range(0, X.shape[0], _LOCKSTEP):
+        for r in range(_LOCKSTEP):
+            state[r] = zero
+        changed = one
+        while changed != zero:
+            changed = zero
+            for r in range(_LOCKSTEP):
+                node = state[r]
+                # The last rows are walked more than once instead of by a loop of their own.
+                row = min(np.uint64(start + r), n - one)
+                threshold = np.uint32(nodes[node, 1]).view(np.float32)
+                step = np.uint64(X[row, np.uint64(nodes[node, 0])] > threshold)
+                following = np.uint64(nodes[node, 2]) + step
+                changed |= following ^ node
+                state[r] = following
+        for r in range(min(_LOCKSTEP, X.shape[0] - start)):
+            labels[start + r] = leaf[state[r]]
+
+
+class AxisTree:
+    """A partition of the input space into boxes.
+
+    Parameters
+    ----------
+    feature : (n_nodes,) ints
+    threshold : (n_nodes,) floats
+        Rows with x[feature] <= threshold go left.
+    left, right : (n_nodes,) ints
+        Children; those of a leaf are negative.
+
+    Attributes
+    ----------
+    n_leaves : int
+    """
+
+    def __init__(
+        self, feature: np.ndarray, threshold: np.ndarray, left: np.ndarray, right: np.ndarray
+    ) -> None:
+        order, i = [0], 0
+        while i < len(order):
+            node = order[i]
+            if left[node] >= 0:
+                order += [left[node], right[node]]
+            i += 1
+        inner = left[order] >= 0
+        self.nodes = np.zeros((len(order), 3), np.uint32)
+        self.nodes[:, 0] = np.where(inner, feature[order], 0)
+        self.nodes[:, 1] = np.where(inner, _below(threshold[order]), np.inf).astype("f").view("u4")
+        # In this order the children of the j-th inner node are nodes 2 j + 1 and 2 j + 2.
+        self.nodes[:, 2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
+        self.leaf = np.where(inner, -1, np.cumsum(~inner) - 1).astype(np.int64)
+        self.n_leaves = int((~inner).sum())
+
+    @property
+    def nbytes(self) -> int:
+        return self.nodes.nbytes + self.leaf.nbytes
+
+    def comparisons(self) -> np.ndarray:
+        """Comparisons that a row takes on its way to each leaf; (n_leaves,)."""
+        taken = np.zeros(len(self.nodes))
+        for node in np.flatnonzero(self.leaf < 0):
+            child = int(self.nodes[node, 2])
+            taken[child : child + 2] = taken[node] + 1
+        return taken[self.leaf >= 0]
+
+    def route(self, X: np.ndarray, labels: np.ndarray) -> None:
+        """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
+        _walk(X, self.nodes, self.leaf, labels)
+
+    def assign(self, X: np.ndarray) -> np.ndarray:
+        """Leaf of float32 rows X : (u, d); (u,) int64."""
+        labels = np.empty(len(X), np.int64)
+        self.route(np.ascontiguousarray(X, np.float32), labels)
+        return labels
+
+
+def class_tree(
+    X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int, weights: np.ndarray
+) -> AxisTree:
+    """Boxes that tell the classes y apart: the splits of largest gain in entropy.
+
+    Parameters
+    ----------
+    X : (n, d) float32
+    n_leaves : int
+        At most.
+    min_rows : int
+        Of each leaf.
+    weights : (n,)
+    """
+    if n_leaves == 1:
+        return _single()
+    tree: Any = DecisionTreeClassifier(
+        criterion="entropy", max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
+    )
+    return _tree(tree.fit(X, y, sample_weight=weights))
+
+
+def variance_tree(
+    X: np.ndarray, n_leaves: int, min_rows: int, rng: np.random.RandomState
+) -> AxisTree:
+    """Boxes of rows that are close: the splits that lower the variance of X most, on a sample.
+
+    Parameters as in `class_tree`.
+    """
+    if n_leaves == 1:
+        return _single()
+    rows = rng.permutation(len(X))[:_SAMPLE]
+    smallest = max(1, min_rows * len(rows) // len(X))
+    tree: Any = DecisionTreeRegressor(
+        max_leaf_nodes=n_leaves, min_samples_leaf=smallest, random_state=0
+    )
+    return _tree(tree.fit(X[rows], X[rows]))
+
+
+def _tree(fitted: Any) -> AxisTree:
+    tree = fitted.tree_
+    return AxisTree(tree.feature, tree.threshold, tree.children_left, tree.children_right)
+
+
+def _single() -> AxisTree:
+    none = np.array([-1])
+    return AxisTree(none, np.zeros(1), none, none)
+
+
+def _below(threshold: np.ndarray) -> np.ndarray:
+    """The largest float32 that is no more: it splits float32 rows alike."""
+    rounded = threshold.astype(np.float32)
+    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -1,0 +1,148 @@
+"""Hierarchical k-means: a tree whose leaves partition the rows, and the way down it.
+
+Step 1 of Algorithm 2 of Si, Hsieh and Dhillon, "Fast Prediction for Large-Scale Kernel Machines"
+(NIPS 2014). A node goes to the nearest of its children's centres, so a row costs about
+b log_b(K) distances for K leaves with b branches instead of K.
+"""
+
+import heapq
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit, types
+
+from kbench.clustering.kmeans import sampled_kmeans
+
+_BATCH = 8192
+# Rows of a node that k-means works on.
+_SAMPLE = 10_000
+
+_ROWS = types.Array(types.float32, 2, "C", readonly=True)
+_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+
+
+@njit(
+    types.void(_ROWS, _ROWS, _NUMBERS, _NUMBERS, _NUMBERS, types.int64[::1]),
+    fastmath=True,
+    nogil=True,
+    cache=True,
+)
+def _descend(X, centres, first, n_children, leaf, labels):
+    for i in range(X.shape[0]):
+        x, node = X[i], 0
+        while n_children[node] > 0:
+            start, stop = first[node], first[node] + n_children[node]
+            best = np.float32(np.inf)
+            for child in range(start, stop):
+                centre, distance = centres[child], np.float32(0.0)
+                for k in range(x.shape[0]):
+                    difference = x[k] - centre[k]
+                    distance += difference * difference
+                if child == start or distance < best:
+                    best, node = distance, child
+        labels[i] = leaf[node]
+
+
+class KMeansTree:
+    """A partition of the input space by nearest centres, level by level.
+
+    Parameters
+    ----------
+    centres : (n_nodes, d) float32
+        The root's, first, is not looked at.
+    first, n_children : (n_nodes,) int64
+        Children are consecutive nodes; a leaf has none.
+
+    Attributes
+    ----------
+    n_leaves : int
+    """
+
+    def __init__(self, centres: np.ndarray, first: np.ndarray, n_children: np.ndarray) -> None:
+        self.centres, self.first, self.n_children = centres, first, n_children
+        self.n_leaves = int((n_children == 0).sum())
+        self.leaf = np.where(n_children == 0, np.cumsum(n_children == 0) - 1, -1).astype(np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.centres, self.first, self.n_children, self.leaf)
+        return sum(array.nbytes for array in arrays)
+
+    def distances(self) -> np.ndarray:
+        """Distances that a row takes on its way to each leaf; (n_leaves,)."""
+        taken = np.zeros(len(self.first))
+        for node in np.flatnonzero(self.n_children):
+            children = slice(self.first[node], self.first[node] + self.n_children[node])
+            taken[children] = taken[node] + self.n_children[node]
+        return taken[self.n_children == 0]
+
+    def moved(self, offset: np.ndarray | None) -> "KMeansTree":
+        """The tree for rows minus `offset`; itself where that is None."""
+        if offset is None:
+            return self
+        centres = (self.centres - offset).astype(np.float32)
+        return KMeansTree(centres, self.first, self.n_children)
+
+    def assign(self, X: Any) -> np.ndarray:
+        """Leaf of rows X : (u, d) array or CSR; (u,) int64. O(u d b log K) time, a batch of memory.
+
+        Distances are float32.
+        """
+        labels = np.empty(X.shape[0], np.int64)
+        for start in range(0, len(labels), _BATCH):
+            rows = X[start : start + _BATCH]
+            rows = rows.toarray() if sp.issparse(rows) else rows
+            self.route(np.ascontiguousarray(rows, np.float32), labels[start : start + _BATCH])
+        return labels
+
+    def route(self, X: np.ndarray, labels: np.ndarray) -> None:
+        """Write the leaves of C-contiguous float32 rows into labels : (u,) int64."""
+        _descend(X, self.centres, self.first, self.n_children, self.leaf, labels)
+
+
+def kmeans_tree(
+    X: Any, n_leaves: int, rng: np.random.RandomState, *, branching: int = 4, max_iter: int = 10
+) -> KMeansTree:
+    """Split the largest leaf by k-means until there are `n_leaves`.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR
+    n_leaves : int
+        Fewer where rows coincide.
+    rng : RandomState
+        Of the rows that k-means sees.
+    branching : int
+        Parts of a split; the last one has fewer where that gives `n_leaves`.
+    max_iter : int
+
+    Notes
+    -----
+    O(n d b log K) time.
+    """
+    centres: list[np.ndarray] = [np.zeros(X.shape[1], np.float32)]
+    first, n_children = [0], [0]
+    heap = [(-X.shape[0], 0)]
+    members = {0: np.arange(X.shape[0])}
+    missing = n_leaves - 1
+    while heap and missing > 0:
+        _, node = heapq.heappop(heap)
+        rows = members.pop(node)
+        part = X[rows]
+        sample = rng.permutation(len(rows))[:_SAMPLE]
+        k = min(branching, missing + 1)
+        centroids, labels = sampled_kmeans(part, k, sample, max_iter=max_iter)
+        if centroids.n_clusters == 1:
+            continue
+        first[node], n_children[node] = len(centres), centroids.n_clusters
+        missing -= centroids.n_clusters - 1
+        for cluster, mean in enumerate(centroids.means):
+            child, own = len(centres), rows[labels == cluster]
+            centres.append(mean.astype(np.float32))
+            first.append(0)
+            n_children.append(0)
+            if len(own) > 1:
+                members[child] = own
+                heapq.heappush(heap, (-len(own), child))
+    return KMeansTree(np.array(centres), np.array(first, np.int64), np.array(n_children, np.int64))

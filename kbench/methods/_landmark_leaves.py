@@ -1,0 +1,169 @@
+"""What the two DC-Pred++ estimators share: the tree, Algorithm 1 in a leaf, the packed machine."""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.approximation.pseudo_landmarks import (
+    PSEUDO,
+    PseudoLandmarks,
+    make_pseudo_landmarks,
+    optimal_factor,
+)
+from kbench.clustering import kmeans_tree, weighted_kmeans
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.exponential import RBF
+from kbench.methods._compiled import CompiledRows
+from kbench.prediction import group_rows
+from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.packing import LandmarkMachine
+from kbench.trace import Trace
+
+# Rows of I for each column of Cb: with fewer, the sampled W loses what the columns gain.
+_ROWS_PER_COLUMN = 4
+
+
+class LeafResult(NamedTuple):
+    """A leaf's machine, and what it took."""
+
+    machine: LandmarkMachine
+    n_iter: int
+    converged: bool
+    kernel_entries: int
+
+
+class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
+    """Base of the estimators: parameters of the leaves, and the machine that they make."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_leaves": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "pseudo": [StrOptions(set(PSEUDO))],
+        "n_pseudo": [Interval(Integral, 1, None, closed="left"), None],
+        "landmarks": [StrOptions({"weighted", "kmeans", "support"})],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "branching": [Interval(Integral, 2, None, closed="left")],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    gamma_: float
+
+    @abstractmethod
+    def _train_leaf(
+        self,
+        X: np.ndarray,
+        kernel: KernelMatrix,
+        rng: np.random.RandomState,
+        targets: tuple[np.ndarray, ...],
+    ) -> LeafResult:
+        """Train on the rows of one leaf, as a dense array, with their kernel and targets."""
+
+    def _check_sizes(self, n: int) -> None:
+        for name in ("n_leaves", "n_landmarks"):
+            if getattr(self, name) > n:
+                raise ValueError(f"{name}={getattr(self, name)} is more than the {n} samples")
+
+    def _fit_leaves(
+        self,
+        X: Any,
+        targets: tuple[np.ndarray, ...],
+        n_outputs: int,
+        rng: np.random.RandomState,
+        trace: Trace,
+    ) -> None:
+        """Grow the tree, train each leaf and pack what prediction needs.
+
+        targets : arrays (n, ...) of which each leaf is given its rows.
+        """
+        function = make_kernel("rbf", X, gamma=self.gamma)
+        assert isinstance(function, RBF)
+        self.gamma_ = function.gamma
+        with trace.phase("cluster"):
+            tree = kmeans_tree(X, self.n_leaves, rng, branching=self.branching)
+            labels = tree.assign(X)
+        with trace.phase("train"):
+            groups = group_rows(labels)
+            seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
+            results = Parallel(n_jobs=self.n_jobs)(
+                delayed(_train_leaf)(self, X[rows], function, seed, [t[rows] for t in targets])
+                for (_, rows), seed in zip(groups, seeds, strict=True)
+            )
+        with trace.phase("prepare"):
+            # A leaf that is nearest to no training row in float32 says nothing.
+            machines = [LandmarkMachine(np.zeros(n_outputs))] * tree.n_leaves
+            offset = float32_offset(X)
+            for (leaf, _), result in zip(groups, results, strict=True):
+                machines[leaf] = _moved(result.machine, offset)
+            self._machine = LocalLandmarks(
+                tree.moved(offset), machines, X.shape[1], self.pseudo, offset=offset
+            )
+        self.tree_, self.labels_ = tree, labels
+        self.n_leaves_ = tree.n_leaves
+        self.n_landmarks_ = sum(
+            len(machine.landmarks) for machine in machines if machine.landmarks is not None
+        )
+        self.n_iter_ = sum(result.n_iter for result in results)
+        self.converged_ = all(result.converged for result in results)
+        self.kernel_entries_ = sum(result.kernel_entries for result in results)
+        self.n_parameters_ = self._machine.n_parameters + tree.centres.size
+        self.prediction_flops_ = self._machine.flops(labels) + tree.distances()[labels].mean()
+        self.model_bytes_ = self._machine.nbytes
+        self.timings_ = dict(trace.timings)
+
+    def _columns(
+        self, X: np.ndarray, coef: np.ndarray, rng: np.random.RandomState
+    ) -> PseudoLandmarks:
+        """Landmarks of a leaf with exact coefficients coef : (n, m), and their pseudo landmarks."""
+        squares = (coef**2).sum(axis=1)
+        weights = squares if self.landmarks == "weighted" else np.ones(len(X))
+        centres = weighted_kmeans(np.asarray(X, np.float64), weights, self.n_landmarks, rng)
+        return make_pseudo_landmarks(centres, self.gamma_, self.pseudo, self.n_pseudo, X, rng)
+
+    def _factor(
+        self, columns: np.ndarray, kernel: KernelMatrix, rng: np.random.RandomState
+    ) -> np.ndarray:
+        """R of equation (6), from at most `n_samples` rows, or four for each column."""
+        size = min(len(columns), max(self.n_samples, _ROWS_PER_COLUMN * columns.shape[1]))
+        rows = np.sort(rng.choice(len(columns), size, replace=False))
+        gram = kernel.block(rows, kernel.points(rows))
+        return optimal_factor(columns[rows], gram.astype(np.float64))
+
+
+def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:
+    """The exact machine of a leaf: rows of X whose coefficients, (n, m), are not zero."""
+    kept = np.flatnonzero(coef.any(axis=1))
+    if not len(kept):
+        return LandmarkMachine(constant)
+    return LandmarkMachine(constant, X[kept], np.full(len(kept), gamma), coef[kept])
+
+
+def approximation(columns: PseudoLandmarks, coef: np.ndarray, constant: np.ndarray) -> Any:
+    """The machine of a leaf with coefficients coef : (n_columns, m)."""
+    gammas = np.full(len(columns.landmarks), columns.gamma)
+    return LandmarkMachine(
+        constant, columns.landmarks, gammas, coef, None, columns.pairs, columns.spans
+    )
+
+
+def _train_leaf(
+    model: LandmarkLeaves, X: Any, function: RBF, seed: int, targets: list[np.ndarray]
+) -> LeafResult:
+    dense = X.toarray() if sp.issparse(X) else X
+    kernel = KernelMatrix(function, dense)
+    return model._train_leaf(dense, kernel, np.random.RandomState(seed), tuple(targets))
+
+
+def _moved(machine: LandmarkMachine, offset: np.ndarray | None) -> LandmarkMachine:
+    """The machine for rows minus `offset`."""
+    if offset is None or machine.landmarks is None:
+        return machine
+    return replace(machine, landmarks=machine.landmarks - offset)

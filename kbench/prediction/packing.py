@@ -1,0 +1,98 @@
+"""A local machine on Gaussian landmarks, and its numbers in the order that vector code reads.
+
+Landmarks are taken sixteen at a time (`LANES`): zeros fill the last block.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kbench.prediction.vectors import LANES
+
+_LOG2_E = float(np.log2(np.e))
+
+
+@dataclass(frozen=True)
+class LandmarkMachine:
+    """The functions of one leaf.
+
+    Attributes
+    ----------
+    constant : (m,)
+    landmarks : (l, f) array or None
+        None: the functions are constant.
+    gammas : (l,)
+    coef : (l + c, m)
+        Of the columns in the order of `PseudoLandmarks`.
+    features : (f,) ints or None
+        Which entries of a row; None is all.
+    pairs : (p, 2) ints
+    spans : (l, p)
+        Of monomials and bounds, as in `PseudoLandmarks`.
+    """
+
+    constant: np.ndarray
+    landmarks: np.ndarray | None = None
+    gammas: np.ndarray | None = None
+    coef: np.ndarray | None = None
+    features: np.ndarray | None = None
+    pairs: np.ndarray = field(default_factory=lambda: np.empty((0, 2), np.intp))
+    spans: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+
+def joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.empty(0, np.float32)
+
+
+def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
+    """(K, f), or (1, d) where all machines look at all features."""
+    given = [machine.features for machine in machines if machine.features is not None]
+    if not given:
+        return np.arange(n_features, dtype=np.int32)[None]
+    table = np.zeros((len(machines), len(given[0])), np.int32)
+    for leaf, machine in enumerate(machines):
+        if machine.features is not None:
+            table[leaf] = machine.features
+    return table
+
+
+def pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
+    """(blocks, 1 + f, LANES): -width, then the entries feature by feature."""
+    assert machine.landmarks is not None
+    assert machine.gammas is not None
+    n_landmarks = len(machine.landmarks)
+    packed = np.zeros((-(-n_landmarks // LANES) * LANES, 1 + n_features))
+    packed[:n_landmarks, 0] = -machine.gammas * _LOG2_E
+    packed[:n_landmarks, 1:] = machine.landmarks
+    return packed.reshape(-1, LANES, 1 + n_features).transpose(0, 2, 1)
+
+
+def lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
+    """(rows, columns) as (blocks, rows, LANES), zeros at the end."""
+    padded = np.zeros((len(matrix), n_blocks * LANES))
+    padded[:, : matrix.shape[1]] = matrix
+    return padded.reshape(len(matrix), n_blocks, LANES).transpose(1, 0, 2)
+
+
+def pack_coef(
+    machine: LandmarkMachine, n_blocks: int, n_bounds: int, sides: int, n_rows: int
+) -> np.ndarray:
+    """(m, blocks, 1 + rows, LANES): linear coefficients, then those of the products by landmark."""
+    assert machine.coef is not None
+    assert machine.landmarks is not None
+    n_landmarks, n_outputs = len(machine.landmarks), machine.coef.shape[1]
+    total = n_blocks + sides * n_bounds
+    packed = np.zeros((n_outputs, 1 + n_rows, total * LANES))
+    packed[:, 0, :n_landmarks] = machine.coef[:n_landmarks].T
+    extra = machine.coef[n_landmarks:].T
+    if n_rows:
+        packed[:, 1 + machine.pairs[:, 0], machine.pairs[:, 1]] = extra
+    elif n_bounds:
+        # Lower and upper bounds of the same block follow one another.
+        p = machine.spans.shape[1]
+        for side in range(sides):
+            part = np.zeros((n_outputs, n_bounds * LANES))
+            part[:, :p] = extra[:, side * p : (side + 1) * p]
+            slots = packed[:, 0, n_blocks * LANES :].reshape(n_outputs, n_bounds, sides, LANES)
+            slots[:, :, side] = part.reshape(n_outputs, n_bounds, LANES)
+    return packed.reshape(n_outputs, 1 + n_rows, total, LANES).transpose(0, 2, 1, 3)

@@ -1,0 +1,124 @@
+"""What a prediction costs beside accuracy: local machines on few landmarks, in units of `X @ w`.
+
+    python scripts/bench_fast_prediction.py [--svc] [DATASET[:VARIANT] ...]
+
+Sizes are the data sets' own. The unit is a float32 product of 20,000 rows with one vector in the
+same process; machines see the same 20,000 rows. One thread; ns a row are the least of many
+repeats, as the machine may be shared; `fit` is CPU seconds. `one` is a call of `predict` with one
+row, `bare` one of the compiled function, in microseconds. `dcpred` is shown with its ingredients
+switched off one by one; `exact` is the machine on all rows. With --svc, scikit-learn's SVC stands
+beside them, and scikit-learn-intelex's where it is installed.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from kbench.config import composer
+from kbench.data import Dataset, Folders, open_prepared, prepare
+from kbench.errors import DataNotFoundError
+from kbench.methods import DCSVC, DCPredClassifier, DCPredTrainedClassifier, KernelSVC
+
+NAMES = ("covtype_93k", "ijcnn1", "a9a", "letter:dcpred", "usps:dcpred")
+ROWS = 20_000
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "dcpred": {},
+    " no pseudo landmarks": {"pseudo": "none"},
+    " triangle": {"pseudo": "triangle"},
+    " unweighted": {"landmarks": "kmeans"},
+    " full support vectors": {"landmarks": "support", "pseudo": "none"},
+}
+
+
+def load(name: str) -> tuple[Dataset, dict[str, dict[str, Any]]]:
+    """The prepared data set, and its parameters by use."""
+    name, _, variant = name.partition(":")
+    with composer() as hydra:
+        overrides = [f"dataset.variant={variant}"] if variant else []
+        config = hydra.compose([f"dataset={name}", *overrides])["dataset"]
+    data = open_prepared(prepare(config, Folders.from_environment(), download=False))
+    uses = config.get("use") or {}
+    if variant:
+        uses = {**uses, **(config["variants"][variant].get("use") or {})}
+    return data, {u: {k: v for k, v in p.items() if k != "from"} for u, p in uses.items()}
+
+
+def least(function: Callable[[], Any], repeats: int = 15) -> float:
+    """Wall seconds, the least of some repeats and of as many as fit into half a second."""
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < 3 or (len(times) < repeats and time.perf_counter() - begin < 0.5):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def show(label: str, model: Any, data: Dataset, rows: np.ndarray, compiled: bool = True) -> None:
+    """Fit, and print a line."""
+    start = time.process_time()
+    model.fit(data.X_train, data.y_train)
+    fit = time.process_time() - start
+    accuracy = 100 * np.mean(model.predict(data.X_test) == data.y_test)
+    weights = np.ones(rows.shape[1], np.float32)
+    unit = least(lambda: rows @ weights, 100)
+    seconds = least(lambda: model.predict(rows))
+    unit = min(unit, least(lambda: rows @ weights, 100))
+    one = 1e6 * least(lambda: model.predict(rows[:1]), 200)
+    text = f"{label:26} {accuracy:7.2f} {1e9 * seconds / len(rows):9.1f} {seconds / unit:9.1f}"
+    text += f" {fit:7.2f} {one:7.0f}"
+    if compiled:
+        evaluate, row = model.compile(), rows[0]
+        text += f" {1e6 * least(lambda: evaluate(row), 1000):6.1f}"
+    print(text, flush=True)
+
+
+def compare(name: str, svc: bool) -> None:
+    """Print the lines of a data set."""
+    data, use = load(name)
+    machine = use["svm"]
+    rows = np.ascontiguousarray(data.X_test[np.arange(ROWS) % data.X_test.shape[0]], np.float32)
+    print(name)
+    show("dcpred_trained", _trained(machine, use), data, rows)
+    sizes = use.get("dcpred", {})
+    for label, off in ABLATIONS.items():
+        show(label, DCPredClassifier(**machine, **sizes, **off, random_state=0), data, rows)
+    n_clusters = use.get("dcsvm", {}).get("n_clusters", 64)
+    early = DCSVC(n_clusters, **machine, random_state=0)
+    show("dcsvm_early", early, data, rows, compiled=False)
+    show("exact", KernelSVC(**machine), data, rows, compiled=False)
+    if svc:
+        from sklearn.svm import SVC
+
+        show("SVC", SVC(**machine, cache_size=4000), data, rows, compiled=False)
+        try:
+            from sklearnex.svm import SVC as IntelexSVC
+
+            show("intelex", IntelexSVC(**machine), data, rows, compiled=False)
+        except ImportError:
+            print("scikit-learn-intelex is not installed: pip install kbench[intelex]")
+
+
+def _trained(machine: dict[str, Any], use: dict[str, dict[str, Any]]) -> DCPredTrainedClassifier:
+    return DCPredTrainedClassifier(**machine, **use.get("dcpred_trained", {}), random_state=0)
+
+
+def main() -> None:
+    names = [argument for argument in sys.argv[1:] if argument != "--svc"]
+    print(f"{'':26} {'acc':>7} {'ns a row':>9} {'x linear':>9} {'fit':>7} {'one':>7} {'bare':>6}")
+    for name in names or NAMES:
+        try:
+            compare(name, "--svc" in sys.argv)
+        except DataNotFoundError as error:
+            print(error)
+
+
+if __name__ == "__main__":
+    numba.set_num_threads(1)
+    with threadpool_limits(1):
+        main()

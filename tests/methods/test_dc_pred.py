@@ -1,0 +1,189 @@
+"""DC-Pred++: where it is exact, what its ingredients are, and what it refuses."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+
+from kbench.methods import DCPredClassifier, DCPredRegressor, KernelSVC
+
+
+def binary(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def curve(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("landmarks", ["weighted", "support"])
+def test_one_leaf_and_all_landmarks_is_the_exact_machine(landmarks):
+    X, y = binary()
+    options = {"C": 2.0, "gamma": 0.5, "tol": 1e-5}
+    model = DCPredClassifier(1, n_landmarks=400, landmarks=landmarks, **options).fit(X, y)
+    exact = KernelSVC(**options).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
+    assert model.n_landmarks_ == len(exact.support_)
+
+
+@pytest.mark.parametrize("landmarks", ["weighted", "support"])
+def test_one_leaf_and_all_landmarks_is_exact_ridge_regression(landmarks):
+    X, y = curve()
+    model = DCPredRegressor(1, n_landmarks=400, landmarks=landmarks, alpha=0.1, gamma=1.0)
+    exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=1.0).fit(X, y)
+    np.testing.assert_allclose(model.fit(X, y).predict(X), exact.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("pseudo", ["none", "monomials", "lower", "upper", "triangle"])
+def test_more_landmarks_come_closer_to_the_exact_machine(pseudo):
+    X, y = curve(500)
+    exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=1.0).fit(X, y).predict(X)
+    errors = [
+        np.abs(
+            DCPredRegressor(1, n_landmarks=m, pseudo=pseudo, alpha=0.1, gamma=1.0, random_state=0)
+            .fit(X, y)
+            .predict(X)
+            - exact
+        ).mean()
+        for m in (4, 32)
+    ]
+    assert errors[1] < 0.2 * errors[0]
+
+
+def test_pseudo_landmarks_help_at_the_same_landmarks():
+    X, y = curve(1500)
+    error = {
+        pseudo: np.sqrt(
+            np.mean(
+                (
+                    DCPredRegressor(
+                        2, n_landmarks=10, pseudo=pseudo, alpha=0.01, gamma=1.0, random_state=0
+                    )
+                    .fit(X[:1000], y[:1000])
+                    .predict(X[1000:])
+                    - y[1000:]
+                )
+                ** 2
+            )
+        )
+        for pseudo in ("none", "triangle", "monomials")
+    }
+    assert error["triangle"] < error["none"]
+    assert error["monomials"] < 0.8 * error["none"]
+
+
+def test_leaves_are_machines_of_their_own_rows():
+    X, y = binary(600)
+    options = {"C": 1.0, "gamma": 0.5}
+    model = DCPredClassifier(4, landmarks="support", random_state=0, **options).fit(X, y)
+    values = model.decision_function(X)
+    for leaf in range(4):
+        rows = model.labels_ == leaf
+        alone = KernelSVC(**options).fit(X[rows], y[rows]).decision_function(X[rows])
+        np.testing.assert_allclose(values[rows], alone, atol=5e-3)
+
+
+def test_a_leaf_of_one_class_is_constant():
+    X = np.concatenate([np.zeros((50, 2)), np.full((50, 2), 9.0)])
+    X += np.random.default_rng(0).normal(size=X.shape)
+    y = np.repeat([3, 5], 50)
+    model = DCPredClassifier(2, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), np.repeat([-1.0, 1.0], 50))
+    assert model.n_landmarks_ == 0
+
+
+def test_a_leaf_of_zeros_is_zero():
+    X = np.concatenate([np.zeros((50, 2)), np.full((50, 2), 9.0)])
+    X += np.random.default_rng(0).normal(size=X.shape)
+    y = np.where(np.arange(100) < 50, 0.0, X[:, 0])
+    model = DCPredRegressor(2, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X[:50]), 0.0)
+    assert model.score(X, y) > 0.9
+
+
+def test_several_classes_share_the_tree():
+    X, y = load_iris(return_X_y=True)
+    model = DCPredClassifier(2, n_landmarks=20, C=10.0, gamma=0.5, random_state=0).fit(X, y)
+    assert model.decision_function(X).shape == (150, 3)
+    assert model.score(X, y) > 0.95
+
+
+def test_sparse_rows_parallel_leaves_and_precisions_give_the_same_labels():
+    X, y = binary(1000)
+    X[np.abs(X) < 0.4] = 0.0
+    options = {"n_landmarks": 8, "C": 1.0, "gamma": 0.5, "random_state": 0}
+    model = DCPredClassifier(4, **options).fit(X, y)
+    values = model.decision_function(X)
+    np.testing.assert_array_equal(
+        DCPredClassifier(4, n_jobs=2, **options).fit(X, y).decision_function(X), values
+    )
+    np.testing.assert_array_equal(model.decision_function(sp.csr_array(X)), values)
+    np.testing.assert_array_equal(model.decision_function(X.astype(np.float32)), values)
+    sparse = DCPredClassifier(4, **options).fit(sp.csr_array(X), y)
+    assert np.mean(sparse.predict(X) == model.predict(X)) > 0.95
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_compiled_rows_are_the_decisions(offset):
+    X, y = binary()
+    X += offset
+    model = DCPredClassifier(4, n_landmarks=8, gamma=0.5, random_state=0).fit(X, y)
+    evaluate = model.compile()
+    values = model.decision_function(X)
+    assert [evaluate(x) for x in X[:50]] == values[:50].tolist()
+    x, y = load_iris(return_X_y=True)
+    several = DCPredClassifier(2, n_landmarks=8, gamma=0.5, random_state=0).fit(x, y)
+    evaluate = several.compile()
+    np.testing.assert_array_equal([evaluate(r).copy() for r in x], several.decision_function(x))
+
+
+def test_report_of_the_fit():
+    X, y = binary()
+    model = DCPredClassifier(4, n_landmarks=8, gamma=0.5, random_state=0).fit(X, y)
+    assert set(model.timings_) == {"prepare", "cluster", "train"}
+    assert model.converged_
+    assert model.n_landmarks_ == 32
+    # Landmarks, their coefficients and those of the products; the centres of the tree.
+    assert model.n_parameters_ == 32 * 4 + 4 * (8 + 36) + 4 + 5 * 4
+    # Four distances; 8 kernel values: four features, exponential, coefficient; half of 64 products.
+    assert model.prediction_flops_ == 4 + (8 * 15 + 32) / 4
+    assert model.kernel_entries_ > 0
+    with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1"):
+        DCPredClassifier(2, n_landmarks=8, C=1e3, max_iter=1, random_state=0).fit(X, y)
+
+
+def test_rows_without_weight_have_no_say():
+    X, y = binary()
+    weight = np.random.default_rng(0).integers(0, 2, 400).astype(float)
+    options = {"n_landmarks": 400, "gamma": 0.5, "tol": 1e-5}
+    model = DCPredClassifier(1, **options).fit(X, y, sample_weight=weight)
+    kept = weight > 0
+    exact = KernelSVC(gamma=0.5, tol=1e-5).fit(X[kept], y[kept])
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_leaves": 31}, "n_leaves=31 is more than the 30 samples"),
+        ({"n_leaves": 2, "n_landmarks": 31}, "n_landmarks=31 is more than the 30 samples"),
+        ({"pseudo": "both"}, "'pseudo' parameter of .* Got 'both'"),
+        ({"n_landmarks": 0}, "'n_landmarks' parameter of .* Got 0"),
+    ],
+)
+@pytest.mark.parametrize("cls", [DCPredClassifier, DCPredRegressor])
+def test_parameters_that_cannot_be_are_named(cls, parameters, message):
+    X, y = binary(30)
+    with pytest.raises(ValueError, match=message):
+        cls(**parameters).fit(X, y == "yes")
+
+
+def test_a_leaf_that_does_not_fit_into_memory_is_named():
+    with pytest.raises(ValueError, match=r"a leaf has 400 rows, .* takes 1 MiB"):
+        DCPredRegressor(1, memory_mb=1.0).fit(*curve())
