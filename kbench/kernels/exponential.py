@@ -10,8 +10,9 @@ How values are computed is chosen by `bind`, from the training rows, here and no
 - wide CSR rows: from products of sparse rows (RBF), ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>.
   There eps gamma (||x||^2 + ||z||^2) is lost; where that would show in float32, float64 is used.
 
-A matrix product and an exponential of it, the usual way, is slower than subtraction up to some
-hundred features, and loses eps gamma ||x - origin||^2: at gamma = 32 on covtype, 3e-5.
+The usual way, a matrix product and then exponentials, loses eps gamma ||x - origin||^2 (3e-5 on
+covtype at gamma = 32). With AVX-512 it is slower at every number of features, with AVX2 alone up to
+a hundred and at most a quarter faster beyond (`scripts/bench_kernels.py`, OpenBLAS).
 """
 
 import math
@@ -28,10 +29,12 @@ from kbench.kernels.functions import Kernel, csr_rows, squared_norms
 from kbench.kernels.layout import Layout, dense_chunks
 
 _LOG2_E = math.log2(math.e)
-# Squares of differences up to here, and sums of some thousand of them, are finite in float32.
-_LARGEST_EXPONENT = 1e30
-# exp(-87) is the last normal float32: below it, denormal numbers would slow every later product.
-_SMALLEST_EXPONENT = -87.0
+# Training features stay below this after scaling. New ones are clipped to what is farther from all
+# of them than the kernel reaches, and whose squares are finite in float32.
+_LARGEST_FEATURE = 1e15
+_FARTHEST = 1e16
+# exp(-69) = 2^-100, the least value of the tiles too.
+_SMALLEST_EXPONENT = -69.0
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
 # Sparse rows whose entries in float32 would be off by more than this are multiplied in float64.
@@ -110,7 +113,7 @@ class Exponential(Kernel):
         layout = Layout.of(X)
         if layout is not None:
             widest = max(layout.spread, layout.gap)
-            if not self.gamma * widest**self.power < _LARGEST_EXPONENT:
+            if not self._scale * widest < _LARGEST_FEATURE:
                 raise ValueError(
                     f"gamma={self.gamma} is too large for features that spread over {widest:.3g}: "
                     "exponents overflow; scale the features or lower gamma"
@@ -129,17 +132,20 @@ class Exponential(Kernel):
         words = layout.pack(X)
         features = np.zeros((_padded(p if words is not None else p + q), n), dtype)
         for rows, values in dense_chunks(X, layout.features) if p else ():
-            features[:p, rows] = ((values - layout.origin) * self._scale).T
+            features[:p, rows] = self._scaled(values - layout.origin).T
         for rows, values in dense_chunks(X, layout.bits) if words is None else ():
-            features[p : p + q, rows] = ((values - layout.low) * self._scale).T
+            features[p : p + q, rows] = self._scaled(values - layout.low).T
         factor = np.ones(n)
         for rows, values in dense_chunks(X, layout.constants) if len(layout.constants) else ():
-            distance = (np.abs(values - layout.values) ** self.power).sum(axis=1)
-            factor[rows] = np.exp(-self.gamma * distance)
+            distance = (np.abs(self._scaled(values - layout.values)) ** self.power).sum(axis=1)
+            factor[rows] = np.exp2(-distance)
         return DensePoints(features, words, None if np.all(factor == 1.0) else factor)
 
     @abstractmethod
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any: ...
+
+    def _scaled(self, differences: np.ndarray) -> np.ndarray:
+        return np.clip(differences * self._scale, -_FARTHEST, _FARTHEST)
 
     @property
     def _scale(self) -> float:
@@ -188,7 +194,7 @@ class Exponential(Kernel):
     def _accumulate_dense(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
         operands = self._operands(B, A)
         unit, squared = self._metric()
-        weights = np.zeros(len(operands[0]), coef.dtype)
+        weights = np.zeros(len(operands[0]), operands[0].dtype)
         weights[: len(coef)] = coef[:, 0] if B.factor is None else coef[:, 0] * B.factor
         values = np.zeros(len(out))
         tiles.accumulate(operands, unit, squared=squared, coef=weights, out=values)

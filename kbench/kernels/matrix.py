@@ -4,6 +4,7 @@
 Entries that are only multiplied by coefficients stay in the processor's cache.
 """
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,9 @@ class KernelMatrix:
 
     Notes
     -----
-    Memory is one prepared copy of X, O(n d); an entry costs O(d) (O(nnz) of the rows for CSR).
+    Memory is one prepared copy of X, O(n d); an entry costs O(d) (O(nnz) of the rows for wide CSR).
+    How it is computed follows from the kind of data (`kbench.kernels.exponential`). Blocks and
+    products use as many threads as numba and BLAS may.
     """
 
     def __init__(self, kernel: Kernel, X: Any, dtype: Any = np.float32) -> None:
@@ -55,8 +58,9 @@ class KernelMatrix:
         """The matrix in another precision, from the original rows; itself if nothing changes."""
         if self.dtype == dtype:
             return self
-        twin = KernelMatrix(self.kernel, self._X, dtype)
-        twin._counter = self._counter
+        twin = copy.copy(self)
+        twin.dtype = np.dtype(dtype)
+        twin._points = self.kernel.prepare(self._X, twin.dtype)
         return twin
 
     def take(self, indices: np.ndarray) -> "KernelMatrix":

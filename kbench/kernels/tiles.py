@@ -34,8 +34,11 @@ _popcount: Any = intrinsic(_compile_popcount)
 
 
 def power_of_two(t):
-    """2^t, relative error below 2 eps, for t at or below 0; numbers that would be denormal are
-    the smallest normal one. Only compiled code can call it."""
+    """2^t for t <= 0, relative error below 2 eps, in compiled code.
+
+    Not below 2^-100 (float64: 2^-900), so that products with coefficients are no denormal numbers,
+    which take many times as long.
+    """
     raise NotImplementedError
 
 
@@ -48,7 +51,7 @@ def _compile_power_of_two(t):
         f4 = np.float32
 
         def power32(t):
-            t = max(t, f4(-126.0))
+            t = max(t, f4(-100.0))
             shifted = t + f4(12582912.0)
             f = t - (shifted - f4(12582912.0))
             p = f4(1.3390863e-3) + f * f4(1.5453163e-4)
@@ -63,7 +66,7 @@ def _compile_power_of_two(t):
         return power32
 
     def power64(t):
-        t = max(t, -1022.0)
+        t = max(t, -900.0)
         shifted = t + 6755399441055744.0
         f = t - (shifted - 6755399441055744.0)
         p = 7.072585949269223e-09 + f * 4.4549605981865186e-10
