@@ -8,6 +8,8 @@ from typing import Any
 
 _MODULES = {
     "DCSVC": "kbench.methods.dc_svc",
+    "DoublySGDClassifier": "kbench.methods.doubly_sgd",
+    "DoublySGDRegressor": "kbench.methods.doubly_sgd",
     "FastfoodSVC": "kbench.methods.fastfood_svm",
     "KernelSVC": "kbench.methods.kernel_svc",
     "LLSVM": "kbench.methods.llsvm",

@@ -5,7 +5,14 @@ _WEIGHTS = (
     "solved to a tolerance, so weighted and repeated rows agree to about that, not to 1e-7"
 )
 
+_FLOAT32 = (
+    "features are float32, and how a matrix product rounds them depends on the number of rows: "
+    "values agree to about 1e-6, not to 1e-7"
+)
+
 EXPECTED_FAILURES = {
+    "DoublySGDClassifier": {"check_methods_subset_invariance": _FLOAT32},
+    "DoublySGDRegressor": {"check_methods_subset_invariance": _FLOAT32},
     "KernelSVC": {
         "check_sample_weight_equivalence_on_dense_data": _WEIGHTS,
         "check_sample_weight_equivalence_on_sparse_data": _WEIGHTS,

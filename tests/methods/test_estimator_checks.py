@@ -8,6 +8,8 @@ from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    DoublySGDClassifier,
+    DoublySGDRegressor,
     FastfoodSVC,
     KernelSVC,
     RandomFourierSVC,
@@ -23,6 +25,8 @@ ESTIMATORS = [
     FastfoodSVC(128),
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
+    DoublySGDClassifier(block_size=128),
+    DoublySGDRegressor(block_size=128),
 ]
 
 

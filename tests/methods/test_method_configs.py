@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sklearn.base import RegressorMixin
 
 from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    DoublySGDClassifier,
+    DoublySGDRegressor,
     FastfoodSVC,
     KernelSVC,
     RandomFourierSVC,
@@ -27,6 +30,8 @@ METHODS = {
     "rks_svm": RandomFourierSVC,
     "spsvm": SparsePrimalSVC,
     "ltpu": LTPU,
+    "doubly_sgd": DoublySGDClassifier,
+    "doubly_sgd_regressor": DoublySGDRegressor,
 }
 
 
@@ -35,7 +40,8 @@ def test_keys_and_defaults_are_the_constructors(name, cls):
     config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
     assert config.pop("name") == name
     assert config.pop("estimator") == name
-    assert set(config.pop("meta")["tasks"]) == {"binary", "multiclass"}
+    tasks = {"regression"} if issubclass(cls, RegressorMixin) else {"binary", "multiclass"}
+    assert set(config.pop("meta")["tasks"]) == tasks
     parameters = {
         key: parameter.default
         for key, parameter in inspect.signature(cls).parameters.items()
