@@ -11,10 +11,14 @@ _MODULES = {
     "DoublySGDClassifier": "kbench.methods.doubly_sgd",
     "DoublySGDRegressor": "kbench.methods.doubly_sgd",
     "FastfoodSVC": "kbench.methods.fastfood_svm",
+    "KernelSDCA": "kbench.methods.k_sdca",
     "KernelSVC": "kbench.methods.kernel_svc",
     "LLSVM": "kbench.methods.llsvm",
     "LTPU": "kbench.methods.ltpu",
+    "NORMA": "kbench.methods.norma",
+    "PegasosClassifier": "kbench.methods.pegasos",
     "RandomFourierSVC": "kbench.methods.rks_svm",
+    "SDCAClassifier": "kbench.methods.sdca",
     "SparsePrimalSVC": "kbench.methods.spsvm",
 }
 

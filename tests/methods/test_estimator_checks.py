@@ -8,11 +8,15 @@ from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    NORMA,
     DoublySGDClassifier,
     DoublySGDRegressor,
     FastfoodSVC,
+    KernelSDCA,
     KernelSVC,
+    PegasosClassifier,
     RandomFourierSVC,
+    SDCAClassifier,
     SparsePrimalSVC,
 )
 
@@ -27,6 +31,10 @@ ESTIMATORS = [
     SparsePrimalSVC(20),
     DoublySGDClassifier(block_size=128),
     DoublySGDRegressor(block_size=128),
+    NORMA(batch_size=10),
+    KernelSDCA(),
+    PegasosClassifier(batch_size=10, n_epochs=20),
+    SDCAClassifier(64),
 ]
 
 

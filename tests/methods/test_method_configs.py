@@ -11,11 +11,15 @@ from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    NORMA,
     DoublySGDClassifier,
     DoublySGDRegressor,
     FastfoodSVC,
+    KernelSDCA,
     KernelSVC,
+    PegasosClassifier,
     RandomFourierSVC,
+    SDCAClassifier,
     SparsePrimalSVC,
 )
 
@@ -32,6 +36,12 @@ METHODS = {
     "ltpu": LTPU,
     "doubly_sgd": DoublySGDClassifier,
     "doubly_sgd_regressor": DoublySGDRegressor,
+    "norma": NORMA,
+    "k_sdca": KernelSDCA,
+    "r_pegasos": PegasosClassifier,
+    "n_pegasos": PegasosClassifier,
+    "r_sdca": SDCAClassifier,
+    "n_sdca": SDCAClassifier,
 }
 
 
@@ -48,6 +58,9 @@ def test_keys_and_defaults_are_the_constructors(name, cls):
         if key != "random_state"
     }
     assert config.keys() == parameters.keys()
+    features = {"r": "fourier", "n": "nystrom"}
     for key, value in config.items():
-        if not str(value).startswith("${"):
+        if key == "features":
+            assert value == features[name[0]]
+        elif not str(value).startswith("${"):
             assert value == parameters[key], key
