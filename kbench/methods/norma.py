@@ -30,7 +30,7 @@ class NORMA(KernelPasses):
     loss : {"hinge", "smoothed_hinge", "log"}, default="hinge"
     theta : float, default=1.0
         eta_t = theta / (nu t), t = 1, 2, ...
-    batch_size : int, default=1024
+    batch_size : int, default=64
         Rows whose function values are computed together.
     n_epochs : int, default=1
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
@@ -80,7 +80,7 @@ class NORMA(KernelPasses):
         nu: float = 1e-4,
         loss: str = "hinge",
         theta: float = 1.0,
-        batch_size: int = 1024,
+        batch_size: int = 64,
         n_epochs: int = 1,
         kernel: Any = "rbf",
         gamma: float | str = "scale",

@@ -33,7 +33,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         Features (Nystrom: landmarks).
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
-    batch_size : int, default=1024
+    batch_size : int, default=64
     n_epochs : int, default=1
     project : bool, default=True
         Onto the ball that holds the optimum.
@@ -81,7 +81,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         *,
         features: str = "fourier",
         nu: float = 1e-4,
-        batch_size: int = 1024,
+        batch_size: int = 64,
         n_epochs: int = 1,
         project: bool = True,
         kernel: str = "rbf",
