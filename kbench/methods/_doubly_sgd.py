@@ -29,7 +29,7 @@ _NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s")
 
 
 class DoublySGD(BaseEstimator):
-    """Base of both machines; a subclass has `_learn_targets`, `_targets` and `_loss`."""
+    """Base of both machines; a subclass has `_learn_targets`, `_targets`, `_loss_name`."""
 
     _parameter_constraints: ClassVar[dict] = {
         "block_size": [Interval(Integral, 1, None, closed="left")],

@@ -31,7 +31,7 @@ class NORMA(KernelPasses):
     theta : float, default=1.0
         eta_t = theta / (nu t), t = 1, 2, ...
     batch_size : int, default=64
-        Rows whose function values are computed together.
+        Rows of a step, at most.
     n_epochs : int, default=1
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"

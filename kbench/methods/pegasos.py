@@ -34,6 +34,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
     batch_size : int, default=64
+        Rows of a step, at most.
     n_epochs : int, default=1
     project : bool, default=True
         Onto the ball that holds the optimum.
