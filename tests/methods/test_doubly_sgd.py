@@ -102,7 +102,7 @@ def test_csr_rows_are_dense_rows():
     )
 
 
-def test_a_stream_ends_where_its_rows_in_one_chunk_do():
+def test_a_stream_learns_by_chunks_as_by_one():
     X, y = digits()
     whole = DoublySGDClassifier(gamma=0.02, **SMALL)
     whole.partial_fit(X[:1200], y[:1200])
