@@ -10,26 +10,42 @@ _EQUIVALENCE = (
     "check_sample_weight_equivalence_on_sparse_data",
 )
 
-EXPECTED_FAILURES = {
-    name: dict.fromkeys(_EQUIVALENCE, f"{reason}{_WEIGHTS}")
-    for name, reason in {
-        "KernelSVC": "",
-        "KernelSVR": "",
-        "DCSVC": "clusters are found on a sample of the rows as given; ",
-        "CascadeSVC": "parts are drawn from the rows as given; ",
-        "LaSVC": "rows are visited as given; ",
-        "LLSVM": "landmarks are found on the rows as given; ",
-        "LTPU": "centres are found on the rows as given; ",
-        "FastfoodSVC": "passes are in random order over the rows as given; ",
-        "RandomFourierSVC": "passes are in random order over the rows as given; ",
-        "SparsePrimalSVC": "candidates for the basis are drawn among the rows as given; ",
-        "HSSADMMClassifier": (
-            "the kernel matrix of the rows as given is shifted by beta, which a repeated row gets "
-            "twice; "
-        ),
-        "RACQPClassifier": "blocks are drawn among the rows as given; ",
-        "DCPredClassifier": "the tree is grown on the rows as given; ",
-        "DCPredTrainedClassifier": "gradients are those of batches of the rows as given; ",
-        "SubsampleSVC": "the sample is drawn from the rows as given; ",
-    }.items()
-} | {name: {} for name in ("BaggingSVC", "DivisionBound", "SupportCurves")}
+_FLOAT32 = (
+    "features are float32, and how a matrix product rounds them depends on the number of rows: "
+    "values agree to about 1e-6, not to 1e-7"
+)
+
+EXPECTED_FAILURES = (
+    {
+        name: dict.fromkeys(_EQUIVALENCE, f"{reason}{_WEIGHTS}")
+        for name, reason in {
+            "KernelSVC": "",
+            "KernelSVR": "",
+            "DCSVC": "clusters are found on a sample of the rows as given; ",
+            "CascadeSVC": "parts are drawn from the rows as given; ",
+            "LaSVC": "rows are visited as given; ",
+            "LLSVM": "landmarks are found on the rows as given; ",
+            "LTPU": "centres are found on the rows as given; ",
+            "FastfoodSVC": "passes are in random order over the rows as given; ",
+            "RandomFourierSVC": "passes are in random order over the rows as given; ",
+            "SparsePrimalSVC": "candidates for the basis are drawn among the rows as given; ",
+            "HSSADMMClassifier": (
+                "the kernel matrix of the rows as given is shifted by beta, which a repeated row gets "
+                "twice; "
+            ),
+            "RACQPClassifier": "blocks are drawn among the rows as given; ",
+            "DCPredClassifier": "the tree is grown on the rows as given; ",
+            "DCPredTrainedClassifier": "gradients are those of batches of the rows as given; ",
+            **dict.fromkeys(
+                ("NORMA", "KernelSDCA", "PegasosClassifier", "SDCAClassifier"),
+                "passes are in random order over the rows as given; ",
+            ),
+            "SubsampleSVC": "the sample is drawn from the rows as given; ",
+        }.items()
+    }
+    | {name: {} for name in ("BaggingSVC", "DivisionBound", "SupportCurves")}
+    | {
+        name: {"check_methods_subset_invariance": _FLOAT32}
+        for name in ("DoublySGDClassifier", "DoublySGDRegressor")
+    }
+)

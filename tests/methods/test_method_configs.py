@@ -12,6 +12,8 @@ CONFIGS = Path(__file__).parents[2] / "configs" / "method"
 
 # Names that stand for a class with other parameters than its defaults.
 SETTINGS = {
+    "n_pegasos": {"features": "nystrom"},
+    "n_sdca": {"features": "nystrom"},
     "kernel_svc": {"fit_intercept": False},  # the papers' problem; a user of SVC expects SVC's
     "division_bound": {"n_clusters": [8, 16, 32, 64, 128]},
     "dcsvm": {"n_clusters": 4, "n_levels": 4, "combine": "exact", "partition": "kernel_kmeans"},
@@ -19,6 +21,7 @@ SETTINGS = {
     "bka_svm": {"n_levels": 1},
 }
 TASKS = {
+    "doubly_sgd_regressor": {"regression"},
     "dcpred_krr": {"regression"},
     "hss_krr": {"regression"},
     "kernel_svr": {"regression"},
@@ -42,6 +45,14 @@ METHODS = {
     "rks_svm": "RandomFourierSVC",
     "spsvm": "SparsePrimalSVC",
     "ltpu": "LTPU",
+    "doubly_sgd": "DoublySGDClassifier",
+    "doubly_sgd_regressor": "DoublySGDRegressor",
+    "norma": "NORMA",
+    "k_sdca": "KernelSDCA",
+    "r_pegasos": "PegasosClassifier",
+    "n_pegasos": "PegasosClassifier",
+    "r_sdca": "SDCAClassifier",
+    "n_sdca": "SDCAClassifier",
     "dcpred": "DCPredClassifier",
     "dcpred_krr": "DCPredRegressor",
     "dcpred_trained": "DCPredTrainedClassifier",

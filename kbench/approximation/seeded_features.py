@@ -1,0 +1,300 @@
+"""Random features in blocks that exist only while they are needed, each drawn again from its seed.
+
+Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
+(NIPS 2014), section 3. Block t has features Phi_t(x) with
+
+    E Phi_t(x)' Phi_t(z) = k(x, z),
+
+by itself and whatever the number of blocks. A block is a function of (seed, t) alone, by counters
+(`philox`): no state, no order, nothing to store. Fourier blocks are cosines and sines of r
+frequencies over sqrt(r), after Bochner's theorem:
+
+    rbf        exp(-gamma ||x - z||^2)      omega ~ N(0, 2 gamma I)
+    laplacian  exp(-gamma ||x - z||_1)      entries of omega independently Cauchy(0, gamma)
+    matern     with length scale l,         omega ~ multivariate t of 2 nu degrees of freedom,
+               gamma = 1 / (2 l^2)          scale 1 / l; rbf is its limit for large nu
+    poly       (gamma <x, z> + coef0)^p     TensorSketch (Pham and Pagh, KDD 2013)
+"""
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.fft
+import scipy.sparse as sp
+
+from kbench.approximation import philox
+from kbench.kernels.threads import in_parts
+
+# Features of a tile of rows are used before they leave the L2 cache.
+_TILE_VALUES = 1 << 19
+_MIN_TILE = 64
+_SIGNS, _RADII = 1 << 16, 1 << 17  # streams apart from those of frequencies and hashes
+
+
+class SeededFeatures(ABC):
+    """Blocks of features of one kernel; a subclass has `_draw` and `_write`.
+
+    Parameters
+    ----------
+    d : int
+        Features of a row.
+    n_features : int
+        Of a block; Fourier blocks round it up to an even number.
+    seed : int
+        Of 64 bits.
+    gamma : float
+    cache_mb : float, default=0.0
+        MiB of drawn blocks (4 d r bytes each) that are kept, those of late use first.
+
+    Attributes
+    ----------
+    n_drawn : int
+        Blocks drawn so far, repeated ones included.
+    n_features_computed : int
+        Values of features so far.
+    """
+
+    shift_invariant: ClassVar[bool] = True
+
+    def __init__(
+        self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
+    ) -> None:
+        self.d, self.n_features, self.seed, self.gamma = d, n_features, seed, gamma
+        self.cache_mb = cache_mb
+        self.n_drawn = self.n_features_computed = 0
+        self._cache: OrderedDict[int, np.ndarray] = OrderedDict()
+
+    @abstractmethod
+    def _draw(self, block: int) -> Any:
+        """What the block's features are made of, an array or matrix; has `nbytes`."""
+
+    @abstractmethod
+    def _write(self, drawn: Any, X: Any, out: np.ndarray) -> None:
+        """Features of rows X : (u, d) into out : (u, n_features)."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": OrderedDict()}
+
+    def drawn(self, block: int) -> Any:
+        """What `_draw` gives, kept within `cache_mb`."""
+        if block in self._cache:
+            self._cache.move_to_end(block)
+            return self._cache[block]
+        drawn = self._draw(block)
+        self.n_drawn += 1
+        fitting = int(self.cache_mb * 2**20) // max(1, _nbytes(drawn))
+        if fitting:
+            while len(self._cache) >= fitting:
+                self._cache.popitem(last=False)
+            self._cache[block] = drawn
+        return drawn
+
+    def fill(self, block: int, X: Any, out: np.ndarray) -> None:
+        """Write Phi_block(X) into out : (u, n_features) float32, C-contiguous.
+
+        X : (u, d) float32 array or CSR. O(u d r) time.
+        """
+        self._write(self.drawn(block), X, out)
+        self.n_features_computed += out.size
+
+    def tiles(self, X: Any) -> list[slice]:
+        """Slices of rows whose features fit into cache."""
+        step = max(_MIN_TILE, _TILE_VALUES // self.n_features)
+        return [slice(start, start + step) for start in range(0, X.shape[0], step)]
+
+    def add(self, block: int, X: Any, coef: np.ndarray, values: np.ndarray) -> None:
+        """values += Phi_block(X) coef, without storing the features.
+
+        Parameters
+        ----------
+        X : (u, d) float32 array or CSR
+        coef : (n_features, q) float32
+        values : (u, q) float64
+        """
+        slices = self.tiles(X)
+        tile = np.empty((slices[0].stop, self.n_features), np.float32)
+        drawn = self.drawn(block)
+        for rows in slices:
+            part = X[rows]
+            features = tile[: part.shape[0]]
+            self._write(drawn, part, features)
+            values[rows] += features @ coef
+        self.n_features_computed += X.shape[0] * self.n_features
+
+
+class _FourierBlocks(SeededFeatures):
+    """Cosines and sines; a subclass has `_frequencies`."""
+
+    def __init__(
+        self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
+    ) -> None:
+        super().__init__(d, n_features + n_features % 2, seed, gamma, cache_mb=cache_mb)
+
+    @abstractmethod
+    def _frequencies(self, block: int, out: np.ndarray) -> float:
+        """Fill out : (d, r) with frequencies up to the factor that is returned."""
+
+    def _draw(self, block: int) -> np.ndarray:
+        out = np.empty((self.d, self.n_features // 2), np.float32)
+        out *= np.float32(self._frequencies(block, out) / (2.0 * np.pi))  # angles in turns
+        return out
+
+    def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
+        r = drawn.shape[1]
+        if sp.issparse(X):
+            out[:, :r] = X @ drawn
+        else:
+            np.matmul(X, drawn, out=out[:, :r])
+        scale = np.float32(1.0 / np.sqrt(r))
+
+        def work(start: int, stop: int) -> None:
+            philox.cosines_and_sines(out, scale, start, stop)
+
+        in_parts(work, len(out), out.size, 1)
+
+
+class GaussianBlocks(_FourierBlocks):
+    """Of exp(-gamma ||x - z||^2)."""
+
+    def _frequencies(self, block: int, out: np.ndarray) -> float:
+        philox.normals(self.seed, 0, block, out.reshape(-1))
+        return float(np.sqrt(2.0 * self.gamma))
+
+
+class LaplacianBlocks(_FourierBlocks):
+    """Of exp(-gamma ||x - z||_1)."""
+
+    def _frequencies(self, block: int, out: np.ndarray) -> float:
+        philox.uniforms(self.seed, 0, block, out.reshape(-1))
+        np.tan(np.float32(np.pi) * (out - np.float32(0.5)), out=out)
+        return self.gamma
+
+
+class MaternBlocks(_FourierBlocks):
+    """Of the Matern kernel with length scale 1 / sqrt(2 gamma).
+
+    Parameters
+    ----------
+    smoothness : float, default=1.5
+        nu; 2 nu is an integer.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        n_features: int,
+        seed: int,
+        gamma: float,
+        *,
+        smoothness: float = 1.5,
+        cache_mb: float = 0.0,
+    ) -> None:
+        if 2 * smoothness != int(2 * smoothness) or smoothness <= 0:
+            raise ValueError(f"smoothness is {smoothness:g}, should be a positive multiple of 1/2")
+        super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
+        self.smoothness = smoothness
+
+    def _frequencies(self, block: int, out: np.ndarray) -> float:
+        philox.normals(self.seed, 0, block, out.reshape(-1))
+        degrees = int(2 * self.smoothness)
+        # A chi-squared variable is the sum of squares of as many normals.
+        radii = np.empty((degrees, out.shape[1]), np.float32)
+        philox.normals(self.seed, _RADII, block, radii.reshape(-1))
+        out *= np.sqrt(degrees / np.einsum("ij,ij->j", radii, radii))
+        return float(np.sqrt(2.0 * self.gamma))
+
+
+class TensorSketchBlocks(SeededFeatures):
+    """Of (gamma <x, z> + coef0)^degree: products of count sketches in the Fourier domain.
+
+    Parameters
+    ----------
+    degree : int, default=3
+    coef0 : float, default=0.0
+        Not negative.
+    """
+
+    shift_invariant: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        d: int,
+        n_features: int,
+        seed: int,
+        gamma: float,
+        *,
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_mb: float = 0.0,
+    ) -> None:
+        if coef0 < 0:
+            raise ValueError(f"coef0 is {coef0:g}, should not be negative: no kernel otherwise")
+        super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
+        self.degree, self.coef0 = degree, coef0
+
+    def _draw(self, block: int) -> sp.csr_array:
+        # The p sketches side by side; the last row is that of the constant sqrt(coef0).
+        d, D = self.d + 1, self.n_features
+        buckets, signs = np.empty(d, np.float32), np.empty(d, np.float32)
+        parts = []
+        for factor in range(self.degree):
+            philox.uniforms(self.seed, factor, block, buckets)
+            philox.uniforms(self.seed, _SIGNS + factor, block, signs)
+            places = np.minimum((buckets * D).astype(np.intp), D - 1)
+            values = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
+            values[-1] *= np.sqrt(self.coef0 / self.gamma)
+            shape = (d, D)
+            parts.append(
+                sp.csr_array((values.astype(np.float32), (np.arange(d), places)), shape=shape)
+            )
+        return sp.csr_array(sp.hstack(parts))
+
+    def _write(self, drawn: sp.csr_array, X: Any, out: np.ndarray) -> None:
+        linear = drawn[:-1]
+        sketches = (X @ linear).toarray() if sp.issparse(X) else X @ linear
+        sketches += drawn[[-1]].toarray()
+        spectrum = scipy.fft.rfft(sketches.reshape(len(out), self.degree, -1), axis=2)
+        out[:] = scipy.fft.irfft(spectrum.prod(axis=1), n=self.n_features, axis=1)
+
+
+def _nbytes(drawn: Any) -> int:
+    return drawn.data.nbytes + drawn.indices.nbytes if sp.issparse(drawn) else drawn.nbytes
+
+
+def seeded_features(
+    kernel: str,
+    d: int,
+    n_features: int,
+    seed: int,
+    gamma: float,
+    *,
+    smoothness: float = 1.5,
+    degree: int = 3,
+    coef0: float = 0.0,
+    cache_mb: float = 0.0,
+) -> SeededFeatures:
+    """The blocks of the kernel "rbf", "laplacian", "matern" or "poly"; see the classes."""
+    if kernel == "poly":
+        return TensorSketchBlocks(
+            d, n_features, seed, gamma, degree=degree, coef0=coef0, cache_mb=cache_mb
+        )
+    if kernel == "matern":
+        return MaternBlocks(d, n_features, seed, gamma, smoothness=smoothness, cache_mb=cache_mb)
+    cls = GaussianBlocks if kernel == "rbf" else LaplacianBlocks
+    return cls(d, n_features, seed, gamma, cache_mb=cache_mb)
+
+
+def median_gamma(X: Any, rng: np.random.RandomState, n_samples: int = 1000) -> float:
+    """gamma = 1 / (2 m^2), m the median distance between different ones of `n_samples` rows of X.
+
+    Without distances that are not zero, 1. O(n_samples^2 d).
+    """
+    from scipy.spatial.distance import pdist
+
+    sample = X[rng.choice(X.shape[0], min(n_samples, X.shape[0]), replace=False)]
+    sample = sample.toarray() if sp.issparse(sample) else sample
+    distances = pdist(np.asarray(sample, np.float64))
+    distances = distances[distances > 0]
+    return float(0.5 / np.median(distances) ** 2) if len(distances) else 1.0

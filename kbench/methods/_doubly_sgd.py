@@ -1,0 +1,329 @@
+"""What the classifier and the regression by doubly stochastic gradients share.
+
+Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
+(NIPS 2014); the descent is `kbench.solvers.doubly_stochastic`.
+"""
+
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kbench.approximation.seeded_features import median_gamma, seeded_features
+from kbench.kernels.named import make_kernel
+from kbench.methods._checkpoint import Checkpoint, fingerprint
+from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
+from kbench.solvers.losses import LOSSES
+from kbench.trace import Trace
+
+_PREDICTED_ROWS = 8192  # rows that are prepared at a time
+_DENSE_COLUMNS = 4096  # CSR batches up to this width are multiplied as dense ones
+_LARGEST_FEATURE = 1e15
+_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s")
+
+
+class DoublySGD(BaseEstimator):
+    """Base of both machines; a subclass has `_learn_targets`, `_targets`, `_loss_name`."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "max_blocks": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [StrOptions({"rbf", "laplacian", "matern", "poly"})],
+        "gamma": [
+            StrOptions({"median", "scale", "auto"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "smoothness": [Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+        "nu": [Interval(Real, 0, None, closed="left")],
+        "step_size": [Interval(Real, 0, None, closed="neither")],
+        "step_decay": [Interval(Real, 0, None, closed="left")],
+        "preconditioned": ["boolean"],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "average": [Interval(Real, 0, 1, closed="left")],
+        "cache_mb": [Interval(Real, 0, None, closed="left")],
+        "checkpoint": [str, None],
+        "checkpoint_s": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        block_size: int = 2048,
+        batch_size: int = 4096,
+        n_epochs: int = 1,
+        max_blocks: int | None = None,
+        kernel: str = "rbf",
+        gamma: float | str = "median",
+        smoothness: float = 1.5,
+        degree: int = 3,
+        coef0: float = 0.0,
+        nu: float = 0.0,
+        step_size: float = 1.0,
+        step_decay: float = 1e-4,
+        preconditioned: bool = True,
+        ridge: float = 1e-4,
+        average: float = 0.0,
+        cache_mb: float = 64.0,
+        checkpoint: str | None = None,
+        checkpoint_s: float = 60.0,
+        random_state: Any = None,
+    ) -> None:
+        self.block_size = block_size
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.max_blocks = max_blocks
+        self.kernel = kernel
+        self.gamma = gamma
+        self.smoothness = smoothness
+        self.degree = degree
+        self.coef0 = coef0
+        self.nu = nu
+        self.step_size = step_size
+        self.step_decay = step_decay
+        self.preconditioned = preconditioned
+        self.ridge = ridge
+        self.average = average
+        self.cache_mb = cache_mb
+        self.checkpoint = checkpoint
+        self.checkpoint_s = checkpoint_s
+        self.random_state = random_state
+
+    n_chunks_: int
+    n_outputs_: int
+
+    @abstractmethod
+    def _learn_targets(self, y: np.ndarray) -> None:
+        """Classes, or the level of a regression; sets `n_outputs_`."""
+
+    @abstractmethod
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        """Targets of the loss, (b, q)."""
+
+    @property
+    @abstractmethod
+    def _loss_name(self) -> str: ...
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Descend on batches of these rows, `n_epochs` times through all of them.
+
+        Parameters
+        ----------
+        X : (n, d) array, memory-mapped too, or CSR
+        y : (n,) targets; regression: or (n, q)
+        trace : Trace, optional
+            Told the batch's mean loss and the rows seen after each step, and the phases.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range; a step size or ridge with which the descent fails; a
+            checkpoint of another fit.
+
+        Notes
+        -----
+        Batches are drawn once; each pass takes them in another order. With several passes the
+        values of all n rows are kept (8 n q bytes), so that a pass evaluates only what was added
+        since the last one.
+        """
+        trace = Trace() if trace is None else trace
+        with trace.phase("prepare"):
+            X, y = self._checked(X, y, reset=True)
+            self._learn_targets(y)
+            self._begin(X)
+            n = X.shape[0]
+            order = np.random.RandomState(self.seed_).permutation(n)
+            batches = np.array_split(order, -(-n // self.batch_size))
+            n_steps = self.n_epochs * len(batches)
+            descent = self._descent
+            if self.average:
+                descent.average_from = n_steps - max(1, round(self.average * n_steps))
+            if self.n_epochs > 1:
+                descent.memories = [Memory(len(rows), self.n_outputs_) for rows in batches]
+            checkpoint = self._open_checkpoint(X, y)
+        with trace.phase("step"):
+            while descent.n_steps < n_steps:
+                epoch, position = divmod(descent.n_steps, len(batches))
+                turn = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
+                k = turn.permutation(len(batches))[position]
+                # In the order of the file, which is kinder to memory-mapped rows.
+                rows = np.sort(batches[k])
+                memory = descent.memories[k] if descent.memories else None
+                loss = descent.step(self._prepared(X[rows]), self._targets(y[rows]), memory)
+                trace(loss=loss, samples=descent.n_rows)
+                if checkpoint is not None and checkpoint.due():
+                    checkpoint.write(descent.state())
+        self._finish(trace)
+        if checkpoint is not None:
+            checkpoint.remove()
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        first = not hasattr(self, "_descent")
+        if self.average:
+            raise ValueError(
+                f"average is {self.average:g}, but a stream has no last step: "
+                "partial_fit needs average=0"
+            )
+        chunk = 1 if first else self.n_chunks_ + 1
+        try:
+            X, y = self._checked(X, y, reset=first)
+        except ValueError as error:
+            row = _first_non_finite(X)
+            if row is None:
+                raise
+            raise ValueError(f"chunk {chunk}, row {row + 1}: {error}") from None
+        if first:
+            self._learn_targets(y if classes is None else np.asarray(classes))
+        targets = self._targets(y)
+        if first:
+            self._begin(X)
+        trace = Trace()
+        with trace.phase("step"):
+            for rows in np.array_split(np.arange(X.shape[0]), -(-X.shape[0] // self.batch_size)):
+                self._descent.step(self._prepared(X[rows]), targets[rows])
+        self.n_chunks_ = chunk
+        self._finish(trace)
+        return self
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
+        several = self.__sklearn_tags__().target_tags.multi_output
+        return validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float32, np.float64],
+            multi_output=several,
+            y_numeric=several,
+            reset=reset,
+        )
+
+    def _begin(self, X: Any) -> None:
+        """Seed, bandwidth and centre, from the first rows that are seen."""
+        _require_moderate(X)
+        rng = check_random_state(self.random_state)
+        self.seed_ = int(rng.randint(2**31 - 1))
+        if self.gamma == "median":
+            self.gamma_ = median_gamma(X, np.random.RandomState(self.seed_))
+        elif isinstance(self.gamma, str):
+            self.gamma_ = make_kernel("rbf", X, gamma=self.gamma).gamma  # type: ignore[attr-defined]
+        else:
+            self.gamma_ = float(self.gamma)
+        self.features_ = seeded_features(
+            self.kernel,
+            X.shape[1],
+            self.block_size,
+            self.seed_,
+            self.gamma_,
+            smoothness=self.smoothness,
+            degree=self.degree,
+            coef0=self.coef0,
+            cache_mb=self.cache_mb,
+        )
+        # Angles of rows far from the origin would lose digits.
+        self.centre_ = np.zeros(X.shape[1], np.float32)
+        if self.features_.shift_invariant and X.shape[1] <= _DENSE_COLUMNS:
+            self.centre_ = np.asarray(X.mean(axis=0, dtype=np.float64), np.float32).ravel()
+        self._descent = DoublyStochastic(
+            self.features_,
+            LOSSES[self._loss_name],
+            self.n_outputs_,
+            nu=self.nu,
+            step_size=self.step_size,
+            step_decay=self.step_decay,
+            ridge=self.ridge,
+            preconditioned=self.preconditioned,
+            max_blocks=self.max_blocks,
+        )
+        self.n_chunks_ = 0
+
+    def _prepared(self, X: Any) -> Any:
+        """Rows X : (b, d) as the features take them."""
+        if sp.issparse(X):
+            if X.shape[1] > _DENSE_COLUMNS:
+                return X.astype(np.float32)
+            X = X.toarray()
+        _require_moderate(X)
+        return np.ascontiguousarray(X - self.centre_, np.float32)
+
+    def _finish(self, trace: Trace) -> None:
+        self._descent.memories = []
+        self._function = self._descent.averaged()
+        self.n_iter_, self.n_seen_ = self._descent.n_steps, self._descent.n_rows
+        self.n_parameters_ = sum(A.size for A in self._function.coef)
+        self.model_bytes_ = 4 * self.n_parameters_ + self.centre_.nbytes
+        self.timings_ = dict(trace.timings)
+
+    @property
+    def coef_(self) -> list[np.ndarray]:
+        """Coefficients of each block's features, (block_size, q) float32."""
+        return [np.float32(self._function.scale) * A for A in self._function.coef]
+
+    def _open_checkpoint(self, X: Any, y: np.ndarray) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                f"random_state is {self.random_state!r}, should be a whole number where there is "
+                "a checkpoint: a continuation needs the same batches"
+            )
+        parameters = {k: v for k, v in self.get_params().items() if k not in _NOT_THE_FIT}
+        checkpoint = Checkpoint(
+            self.checkpoint, self.checkpoint_s, {**parameters, "data": fingerprint(X, y)}
+        )
+        state = checkpoint.read()
+        if state is not None:
+            self._descent.restore(state)
+        return checkpoint
+
+    def _values(self, X: Any) -> np.ndarray:
+        """f at rows X : (u, d); (u, q) float64."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        values = np.empty((X.shape[0], self.n_outputs_))
+        for start in range(0, len(values), _PREDICTED_ROWS):
+            rows = slice(start, start + _PREDICTED_ROWS)
+            values[rows] = self._function.values(self._prepared(X[rows]))
+        return values
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _require_moderate(X: Any) -> None:
+    """Sums of products with frequencies stay within float32's range."""
+    if X.shape[0] and max(X.max(), -X.min()) > _LARGEST_FEATURE:
+        raise ValueError(
+            f"X contains {max(X.max(), -X.min()):.3g} in magnitude, "
+            f"should be at most {_LARGEST_FEATURE:g}"
+        )
+
+
+def _first_non_finite(X: Any) -> int | None:
+    """Index of the first row with a value that is no finite number; None where there is none."""
+    try:
+        values = X.toarray() if sp.issparse(X) else np.asarray(X, np.float64)
+    except (TypeError, ValueError):
+        return None
+    if values.ndim != 2:
+        return None
+    wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    return int(wrong[0]) if len(wrong) else None

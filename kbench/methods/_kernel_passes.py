@@ -1,0 +1,96 @@
+"""What NORMA and kernel SDCA share: passes over the rows, a coefficient for each of them."""
+
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.methods._mean_loss import MeanLoss
+from kbench.methods._one_vs_rest import Targets
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.trace import Trace
+
+
+class KernelPasses(MeanLoss):
+    """Base of the machines f = sum_i coef_i k(x_i, .); a subclass has `_step`."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **MeanLoss._parameter_constraints,
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _step(
+        self,
+        t: int,
+        batch: np.ndarray,  # (b,) indices
+        F: np.ndarray,  # (b, m), values of sum_i coef_i k(x_i, .)
+        coef: np.ndarray,  # (n, m), changed in place
+        targets: Targets,
+        matrix: KernelMatrix,
+    ) -> None:
+        """One batch."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Pass over the rows `n_epochs` times, in another random order each time.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+        trace : Trace, optional
+            Told the rows seen after each batch, and the phases.
+
+        Returns
+        -------
+        self
+        """
+        trace = Trace() if trace is None else trace
+        rng = check_random_state(self.random_state)
+        with trace.phase("prepare"):
+            targets = self._targets(X, y, sample_weight)
+            kernel = make_kernel(
+                self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+            )
+            matrix = KernelMatrix(kernel, targets.X)
+            n, m = targets.Y.shape
+            coef = np.zeros((n, m))
+        t = n_seen = 0
+        with trace.phase("step"):
+            for _ in range(self.n_epochs):
+                order = rng.permutation(n)
+                for batch in np.array_split(order, -(-n // self.batch_size)):
+                    centres = np.flatnonzero(coef.any(axis=1))
+                    F = matrix.product(centres, coef[centres], batch)
+                    self._step(t, batch, F, coef, targets, matrix)
+                    t += 1
+                    n_seen += len(batch)
+                    trace(samples=n_seen)
+        with trace.phase("prepare"):
+            self.support_ = np.flatnonzero(coef.any(axis=1))
+            self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
+            dtype = prediction_dtype(matrix, coef[self.support_])
+            self._expansion = KernelExpansion(matrix, self.support_, coef[self.support_], dtype)
+        self.n_support_ = self._count_by_class(targets.Y[self.support_])
+        self.n_iter_ = t
+        self.kernel_entries_ = matrix.n_entries
+        self.model_bytes_ = self._expansion.nbytes
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _decide(self, X: Any) -> np.ndarray:
+        return self._expansion(X)

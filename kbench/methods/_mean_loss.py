@@ -1,0 +1,21 @@
+"""Classifiers of  min_f  nu/2 ||f||^2 + mean loss,  which the SVM's C = 1 / (nu n) is."""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from kbench.methods._one_vs_rest import OneVsRest, Targets
+
+
+class MeanLoss(OneVsRest):
+    """Base that takes nu for C."""
+
+    _parameter_constraints: ClassVar[dict] = {"nu": [Interval(Real, 0, None, closed="neither")]}
+
+    C: ClassVar[float] = 1.0
+    nu: float
+
+    def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+        targets = super()._targets(X, y, sample_weight)
+        return targets._replace(C=targets.C / (self.nu * len(targets.C)))

@@ -1,0 +1,118 @@
+"""NORMA: kernel machines by stochastic gradient descent in function space.
+
+Kivinen, Smola and Williamson, "Online Learning with Kernels" (IEEE Transactions on Signal
+Processing 52, 2004), by batches of b rows:
+
+    f <- (1 - eta_t nu) f - (eta_t / b) sum_i l'(f(x_i), y_i) k(x_i, .),    eta_t = theta / (nu t)
+"""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.kernels import KernelMatrix
+from kbench.methods._kernel_passes import KernelPasses
+from kbench.methods._one_vs_rest import Targets
+from kbench.solvers.losses import LOSSES
+
+
+class NORMA(KernelPasses):
+    """Kernel machine by functional gradient steps on batches; without intercept.
+
+    Several classes one-vs-rest.
+
+    Parameters
+    ----------
+    nu : float, default=1e-4
+        Of nu/2 ||f||^2 + mean loss.
+    loss : {"hinge", "smoothed_hinge", "log"}, default="hinge"
+    theta : float, default=1.0
+        eta_t = theta / (nu t), t = 1, 2, ...
+    batch_size : int, default=64
+        Rows of a step, at most.
+    n_epochs : int, default=1
+    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+    class_weight : dict, "balanced" or None, default=None
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    support_ : (s,) ints
+        Rows with a coefficient.
+    dual_coef_ : (m, s) float64
+    n_support_ : (n_classes,) ints
+    n_iter_ : int
+        Batches.
+    kernel_entries_, model_bytes_ : int
+    timings_ : dict of str to float
+        Seconds of "prepare", "step".
+    n_features_in_ : int
+
+    Notes
+    -----
+    O(n^2 d) time for a pass, O(n (d + m)) memory, O(s d) to predict a row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kbench.methods import NORMA
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = NORMA(batch_size=50, gamma=1e-3, random_state=0).fit(X[:1000], y[:1000])
+    >>> model.score(X[1000:], y[1000:]) > 0.85
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **KernelPasses._parameter_constraints,
+        "loss": [StrOptions({"hinge", "smoothed_hinge", "log"})],
+        "theta": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 1e-4,
+        loss: str = "hinge",
+        theta: float = 1.0,
+        batch_size: int = 64,
+        n_epochs: int = 1,
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        class_weight: dict | str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.loss = loss
+        self.theta = theta
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def _step(
+        self,
+        t: int,
+        batch: np.ndarray,
+        F: np.ndarray,
+        coef: np.ndarray,
+        targets: Targets,
+        matrix: KernelMatrix,
+    ) -> None:
+        eta = self.theta / (self.nu * (t + 1))
+        weight = targets.C[batch] * (self.nu * len(coef))
+        gradient = LOSSES[self.loss].gradient(F, targets.Y[batch])
+        if t:
+            coef *= 1.0 - eta * self.nu
+        coef[batch] -= eta / len(batch) * weight[:, None] * gradient

@@ -1,0 +1,149 @@
+"""Pegasos on random Fourier or Nystrom features (r-Pegasos, n-Pegasos).
+
+Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM"
+(Mathematical Programming 127, 2011), by batches of b rows, t = 1, 2, ...:
+
+    w <- (1 - 1/t) w + 1/(nu t b) sum_{i: y_i <w, z_i> < 1} y_i z_i
+    w <- min(1, 1 / (sqrt(nu) ||w||)) w        where it is projected
+"""
+
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from kbench.methods._linearised import LinearisedSVC
+from kbench.methods._mean_loss import MeanLoss
+from kbench.methods.sdca import SDCAClassifier
+from kbench.solvers.losses import LOSSES
+from kbench.trace import Trace
+
+
+class PegasosClassifier(MeanLoss, LinearisedSVC):
+    """Linear machine on features of a kernel by projected subgradient steps on batches.
+
+    Minimises nu/2 ||w||^2 + mean hinge loss, without intercept; several classes one-vs-rest.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Features (Nystrom: landmarks).
+    features : {"fourier", "nystrom"}, default="fourier"
+    nu : float, default=1e-4
+    batch_size : int, default=64
+        Rows of a step, at most.
+    n_epochs : int, default=1
+    project : bool, default=True
+        Onto the ball that holds the optimum.
+    kernel : {"rbf", "laplacian"}, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    class_weight : dict, "balanced" or None, default=None
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    feature_map_ : kbench.approximation.FeatureMap
+    coef_ : (m, r) float64
+    n_iter_ : int
+        Batches.
+    n_parameters_, model_bytes_ : int
+    timings_ : dict of str to float
+        Seconds of "prepare", "cluster" (choosing features), "step".
+    n_features_in_ : int
+
+    Notes
+    -----
+    O(n r (d + m)) time for r features and a pass; features of one batch in memory.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kbench.methods import PegasosClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = PegasosClassifier(512, batch_size=50, n_epochs=3, gamma=1e-3, random_state=0)
+    >>> model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.85
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SDCAClassifier._parameter_constraints,
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "project": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 256,
+        *,
+        features: str = "fourier",
+        nu: float = 1e-4,
+        batch_size: int = 64,
+        n_epochs: int = 1,
+        project: bool = True,
+        kernel: str = "rbf",
+        gamma: float | str = "scale",
+        class_weight: dict | str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.features = features
+        self.nu = nu
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.project = project
+        self.kernel = kernel
+        self.gamma = gamma
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    _feature_map = SDCAClassifier._feature_map
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the features and take a step on each batch of each pass.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+        trace : Trace, optional
+            Told the rows seen after each batch, and the phases.
+
+        Returns
+        -------
+        self
+        """
+        trace = Trace() if trace is None else trace
+        rng = check_random_state(self.random_state)
+        with trace.phase("prepare"):
+            targets = self._targets(X, y, sample_weight)
+        with trace.phase("cluster"):
+            self.feature_map_ = self._feature_map(rng).fit(targets.X)
+        n, m = targets.Y.shape
+        weight = targets.C * (self.nu * n)
+        coef = np.zeros((self.feature_map_.n_features_out_, m))
+        t = n_seen = 0
+        with trace.phase("step"):
+            for _ in range(self.n_epochs):
+                for batch in np.array_split(rng.permutation(n), -(-n // self.batch_size)):
+                    t += 1
+                    Z = np.empty((len(batch), len(coef)), np.float32)
+                    self.feature_map_.fill(targets.X[batch], Z)
+                    gradient = LOSSES["hinge"].gradient(Z @ coef, targets.Y[batch])
+                    coef *= 1.0 - 1.0 / t
+                    coef -= Z.T @ (weight[batch, None] * gradient) / (self.nu * t * len(batch))
+                    if self.project:
+                        norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
+                        coef /= np.maximum(norms, 1.0)
+                    n_seen += len(batch)
+                    trace(samples=n_seen)
+        self._set_machine(coef)
+        self.n_iter_ = t
+        self.timings_ = dict(trace.timings)
+        return self

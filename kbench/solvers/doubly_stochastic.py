@@ -1,0 +1,238 @@
+"""Functional gradient descent on random batches of rows and random blocks of features.
+
+Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
+(NIPS 2014), Algorithms 1 and 2 by blocks, and the preconditioner of the code that its authors
+released. For  min_f  E l(f(x), y) + nu/2 ||f||^2,  f = sum_j Phi_j A_j:
+
+    for t = 0, 1, ...
+      draw a batch (X, Y) of b rows and a block j of features, a new one while there are fewer than
+      max_blocks, else a random one
+      R   = l'(f(X), Y),   G = Phi_j(X)' R / b,   gamma_t = step_size / (1 + step_decay t)
+      A_i <- (1 - gamma_t nu) A_i                                     for all blocks i
+      A_j <- A_j - gamma_t G                                          plain
+      A_j <- [A_j before the decay]
+             - gamma_t (Phi_j' Phi_j / b + (nu + ridge) I)^-1 (G + nu A_j)   preconditioned
+
+All A_i share one scale, so that the decay is one multiplication. f(X) takes every block anew; for
+rows that come again, values may be kept (`Memory`), and then only blocks since are evaluated.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from kbench.approximation import philox
+from kbench.approximation.seeded_features import SeededFeatures
+from kbench.solvers.losses import Loss
+
+# Below this ridge the Gram matrix of a block is computed and factorised in float64.
+_FLOAT32_RIDGE = 1e-5
+_GRAM_ROWS = 2048  # rows whose features are held for a product of the Gram matrix
+# The scale goes into the coefficients before products of decays leave float32's range; a step that
+# forgets everything before it keeps this much of it, so that there is always a scale.
+_SMALLEST_SCALE = 1e-6
+_LEAST_DECAY = 1e-12
+_LARGEST = 1e30
+_BLOCK_CHOICE = 1 << 18  # the stream of random blocks, apart from those of features
+
+
+class Memory:
+    """Values of the first `n_blocks` blocks, without the scale, at rows that come again."""
+
+    def __init__(self, n_rows: int, n_outputs: int) -> None:
+        self.values = np.zeros((n_rows, n_outputs))
+        self.n_blocks = 0
+
+
+@dataclass
+class DoublyStochastic:
+    """A function and its descent.
+
+    Attributes
+    ----------
+    features : SeededFeatures
+    loss : Loss
+    n_outputs : int
+        q
+    nu, step_size, step_decay, ridge : float
+    preconditioned : bool
+    max_blocks : int or None
+    average_from : int or None
+        First step after which the function counts for `averaged`.
+    coef : list of (D, q) float32
+        A_j, to be multiplied by `scale`.
+    scale : float
+    n_steps, n_rows : int
+        t, steps done; rows of their batches.
+    memories : list of Memory
+        Of batches that come again.
+    """
+
+    features: SeededFeatures
+    loss: Loss
+    n_outputs: int
+    nu: float
+    step_size: float
+    step_decay: float
+    ridge: float
+    preconditioned: bool
+    max_blocks: int | None
+    average_from: int | None = None
+    coef: list[np.ndarray] = field(default_factory=list)
+    scale: float = 1.0
+    n_steps: int = 0
+    n_rows: int = 0
+    memories: list[Memory] = field(default_factory=list)
+    # The sum of f over steps is sum_j Phi_j (scale_sum A_j + total_j): an A_j counts for all steps
+    # of scale_sum, and total_j takes back those before its changes.
+    scale_sum: float = 0.0
+    total: list[np.ndarray] = field(default_factory=list)  # (D, q) float64
+
+    def values(self, X: Any, memory: Memory | None = None) -> np.ndarray:
+        """f at rows X : (b, d) float32 array or CSR; (b, q) float64. O(b d D) for each block."""
+        memory = Memory(X.shape[0], self.n_outputs) if memory is None else memory
+        if self._revisits:
+            memory.values[:], memory.n_blocks = 0.0, 0
+        for block in range(memory.n_blocks, len(self.coef)):
+            self.features.add(block, X, self.coef[block], memory.values)
+        memory.n_blocks = len(self.coef)
+        return self.scale * memory.values
+
+    @property
+    def _revisits(self) -> bool:
+        return len(self.coef) == self.max_blocks
+
+    def step(self, X: Any, Y: np.ndarray, memory: Memory | None = None) -> float:
+        """One step on a batch X : (b, d), Y : (b, q); the batch's mean loss before it.
+
+        `memory` is one of `memories`, that of this batch.
+
+        Raises
+        ------
+        ValueError
+            The function grew beyond all bounds; `ridge` is too small for a preconditioner.
+        """
+        F = self.values(X, memory)
+        loss = self.loss.value(F, Y)
+        gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
+        block = self._choose()
+        before = self.scale * self.coef[block]
+        R = self.loss.gradient(F, Y).astype(np.float32)
+        change = -gamma * self._direction(block, X, R, before)
+        if not max(loss, np.abs(change).max()) < _LARGEST:
+            raise ValueError(
+                f"the function grows beyond all bounds by step {self.n_steps}: "
+                f"step_size={self.step_size:g} is too large"
+            )
+        decay = 1.0 - gamma * self.nu
+        if self.preconditioned:
+            change += (1.0 - decay) * before  # the direction has the block's own decay
+        if self.n_steps:
+            self._shrink(decay)
+        after = (self.coef[block] + change / self.scale).astype(np.float32)
+        if self.average_from is not None:
+            self.total[block] -= self.scale_sum * (after.astype(np.float64) - self.coef[block])
+        self.coef[block] = after
+        if self.average_from is not None and self.n_steps >= self.average_from:
+            self.scale_sum += self.scale
+        self.n_steps += 1
+        self.n_rows += len(Y)
+        return loss
+
+    def averaged(self) -> "DoublyStochastic":
+        """The mean of f after the steps from `average_from` on, as a function to evaluate."""
+        if self.average_from is None or self.n_steps <= self.average_from:
+            return self
+        count = self.n_steps - self.average_from
+        coef = [
+            ((self.scale_sum * A.astype(np.float64) + total) / count).astype(np.float32)
+            for A, total in zip(self.coef, self.total, strict=True)
+        ]
+        return replace(self, coef=coef, scale=1.0, memories=[])
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that steps have changed, as arrays."""
+        return {
+            "coef": np.array(self.coef),
+            "total": np.array(self.total),
+            "scales": np.array([self.scale, self.scale_sum]),
+            "counts": np.array([self.n_steps, self.n_rows]),
+            "memory_blocks": np.array([memory.n_blocks for memory in self.memories], np.int64),
+            "memory_values": np.array([v for memory in self.memories for v in memory.values]),
+        }
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Become what gave `state`; parameters and sizes of memories are the same already."""
+        self.coef, self.total = list(state["coef"]), list(state["total"])
+        self.scale, self.scale_sum = (float(value) for value in state["scales"])
+        self.n_steps, self.n_rows = (int(value) for value in state["counts"])
+        start = 0
+        for memory, n_blocks in zip(self.memories, state["memory_blocks"], strict=True):
+            memory.n_blocks = int(n_blocks)
+            memory.values = state["memory_values"][start : start + len(memory.values)].copy()
+            start += len(memory.values)
+
+    def _choose(self) -> int:
+        """The block of this step; a new one is zero."""
+        if self._revisits:
+            word = philox.four_words(self.n_steps, _BLOCK_CHOICE, 0, self.features.seed)[0]
+            return int(word) % len(self.coef)
+        shape = (self.features.n_features, self.n_outputs)
+        self.coef.append(np.zeros(shape, np.float32))
+        if self.average_from is not None:
+            self.total.append(np.zeros(shape))
+        return len(self.coef) - 1
+
+    def _direction(
+        self,
+        block: int,
+        X: Any,  # (b, d)
+        R: np.ndarray,  # (b, q)
+        before: np.ndarray,  # (D, q)
+    ) -> np.ndarray:
+        """G, or (Phi' Phi / b + (nu + ridge) I)^-1 (G + nu A_j); (D, q) float64."""
+        D, b = self.features.n_features, len(R)
+        G = np.zeros((D, self.n_outputs))
+        if not self.preconditioned:
+            for rows in self.features.tiles(X):
+                G += self._features(block, X[rows]).T @ R[rows]
+            return G / b
+        ridge = self.nu + self.ridge
+        dtype = np.float32 if ridge >= _FLOAT32_RIDGE else np.float64
+        syrk, posv = (
+            (blas.ssyrk, lapack.sposv) if dtype == np.float32 else (blas.dsyrk, lapack.dposv)
+        )
+        H = np.zeros((D, D), dtype, order="F")
+        for start in range(0, b, _GRAM_ROWS):
+            rows = slice(start, start + _GRAM_ROWS)
+            features = self._features(block, X[rows]).astype(dtype, copy=False)
+            G += features.T @ R[rows]
+            H = syrk(1.0 / b, features.T, beta=1.0, c=H, overwrite_c=1)
+        H[np.diag_indices_from(H)] += dtype(ridge)
+        right = (G / b + self.nu * before).astype(dtype)
+        _, direction, info = posv(H, right, overwrite_a=1)
+        if info:
+            raise ValueError(
+                f"ridge={self.ridge:g} is too small: the Gram matrix of block {block} on {b} rows "
+                "is not positive definite"
+            )
+        return direction.astype(np.float64)
+
+    def _features(self, block: int, X: Any) -> np.ndarray:
+        out = np.empty((X.shape[0], self.features.n_features), np.float32)
+        self.features.fill(block, X, out)
+        return out
+
+    def _shrink(self, decay: float) -> None:
+        self.scale *= decay if abs(decay) > _LEAST_DECAY else _LEAST_DECAY
+        if abs(self.scale) > _SMALLEST_SCALE:
+            return
+        for A, total in zip(self.coef, self.total, strict=False):
+            total += self.scale_sum * A.astype(np.float64)
+        for A in self.coef:
+            A *= np.float32(self.scale)
+        for memory in self.memories:
+            memory.values *= self.scale
+        self.scale, self.scale_sum = 1.0, 0.0

@@ -1,0 +1,129 @@
+"""Doubly stochastic gradients: ingredients, a step, mnist beside scikit-learn, memory of a stream.
+
+    python scripts/bench_dsgd.py [numbers] [step] [mnist] [stream]      (default: all)
+
+One process, one thread, CPU seconds. numbers: nanoseconds a normal (NumPy's Philox beside it) and a
+cosine or sine (NumPy's beside it). step: feature products of a batch of 4,096 rows, d = 100, with a
+block of 2,048 features, drawing included, against sgemm's rate. mnist: one pass (unit rows, PCA to
+100) against RBFSampler(2^14) and SGDClassifier.partial_fit on equal batches; passed over where the
+data are not at hand. stream: rows a second and growth of the resident memory over 10^7 rows.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import SGDClassifier
+from threadpoolctl import threadpool_limits
+
+from kbench.approximation import philox
+from kbench.approximation.seeded_features import seeded_features
+from kbench.config import composer
+from kbench.data import Folders, open_prepared, prepare
+from kbench.errors import DataNotFoundError
+from kbench.methods import DoublySGDClassifier
+
+BATCH, BLOCK, D = 4096, 2048, 100
+
+
+def seconds(call: Callable[[], object], repeats: int = 7) -> float:
+    """Median CPU seconds, after one call outside."""
+    call()
+    measured = []
+    for _ in range(repeats):
+        start = time.process_time()
+        call()
+        measured.append(time.process_time() - start)
+    return float(np.median(measured))
+
+
+def numbers() -> None:
+    out = np.empty(1 << 20, np.float32)
+    generator = np.random.Generator(np.random.Philox(1))
+    ours = seconds(lambda: philox.normals(1, 0, 0, out))
+    theirs = seconds(lambda: generator.standard_normal(len(out), dtype=np.float32))
+    print(f"normal       {ours / len(out) * 1e9:6.2f} ns   NumPy {theirs / len(out) * 1e9:6.2f} ns")
+    tile = np.random.default_rng(0).uniform(-9, 9, (128, 2048)).astype(np.float32)
+    ours = seconds(lambda: philox.cosines_and_sines(tile, np.float32(1.0), 0, len(tile)))
+    theirs = seconds(lambda: np.cos(tile))
+    print(
+        f"cos or sin   {ours / tile.size * 1e9:6.2f} ns   NumPy {theirs / tile.size * 1e9:6.2f} ns"
+    )
+
+
+def step() -> None:
+    square = np.random.default_rng(0).normal(size=(4096, 4096)).astype(np.float32)
+    peak = 2 * 4096**3 / seconds(lambda: square @ square, 3)
+    X = square[:BATCH, :D].copy()
+    features = seeded_features("rbf", D, BLOCK, 0, 0.01)
+    coef, values = square[:BLOCK, :10].copy(), np.zeros((BATCH, 10))
+    spent = seconds(lambda: features.add(0, X, coef, values))
+    products = 2 * BATCH * (D * BLOCK // 2 + BLOCK * 10)
+    print(
+        f"sgemm {peak / 1e9:.0f} GFLOP/s; feature products of a block {spent * 1e3:.1f} ms, "
+        f"{products / spent / peak:.0%} of that rate"
+    )
+
+
+def mnist() -> None:
+    with composer() as hydra:
+        config = hydra.compose(["dataset=mnist"])["dataset"]
+    data = open_prepared(prepare(config, Folders.from_environment(), download=False))
+    X, X_test = (
+        np.asarray(part.toarray() if hasattr(part, "toarray") else part, np.float32)
+        for part in (data.X_train, data.X_test)
+    )
+    X, X_test = (part / np.linalg.norm(part, axis=1, keepdims=True) for part in (X, X_test))
+    axes = np.linalg.eigh(X.T @ X)[1][:, -D:]
+    X, X_test = X @ axes, X_test @ axes
+    y, y_test = np.asarray(data.y_train), np.asarray(data.y_test)
+
+    start = time.process_time()
+    model = DoublySGDClassifier(gamma=1.0, random_state=0).fit(X, y)
+    ours = time.process_time() - start
+    print(f"doubly_sgd           {ours:6.1f} s   error {1 - model.score(X_test, y_test):.2%}")
+
+    order = np.random.RandomState(0).permutation(len(y))
+    start = time.process_time()
+    sampler = RBFSampler(gamma=1.0, n_components=2**14, random_state=0).fit(X[:1])
+    linear = SGDClassifier(loss="log_loss", alpha=1e-6, random_state=0)
+    for rows in np.array_split(order, -(-len(y) // BATCH)):
+        linear.partial_fit(sampler.transform(X[rows]), y[rows], classes=np.arange(10))
+    theirs = time.process_time() - start
+    parts = [sampler.transform(X_test[i : i + BATCH]) for i in range(0, len(X_test), BATCH)]
+    error = 1 - np.mean(np.concatenate([linear.predict(part) for part in parts]) == y_test)
+    print(f"RBFSampler + SGD     {theirs:6.1f} s   error {error:.2%}   ratio {theirs / ours:.1f}")
+
+
+def stream(n_rows: int = 10**7, chunk: int = 50_000) -> None:
+    model = DoublySGDClassifier(
+        block_size=256, batch_size=chunk, max_blocks=8, gamma=0.1, random_state=0
+    )
+    rng = np.random.default_rng(0)
+    start, first = time.process_time(), 0
+    for k in range(n_rows // chunk):
+        X = rng.standard_normal((chunk, 20), np.float32)
+        model.partial_fit(X, X[:, 0] * X[:, 1] > 0, classes=[False, True])
+        if k == 9:
+            first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rate = n_rows / (time.process_time() - start)
+    last = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        f"{n_rows:.0e} rows, {rate:,.0f} a second; peak resident {last / 1024:.0f} MiB, "
+        f"of that {(last - first) / 1024:.1f} MiB after the first ten chunks; "
+        f"accuracy {model.score(X, X[:, 0] * X[:, 1] > 0):.2%}"
+    )
+
+
+SECTIONS = {"numbers": numbers, "step": step, "mnist": mnist, "stream": stream}
+
+if __name__ == "__main__":
+    with threadpool_limits(limits=1):
+        for name in sys.argv[1:] or SECTIONS:
+            try:
+                SECTIONS[name]()
+            except DataNotFoundError as error:
+                print(error)

@@ -1,0 +1,235 @@
+"""Doubly stochastic machines: streams, checkpoints, targets, mistakes."""
+
+import multiprocessing
+import os
+import pickle
+import re
+import signal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, make_friedman1
+from sklearn.kernel_ridge import KernelRidge
+
+from kbench.methods import DoublySGDClassifier, DoublySGDRegressor
+from kbench.trace import Trace
+
+SMALL = {"block_size": 64, "batch_size": 100, "random_state": 0}
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return X[order] / 16.0, y[order]
+
+
+def binary(n=400):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] * X[:, 1] > 0, "yes", "no")
+
+
+@pytest.mark.parametrize("loss", ["log", "hinge", "smoothed_hinge"])
+@pytest.mark.parametrize("preconditioned", [True, False])
+def test_several_classes(loss, preconditioned):
+    X, y = digits()
+    options = {} if preconditioned else {"step_size": 10.0, "n_epochs": 20}
+    model = DoublySGDClassifier(
+        loss=loss,
+        preconditioned=preconditioned,
+        **{"n_epochs": 6, "block_size": 256, "batch_size": 200, "random_state": 0, **options},
+    )
+    model.fit(X[:1200], y[:1200])
+    assert model.score(X[1200:], y[1200:]) > 0.93
+    assert model.n_iter_ == len(model.coef_) == model.n_epochs * 6
+    assert model.n_seen_ == model.n_epochs * 1200
+    assert model.n_parameters_ == sum(A.size for A in model.coef_)
+    assert model.decision_function(X).shape == (len(X), 10)
+    assert hasattr(model, "predict_proba") == (loss == "log")
+    if loss == "log":
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern", "poly"])
+def test_kernels_on_two_classes(kernel):
+    X, y = binary()
+    options = {"degree": 2, "gamma": 1.0} if kernel == "poly" else {}
+    model = DoublySGDClassifier(kernel=kernel, n_epochs=5, **SMALL, **options).fit(X, y)
+    assert model.score(X, y) > 0.9
+    np.testing.assert_array_equal(model.predict_proba(X)[:, 1] > 0.5, model.predict(X) == "yes")
+
+
+def test_regression_of_several_targets_approaches_kernel_ridge():
+    X, y = make_friedman1(600, n_features=5, random_state=0)
+    Y = np.column_stack([y, -2.0 * y])
+    options = {"block_size": 1024, "batch_size": 600, "ridge": 1e-3, "gamma": 0.5}
+    one_block = DoublySGDRegressor(random_state=0, **options).fit(X, Y)
+    krr = KernelRidge(alpha=1e-3 * 600, gamma=0.5, kernel="rbf").fit(X, Y - Y.mean(axis=0))
+    error = one_block.predict(X) - krr.predict(X) - Y.mean(axis=0)
+    assert np.sqrt(np.mean(error**2)) < 0.2 * Y.std()
+    np.testing.assert_allclose(
+        one_block.predict(X)[:, 1], -2 * one_block.predict(X)[:, 0], atol=1e-2
+    )
+    single = DoublySGDRegressor(random_state=0, **options).fit(X, y)
+    np.testing.assert_allclose(single.predict(X), one_block.predict(X)[:, 0], atol=1e-2)
+
+
+def test_frequencies_that_are_kept_change_nothing():
+    X, y = digits()
+    fits = [DoublySGDClassifier(n_epochs=2, cache_mb=mb, **SMALL).fit(X, y) for mb in (0.0, 64.0)]
+    values = [model.decision_function(X) for model in fits]
+    np.testing.assert_array_equal(*values)
+    assert fits[0].features_.n_drawn > fits[1].features_.n_drawn == len(fits[1].coef_)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_blocks": 3}, {"average": 0.5, "nu": 1e-3}])
+def test_same_seed_same_machine(options):
+    X, y = digits()
+    one, two = (DoublySGDClassifier(n_epochs=2, **SMALL, **options).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+    copy = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(one.decision_function(X), copy.decision_function(X))
+    assert len(one.coef_) == options.get("max_blocks", one.n_iter_)
+
+
+def test_csr_rows_are_dense_rows():
+    X, y = digits()
+    dense = DoublySGDClassifier(**SMALL).fit(X, y)
+    sparse = DoublySGDClassifier(**SMALL).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(
+        sparse.decision_function(sp.csr_array(X)), dense.decision_function(X), atol=1e-3
+    )
+
+
+def test_a_stream_learns_by_chunks_as_by_one():
+    X, y = digits()
+    whole = DoublySGDClassifier(gamma=0.02, **SMALL)
+    whole.partial_fit(X[:1200], y[:1200])
+    stream = DoublySGDClassifier(gamma=0.02, **SMALL)
+    for start in range(0, 1200, 300):
+        rows = slice(start, start + 300)
+        stream.partial_fit(X[rows], y[rows], classes=range(10))
+    assert stream.n_chunks_ == 4
+    assert stream.n_seen_ == whole.n_seen_ == 1200
+    # The chunks differ in the centre of the angles only, which no kernel sees.
+    assert stream.score(X[1200:], y[1200:]) > 0.9
+    assert whole.score(X[1200:], y[1200:]) > 0.9
+    fitted = DoublySGDClassifier(gamma=0.02, **SMALL).fit(X[:1200], y[:1200])
+    assert fitted.partial_fit(X[1200:], y[1200:]).n_seen_ == len(y)
+
+
+def test_memory_of_a_stream_is_that_of_its_coefficients():
+    X, y = binary(1000)
+    model = DoublySGDClassifier(block_size=32, batch_size=500, cache_mb=0.001, random_state=0)
+    for _ in range(10):
+        model.partial_fit(X, y)
+    assert len(model.coef_) == 20
+    assert model.model_bytes_ == 20 * 32 * 4 + 3 * 4
+    assert len(pickle.dumps(model)) < 3 * model.model_bytes_ + 8000
+
+
+def test_bad_chunks_leave_the_stream_as_it_was():
+    X, y = binary()
+    model = DoublySGDClassifier(**SMALL)
+    for _ in range(36):
+        model.partial_fit(X[:50], y[:50], classes=["no", "yes"])
+    before = model.decision_function(X)
+    broken = X[:50].copy()
+    broken[41, 1] = np.nan
+    with pytest.raises(ValueError, match="chunk 37, row 42: Input X contains NaN"):
+        model.partial_fit(broken, y[:50])
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
+        model.partial_fit(X[:50, :2], y[:50])
+    with pytest.raises(ValueError, match=r"the class maybe, which is not among .* no, yes"):
+        model.partial_fit(X[:2], ["yes", "maybe"])
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    assert model.n_chunks_ == 36
+    with pytest.raises(ValueError, match=r"average is 0\.5, but a stream has no last step"):
+        DoublySGDClassifier(average=0.5).partial_fit(X, y)
+
+
+def _fit_and_die(path, at, options):
+    X, y = digits()
+
+    def die(seconds, state):
+        if state["samples"] >= at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    model = DoublySGDClassifier(checkpoint=path, checkpoint_s=0.0, **options)
+    model.fit(X, y, trace=Trace(die))
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_epochs": 3}, {"n_epochs": 2, "max_blocks": 4, "average": 0.9, "nu": 0.01}]
+)
+def test_a_killed_fit_continues_bit_for_bit(tmp_path, options):
+    X, y = digits()
+    options = {**SMALL, **options}
+    path = str(tmp_path / "state.npz")
+    process = multiprocessing.get_context("spawn").Process(
+        target=_fit_and_die, args=(path, 2500, options)
+    )
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    seen = []
+    trace = Trace(lambda seconds, state: seen.append(state["samples"]))
+    continued = DoublySGDClassifier(checkpoint=path, **options).fit(X, y, trace=trace)
+    assert seen[0] >= 2500  # the steps before are not done again
+    unbroken = DoublySGDClassifier(**options).fit(X, y)
+    np.testing.assert_array_equal(continued.decision_function(X), unbroken.decision_function(X))
+    assert continued.n_seen_ == unbroken.n_seen_
+    assert not (tmp_path / "state.npz").exists()
+
+
+def test_checkpoints_of_another_fit_and_damaged_ones_are_refused(tmp_path):
+    X, y = binary()
+    path = tmp_path / "state.npz"
+
+    class Stop(Exception):
+        pass
+
+    def stop(seconds, state):
+        if state["samples"] > 200:
+            raise Stop
+
+    options = {**SMALL, "checkpoint": str(path), "checkpoint_s": 0.0}
+    with pytest.raises(Stop):
+        DoublySGDClassifier(**options).fit(X, y, trace=Trace(stop))
+    named = re.escape(str(path))
+    with pytest.raises(ValueError, match=f"{named} .* another fit: nu was 0.0, is 0.1; remove"):
+        DoublySGDClassifier(**options, nu=0.1).fit(X, y)
+    with pytest.raises(ValueError, match=f"{named} .* another fit: data was"):
+        DoublySGDClassifier(**options).fit(X + 1, y)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(ValueError, match=f"{named} is no readable checkpoint"):
+        DoublySGDClassifier(**options).fit(X, y)
+    with pytest.raises(ValueError, match="random_state is None, should be a whole number"):
+        DoublySGDClassifier(checkpoint=str(path)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"block_size": 0}, "'block_size' parameter of .* Got 0"),
+        ({"step_size": -1.0}, "'step_size' parameter of .* Got -1.0"),
+        ({"average": 1.0}, "'average' parameter of .* Got 1.0"),
+        ({"loss": "squared"}, "'loss' parameter of .* Got 'squared'"),
+        ({"gamma": 0.0}, "'gamma' parameter of .* Got 0.0"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        DoublySGDClassifier(**parameters).fit(*binary())
+
+
+def test_targets_that_cannot_be_are_named():
+    X, y = make_friedman1(50, random_state=0)
+    model = DoublySGDRegressor(**SMALL).partial_fit(X, y)
+    with pytest.raises(ValueError, match="y has 2 targets, should have 1"):
+        model.partial_fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="1 class, but 2"):
+        DoublySGDClassifier(**SMALL).fit(X, np.ones(50))
+    with pytest.raises(ValueError, match=r"X contains 1e\+200 in magnitude, should be"):
+        DoublySGDRegressor(gamma=1.0).fit(np.round(X) * 1e200, y)

@@ -1,0 +1,153 @@
+"""NORMA, Pegasos and SDCA against their optima, their closed forms and naive loops."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import LinearSVC
+
+from kbench.methods import NORMA, KernelSDCA, PegasosClassifier, SDCAClassifier
+from kbench.trace import Trace
+
+NU, GAMMA = 0.01, 0.5
+MACHINES = [NORMA, KernelSDCA, PegasosClassifier, SDCAClassifier]
+
+
+def binary(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1, -1)
+
+
+def batches(n, size, seed=0):
+    return np.array_split(np.random.RandomState(seed).permutation(n), -(-n // size))
+
+
+def full_coef(model, n):
+    coef = np.zeros(n)
+    coef[model.support_] = model.dual_coef_[0]
+    return coef
+
+
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+def test_sdca_on_features_ends_at_the_optimum_of_liblinear(features):
+    X, y = binary()
+    model = SDCAClassifier(
+        40, features=features, nu=NU, gamma=GAMMA, max_iter=5000, tol=1e-6, random_state=0
+    ).fit(X, y)
+    Z = model.feature_map_.transform(X)
+    liblinear = LinearSVC(
+        C=1 / (NU * len(y)), loss="hinge", fit_intercept=False, tol=1e-8, max_iter=10**6
+    ).fit(Z, y)
+    np.testing.assert_allclose(model.coef_, liblinear.coef_, atol=2e-3)
+    assert 0 <= model.duality_gap_ < 1e-4 * -model.objective_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_gap_of_sdca_is_positive_and_falls():
+    X, y = binary()
+    gaps = [
+        SDCAClassifier(40, nu=NU, gamma=GAMMA, max_iter=passes, tol=1e-9, random_state=0)
+        .fit(X, y)
+        .duality_gap_
+        for passes in (1, 10, 100)
+    ]
+    assert gaps[0] > gaps[1] > gaps[2] > 0
+
+
+def test_one_pass_of_sdca_says_that_it_is_not_the_optimum():
+    X, y = binary()
+    with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1"):
+        assert SDCAClassifier(40, nu=NU, gamma=GAMMA).fit(X, y).n_iter_ == 1
+
+
+def test_kernel_sdca_ends_at_the_optimum_and_its_gap_is_never_negative():
+    X, y = binary()
+    K = rbf_kernel(X, gamma=GAMMA)
+    C = 1 / (NU * len(y))
+    gaps = []
+    for n_epochs in (1, 10, 300):
+        model = KernelSDCA(nu=NU, gamma=GAMMA, n_epochs=n_epochs, random_state=0).fit(X, y)
+        beta = full_coef(model, len(y))
+        assert (beta * y >= 0).all()
+        assert np.abs(beta).max() <= C
+        f = K @ beta
+        primal = 0.5 * beta @ f + C * np.maximum(0, 1 - y * f).sum()
+        dual = np.abs(beta).sum() - 0.5 * beta @ f
+        gaps.append(primal - dual)
+    assert gaps[0] > gaps[1] > gaps[2] > 0
+    assert gaps[2] < 1e-3 * dual
+
+
+@pytest.mark.parametrize("batch_size", [1, 17, 1000])
+def test_a_pass_of_kernel_sdca_is_single_steps_whatever_the_batches(batch_size):
+    X, y = binary()
+    K = rbf_kernel(X, gamma=GAMMA)
+    alpha = np.zeros(len(y))
+    for i in np.random.RandomState(0).permutation(len(y)):
+        alpha[i] = np.clip(alpha[i] + 1 - y[i] * K[i] @ (alpha * y), 0, 1 / (NU * len(y)))
+    model = KernelSDCA(nu=NU, gamma=GAMMA, batch_size=batch_size, random_state=0).fit(X, y)
+    np.testing.assert_allclose(full_coef(model, len(y)), alpha * y, atol=1e-4)
+    if batch_size == 1:
+        assert model.kernel_entries_ <= len(y) ** 2 / 2 + len(y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log"])
+def test_norma_is_its_closed_form(loss):
+    """Coefficients are -eta_t l' / b times the decays since, of decision values before them."""
+    X, y = binary()
+    K = rbf_kernel(X, gamma=GAMMA)
+    coef = np.zeros(len(y))
+    for t, rows in enumerate(batches(len(y), 16), start=1):
+        margin = y[rows] * (K[rows] @ coef)
+        slope = (margin < 1) if loss == "hinge" else 1 / (1 + np.exp(margin))
+        coef *= 1 - 0.5 / t
+        coef[rows] += 0.5 / (NU * t) / len(rows) * y[rows] * slope
+    model = NORMA(loss=loss, theta=0.5, nu=NU, gamma=GAMMA, batch_size=16, random_state=0)
+    np.testing.assert_allclose(full_coef(model.fit(X, y), len(y)), coef, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("project", [False, True])
+def test_pegasos_is_its_algorithm_on_its_features(project):
+    X, y = binary()
+    model = PegasosClassifier(
+        50, nu=NU, gamma=GAMMA, batch_size=16, project=project, random_state=0
+    ).fit(X, y)
+    Z = model.feature_map_.transform(X)
+    # The same generator draws the frequencies first.
+    rng = np.random.RandomState(0)
+    PegasosClassifier(50, gamma=GAMMA)._feature_map(rng).fit(X)
+    w = np.zeros(50)
+    for t, rows in enumerate(np.array_split(rng.permutation(len(y)), 8), start=1):
+        active = rows[y[rows] * (Z[rows] @ w) < 1]
+        w = (1 - 1 / t) * w + (y[active] @ Z[active]) / (NU * t * len(rows))
+        if project:
+            w *= min(1, 1 / (np.sqrt(NU) * np.linalg.norm(w)))
+    np.testing.assert_allclose(model.coef_[0], w, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_classes_and_sparse_rows_and_the_report(cls):
+    X, y = load_iris(return_X_y=True)
+    options = {"nu": 1e-3, "gamma": 0.5, "random_state": 0}
+    if cls is not SDCAClassifier:
+        options |= {"batch_size": 10, "n_epochs": 5}
+    seen = []
+    trace = Trace(lambda seconds, state: seen.append(state))
+    model = cls(**options).fit(X, y, trace=trace)
+    assert model.score(X, y) > 0.9
+    assert model.decision_function(X).shape == (150, 3)
+    assert len(seen) == model.n_iter_
+    assert model.model_bytes_ > 0
+    assert "prepare" in model.timings_
+    sparse = cls(**options).fit(sp.csr_array(X), y)
+    np.testing.assert_allclose(sparse.decision_function(X), model.decision_function(X), atol=0.05)
+
+
+@pytest.mark.parametrize("cls", MACHINES)
+def test_parameters_that_cannot_be_are_named(cls):
+    with pytest.raises(ValueError, match=r"'nu' parameter of .* Got 0\.0"):
+        cls(nu=0.0).fit(*binary())
