@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 
 from kbench.approximation.feature_map import FeatureMap, dense
 from kbench.kernels import make_kernel
-from kbench.kernels.functions import RBF
+from kbench.kernels.exponential import RBF
 
 
 class FourierFeatures(FeatureMap):

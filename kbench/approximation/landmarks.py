@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from kbench.approximation.feature_map import FeatureMap
 from kbench.clustering import kmeans_centroids
-from kbench.kernels import KernelMatrix, fill_block, make_kernel
+from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.matrix import nbytes
 
 
@@ -134,6 +134,6 @@ class LandmarkFeatures(FeatureMap):
         kernel, landmarks = matrix.kernel, matrix.points(slice(None))
 
         def fill(X: Any, out: np.ndarray) -> None:
-            fill_block(kernel, kernel.prepare(X, dtype), landmarks, out)
+            kernel.evaluate(kernel.prepare(X, dtype), landmarks, out)
 
         return fill
