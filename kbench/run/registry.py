@@ -1,8 +1,8 @@
 """Which class stands behind a method's name, and whether its parameters are ones it takes.
 
 A method is an entry point of group `kbench.methods`, or `package.module.Class` written in its
-YAML file. Of that file the keys `name`, `estimator` and `meta` are kbench's; all others are the
-keyword parameters of the class.
+YAML file, where `estimator` may be a mapping from task to name. Of that file the keys `name`,
+`estimator` and `meta` are kbench's; all others are the keyword parameters of the class.
 """
 
 import hashlib

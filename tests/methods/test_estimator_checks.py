@@ -8,13 +8,27 @@ from kbench.methods import (
     DCSVC,
     LLSVM,
     LTPU,
+    BKAClassifier,
+    BKARegressor,
+    DCKernelRidge,
+    DCKernelRidgeClassifier,
+    FalkonClassifier,
+    FalkonRegressor,
     FastfoodSVC,
+    KernelRidge,
+    KernelRidgeClassifier,
     KernelSVC,
+    MEKAClassifier,
+    MEKARegressor,
+    NystromClassifier,
+    NystromRegressor,
+    RandomFeatureClassifier,
+    RandomFeatureRegressor,
     RandomFourierSVC,
     SparsePrimalSVC,
 )
 
-# The checks use 10 to 60 points: fewer clusters than the default's 64.
+# The checks use 10 to 60 points: fewer clusters and columns than the defaults.
 ESTIMATORS = [
     KernelSVC(),
     DCSVC(n_clusters=3),
@@ -23,12 +37,26 @@ ESTIMATORS = [
     FastfoodSVC(128),
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
+    KernelRidge(),
+    KernelRidgeClassifier(),
+    DCKernelRidge(1),
+    DCKernelRidgeClassifier(1),
+    FalkonRegressor(20),
+    FalkonClassifier(20),
+    NystromRegressor(10, alpha=1e-4, gamma=0.01),
+    NystromClassifier(8),
+    RandomFeatureRegressor(10, alpha=1e-4, gamma=0.01),
+    RandomFeatureClassifier(8),
+    BKARegressor(1),
+    BKAClassifier(1),
+    MEKARegressor(10, n_clusters=1, alpha=1e-4, gamma=0.01),
+    MEKAClassifier(8, n_clusters=1),
 ]
 
 
 @parametrize_with_checks(
     ESTIMATORS,
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator).__name__],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_check(estimator, check):
