@@ -102,7 +102,8 @@ class BlockDiagonalKernel(KernelApproximation):
         for block, rows in zip(self.blocks, self.groups, strict=True):
             regular = block.astype(np.float64)
             regular[np.diag_indices_from(regular)] += alpha
-            factor = scipy.linalg.cho_factor(regular, overwrite_a=True, check_finite=False)
+            # The transpose has the order that LAPACK overwrites.
+            factor = scipy.linalg.cho_factor(regular.T, overwrite_a=True, check_finite=False)
             out[rows] = scipy.linalg.cho_solve(factor, Y[rows])
         return out
 

@@ -48,7 +48,7 @@ class FalkonRidge(RidgeMachine):
     degree : int, default=3
     coef0 : float, default=0.0
         From `kernel` on as in `KernelSVC`.
-    tol : float, default=1e-6
+    tol : float, default=1e-4
         Relative residual of the preconditioned system.
     max_iter : int, default=100
     memory_mb : float, default=2048.0
@@ -93,7 +93,7 @@ class FalkonRidge(RidgeMachine):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        tol: float = 1e-6,
+        tol: float = 1e-4,
         max_iter: int = 100,
         memory_mb: float = 2048.0,
         random_state: Any = None,
