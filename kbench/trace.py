@@ -26,7 +26,7 @@ class Trace:
         Wall seconds by phase. A phase inside another takes its time from the outer one, so the
         values add up to the time spent in phases.
     paused_wall_s, paused_cpu_s : float
-        Seconds spent in the callback; a timer around the fit subtracts them.
+        Seconds spent in the callback and in pauses; a timer around the fit subtracts them.
     """
 
     def __init__(self, callback: Callable[[float, dict[str, Any]], None] | None = None) -> None:
@@ -62,8 +62,15 @@ class Trace:
     def __call__(self, **state: Any) -> None:
         if self._callback is None:
             return
+        seconds = time.perf_counter() - self._start - self.paused_wall_s
+        with self.pause():
+            self._callback(seconds, state)
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Stop the clock for the block: what a method measures of itself is no part of its fit."""
         wall, cpu = time.perf_counter(), time.process_time()
-        self._callback(wall - self._start - self.paused_wall_s, state)
+        yield
         paused = time.perf_counter() - wall
         self.paused_wall_s += paused
         self.paused_cpu_s += time.process_time() - cpu

@@ -1,20 +1,38 @@
 """Structured approximations of kernel matrices; those with explicit features are transformers."""
 
+from kbench.approximation.block_diagonal import BKA, BlockDiagonalKernel
+from kbench.approximation.factored import FactoredKernel, LowRankKernel
 from kbench.approximation.fastfood import Fastfood
+from kbench.approximation.feature_machine import FeatureMachine
 from kbench.approximation.feature_map import FeatureBlocks, FeatureMap
 from kbench.approximation.fourier import RandomFourierFeatures
 from kbench.approximation.hadamard import walsh_hadamard
 from kbench.approximation.hss import HSSMatrix
 from kbench.approximation.landmarks import LandmarkFeatures
+from kbench.approximation.meka import MEKA, MEKAKernel
 from kbench.approximation.nystrom import Nystrom
+from kbench.approximation.operator import KernelApproximation, Machine, kernel_error, sampled_rows
+from kbench.approximation.spectral_nystrom import SpectralNystrom
 
 __all__ = [
+    "BKA",
+    "MEKA",
+    "BlockDiagonalKernel",
+    "FactoredKernel",
     "Fastfood",
     "FeatureBlocks",
+    "FeatureMachine",
     "FeatureMap",
     "HSSMatrix",
+    "KernelApproximation",
     "LandmarkFeatures",
+    "LowRankKernel",
+    "MEKAKernel",
+    "Machine",
     "Nystrom",
     "RandomFourierFeatures",
+    "SpectralNystrom",
+    "kernel_error",
+    "sampled_rows",
     "walsh_hadamard",
 ]

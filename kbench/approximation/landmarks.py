@@ -15,8 +15,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench.approximation.feature_map import FeatureMap
+from kbench.approximation.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
-from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.matrix import nbytes
 
 
@@ -32,10 +33,11 @@ class LandmarkFeatures(FeatureMap):
     degree : int, default=3
     coef0 : float, default=0.0
         From `kernel` on as in `KernelSVC`.
-    landmarks : {"uniform", "kmeans"}, default="uniform"
-        Rows drawn without replacement, or centroids of k-means on a sample of rows.
+    landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
+        Rows drawn without replacement; centroids of k-means on a sample of rows; or rows of a
+        sample by randomly pivoted Cholesky (`kbench.approximation.pivots`).
     n_samples : int, default=20000
-        Rows that k-means works on.
+        Rows in the sample.
     kmeans_iter : int, default=5
         Its iterations; it need not converge (Zhang and Kwok, IEEE Trans. Neural Networks 21, 2010).
     random_state : int, RandomState or None, default=None
@@ -51,7 +53,8 @@ class LandmarkFeatures(FeatureMap):
 
     Notes
     -----
-    O(min(n, n_samples) n_components d kmeans_iter) time for k-means. Transforming costs
+    O(min(n, n_samples) n_components d kmeans_iter) time for k-means, O(min(n, n_samples)
+    n_components (d + n_components)) for pivots. Transforming costs
     O(n_components d) a row.
     """
 
@@ -64,7 +67,7 @@ class LandmarkFeatures(FeatureMap):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "landmarks": [StrOptions({"uniform", "kmeans"})],
+        "landmarks": [StrOptions({"uniform", "kmeans", "rpcholesky"})],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -98,18 +101,21 @@ class LandmarkFeatures(FeatureMap):
         """Choose the landmarks among (or from) rows X : (n, d), dense or CSR."""
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        self.components_ = self._choose(X)
+        self.components_ = self._choose(X, kernel)
         self.landmarks_ = KernelMatrix(kernel, self.components_, np.float64)
         self.n_features_out_ = len(self.landmarks_)
         return self
 
-    def _choose(self, X: Any) -> Any:
+    def _choose(self, X: Any, kernel: Kernel) -> Any:
         n = X.shape[0]
         rng = check_random_state(self.random_state)
         size = min(self.n_components, n)
         if self.landmarks == "uniform" or size == n:
             return X[rng.choice(n, size, replace=False)]
         sample = rng.choice(n, min(n, max(size, self.n_samples)), replace=False)
+        if self.landmarks == "rpcholesky":
+            matrix = KernelMatrix(kernel, X[sample])
+            return X[sample[randomly_pivoted_landmarks(matrix, size, rng)]]
         return kmeans_centroids(X, size, sample, max_iter=self.kmeans_iter).means
 
     @property

@@ -11,14 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation import FeatureBlocks, FeatureMap, LandmarkFeatures
+from kbench.approximation import (
+    FeatureBlocks,
+    FeatureMachine,
+    FeatureMap,
+    LandmarkFeatures,
+)
 from kbench.methods._one_vs_rest import OneVsRest
-from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
-
-# Rows whose features are held while their decision values are computed.
-_BATCH = 2048
 
 
 class LinearisedSVC(OneVsRest):
@@ -108,29 +109,11 @@ class LinearisedSVC(OneVsRest):
         return self
 
     def _set_machine(self, coef: np.ndarray) -> None:
-        """Keep what evaluates <w, z(x)> with coef : (n_features_out_, m) at the least cost."""
+        """Keep what evaluates <w, z(x)> with coef : (n_features_out_, m)."""
         self.coef_ = np.ascontiguousarray(coef.T)
         self.n_parameters_ = self.feature_map_.n_parameters_ + self.coef_.size
-        self._expansion = None
-        if isinstance(self.feature_map_, LandmarkFeatures):
-            weights = self.feature_map_.landmark_coef(coef)
-            kernel = self.feature_map_.landmarks_
-            dtype = prediction_dtype(kernel.astype(np.float32), weights)
-            everything = np.arange(len(kernel))
-            self._expansion = KernelExpansion(kernel, everything, weights, dtype)
-            self.model_bytes_ = self._expansion.nbytes
-        else:
-            self.model_bytes_ = self.feature_map_.nbytes_ + self.coef_.nbytes
+        self._machine = FeatureMachine(self.feature_map_, coef)
+        self.model_bytes_ = self._machine.nbytes
 
     def _decide(self, X: Any) -> np.ndarray:
-        if self._expansion is not None:
-            return self._expansion(X)
-        values = np.empty((X.shape[0], len(self.coef_)))
-        features = np.empty((min(_BATCH, len(values)), self.coef_.shape[1]), X.dtype)
-        coef = self.coef_.T.astype(X.dtype)
-        for start in range(0, len(values), _BATCH):
-            rows = slice(start, start + _BATCH)
-            part = features[: len(values[rows])]
-            self.feature_map_.fill(X[rows], part)
-            values[rows] = part @ coef
-        return values
+        return self._machine(X)

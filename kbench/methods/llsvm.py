@@ -28,10 +28,10 @@ class LLSVM(LinearisedSVC):
     degree : int, default=3
     coef0 : float, default=0.0
         From `kernel` on as in `KernelSVC`.
-    landmarks : {"kmeans", "uniform"}, default="kmeans"
-        "uniform": rows drawn without replacement.
+    landmarks : {"kmeans", "uniform", "rpcholesky"}, default="kmeans"
+        As in `kbench.approximation.Nystrom`.
     n_samples : int, default=20000
-        Rows that k-means works on.
+        Rows that landmarks are found on.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=0.1
         On max PG - min PG of the dual, as in LIBLINEAR.

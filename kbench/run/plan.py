@@ -192,7 +192,12 @@ def _expand(
     if tuned is not None:
         tuned.check(name, bare["method"])
     grid = list(_combinations(plan, name, fixed, config.get("grid") or {}, request.params))
-    path = registry.target(method["estimator"])
+    estimator = method["estimator"]
+    if isinstance(estimator, Mapping):
+        if dataset["task"] not in estimator:
+            raise ConfigError(f"method {name}: estimator names no class for {dataset['task']}")
+        estimator = estimator[dataset["task"]]
+    path = registry.target(estimator)
     plan.estimators += [(path, fixed | varied) for varied in grid]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
@@ -210,7 +215,7 @@ def _expand(
     identity = {
         "version": KEY_VERSION,
         "method": name,
-        "estimator": method["estimator"],
+        "estimator": estimator,
         "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
         "data": data_sha256,
         "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},

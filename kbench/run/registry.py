@@ -1,9 +1,10 @@
 """Which class stands behind a method's name, and whether its parameters are ones it takes.
 
 A method is an entry point of group `kbench.methods`, or `package.module.Class` written in its
-YAML file. Of that file the keys `name`, `estimator` and `meta` are kbench's; all others are the
-keyword parameters of the class. So is `calibration`, which any classifier takes: `sigmoid` or
-`isotonic` makes probabilities of its decision values.
+YAML file, where `estimator` may be a mapping from task to name. Of that file the keys `name`,
+`estimator` and `meta` are kbench's; all others are the keyword parameters of the class. So is
+`calibration`, which any classifier takes: `sigmoid` or `isotonic` makes probabilities of its
+decision values.
 """
 
 import hashlib

@@ -16,6 +16,7 @@ from kbench.approximation import (
     LandmarkFeatures,
     Nystrom,
     RandomFourierFeatures,
+    SpectralNystrom,
 )
 from kbench.trace import Trace
 
@@ -24,6 +25,7 @@ MAPS = [
     LandmarkFeatures(12, landmarks="kmeans"),
     Nystrom(12),
     Nystrom(12, kernel="poly", degree=2, coef0=1.0, landmarks="kmeans"),
+    SpectralNystrom(12, rank=6),
     RandomFourierFeatures(20),
     RandomFourierFeatures(20, kernel="laplacian", form="cos_sin"),
     Fastfood(20),
@@ -55,7 +57,7 @@ def test_precision_layout_and_batches_do_not_show(feature_map):
     single.flags.writeable = False
     assert feature_map.transform(single).dtype == np.float32
     # A projection onto landmarks divides by what they leave of one another.
-    tolerance = 2e-3 if isinstance(feature_map, Nystrom) else 1e-5
+    tolerance = 2e-3 if isinstance(feature_map, (Nystrom, SpectralNystrom)) else 1e-5
     for form in (single, sp.csr_array(single)):
         np.testing.assert_allclose(feature_map.transform(form), expected, atol=tolerance)
     for form in (np.asfortranarray(X), sp.csr_array(X)):
@@ -91,6 +93,7 @@ def test_bytes_and_numbers_that_are_kept(feature_map):
     expected = {
         LandmarkFeatures: m * 7,
         Nystrom: m * 7 + m * (m + 1) // 2,
+        SpectralNystrom: 12 * 7 + 12 * 6,
         RandomFourierFeatures: 20 * 8 if getattr(feature_map, "form", "") == "phase" else 10 * 7,
         # Blocks of 8 frequencies.
         Fastfood: 4 * 24 + 20 if getattr(feature_map, "form", "") == "phase" else 4 * 16,

@@ -30,8 +30,8 @@ EXPECTED_FAILURES = (
             "RandomFourierSVC": "passes are in random order over the rows as given; ",
             "SparsePrimalSVC": "candidates for the basis are drawn among the rows as given; ",
             "HSSADMMClassifier": (
-                "the kernel matrix of the rows as given is shifted by beta, which a repeated row gets "
-                "twice; "
+                "the kernel matrix of the rows as given is shifted by beta, which a repeated row "
+                "gets twice; "
             ),
             "RACQPClassifier": "blocks are drawn among the rows as given; ",
             "DCPredClassifier": "the tree is grown on the rows as given; ",

@@ -7,6 +7,23 @@ import pytest
 import yaml
 
 import kbench.methods
+from kbench.methods import (
+    BKAClassifier,
+    BKARegressor,
+    DCKernelRidge,
+    DCKernelRidgeClassifier,
+    FalkonClassifier,
+    FalkonRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+    MEKAClassifier,
+    MEKARegressor,
+    NystromClassifier,
+    NystromRegressor,
+    RandomFeatureClassifier,
+    RandomFeatureRegressor,
+)
+from kbench.run import registry
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "method"
 
@@ -80,3 +97,43 @@ def test_keys_and_defaults_are_the_constructors(name):
     for key, value in config.items():
         if not str(value).startswith("${"):
             assert value == expected[key], key
+
+
+# Both tasks: the regressor by the method's name, the classifier by its class. What follows are the
+# parameters in which a method differs from the defaults of its class.
+RIDGES = {
+    "meka": (MEKARegressor, MEKAClassifier, set()),
+    "meka_psd": (MEKARegressor, MEKAClassifier, {"landmarks", "link", "psd"}),
+    "nystrom": (NystromRegressor, NystromClassifier, set()),
+    "kmeans_nystrom": (NystromRegressor, NystromClassifier, {"landmarks"}),
+    "randomized_nystrom": (NystromRegressor, NystromClassifier, {"eigensolver"}),
+    "ensemble_nystrom": (NystromRegressor, NystromClassifier, {"n_experts"}),
+    "svd": (NystromRegressor, NystromClassifier, {"n_landmarks", "eigensolver"}),
+    "rks": (RandomFeatureRegressor, RandomFeatureClassifier, set()),
+    "fastfood": (RandomFeatureRegressor, RandomFeatureClassifier, {"features"}),
+    "bka": (BKARegressor, BKAClassifier, set()),
+    "krr": (KernelRidge, KernelRidgeClassifier, set()),
+    "dckrr": (DCKernelRidge, DCKernelRidgeClassifier, set()),
+    "falkon": (FalkonRegressor, FalkonClassifier, set()),
+}
+
+
+@pytest.mark.parametrize(("name", "classes"), RIDGES.items())
+def test_ridges_name_a_class_for_each_task(name, classes):
+    regressor, classifier, differing = classes
+    config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
+    assert config.pop("name") == name
+    assert config.pop("meta")["tasks"] == ["regression", "binary", "multiclass"]
+    targets = config.pop("estimator")
+    for task in ("binary", "multiclass"):
+        assert registry.load(registry.target(targets[task])) is classifier
+    assert targets["regression"] == name
+    assert registry.load(registry.target(name)) is regressor
+    parameters = {
+        key: parameter.default
+        for key, parameter in inspect.signature(regressor).parameters.items()
+        if key != "random_state"
+    }
+    assert config.keys() == parameters.keys()
+    plain = {key for key, value in config.items() if not str(value).startswith("${")}
+    assert {key for key in plain if config[key] != parameters[key]} == differing

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from kbench.run import measure, processes
-from kbench.run.worker import WARMUP_ROWS, _some_rows, _take
+from kbench.run.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
 from kbench.trace import Trace
 
 
@@ -156,6 +156,33 @@ def test_the_clock_stands_still_while_somebody_looks(clock):
     assert trace.paused_wall_s == 200
     trace.restart()
     assert (trace.timings, trace.paused_wall_s) == ({}, 0)
+
+
+def test_the_clock_stands_still_in_a_pause(clock):
+    trace = Trace()
+    with trace.phase("solve"):
+        clock.sleep(1)
+        with trace.pause():
+            clock.sleep(100)
+        clock.sleep(2)
+    assert trace.timings == {"solve": 3}
+    assert trace.paused_wall_s == 100
+
+
+def test_machines_that_fit_targets_have_errors_of_targets_too():
+    class Constant:
+        fits_targets = True
+
+        def decision_function(self, X):
+            return np.full(len(X), 0.5)
+
+    class Data:
+        X_test, y_test = np.zeros((4, 1)), np.array([1, -1, 1, -1])
+
+    found = _target_errors("binary", Constant(), Data)
+    assert found["rmse"] == pytest.approx(np.sqrt((0.5**2 + 1.5**2) / 2))
+    assert _target_errors("multiclass", Constant(), Data) == {}
+    assert _target_errors("binary", object(), Data) == {}
 
 
 @pytest.mark.parametrize("n", [1, 5, 100, 100_000])

@@ -72,6 +72,16 @@ def test_a_method_for_another_task_is_dropped_with_the_reason():
     assert found.dropped == ["ridge: not for multiclass, which digits is"]
 
 
+def test_a_method_may_have_a_class_for_each_task():
+    found = plan("method=krr", "dataset=diabetes,iris,breast_cancer")
+    classes = {run.dataset: run.estimator.partition(":")[2] for run in found.runs}
+    assert classes == {
+        "diabetes": "KernelRidge",
+        "iris": "KernelRidgeClassifier",
+        "breast_cancer": "KernelRidgeClassifier",
+    }
+
+
 def test_data_that_are_not_at_hand_are_named():
     found = plan("method=dummy", "dataset=digits,ijcnn1")
     assert [run.dataset for run in found.runs] == ["digits"]

@@ -1,0 +1,247 @@
+"""BKA, the block kernel approximation: exact within clusters, zero between them.
+
+Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), section 3; the
+partition by spectral clustering is ratio association on the kernel matrix of a sample. Its squared
+error is the sum of the squares of the entries left out, which is small where gamma is large.
+"""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from kbench.approximation.local_expansions import LocalExpansions
+from kbench.approximation.operator import KernelApproximation, Machine
+from kbench.approximation.spectrum import leading_eigenpairs
+from kbench.clustering import Centroids, KernelCentres, kmeans_centroids, sampled_kmeans
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
+from kbench.trace import Trace
+
+
+class BlockDiagonalKernel(KernelApproximation):
+    """blockdiag(K_1 .. K_c) of clusters of training rows.
+
+    Parameters
+    ----------
+    kernels : list of KernelMatrix, by cluster
+    groups : list of (n_s,) indices
+        Training rows of each cluster; together 0 .. n-1.
+    centres : Centroids or KernelCentres
+        Tell a new point's cluster.
+
+    Notes
+    -----
+    Blocks are held in the kernels' precision: sum n_s^2 numbers.
+    """
+
+    def __init__(
+        self,
+        kernels: list[KernelMatrix],
+        groups: list[np.ndarray],
+        centres: Centroids | KernelCentres,
+    ) -> None:
+        super().__init__(sum(len(rows) for rows in groups))
+        self.kernels, self.groups, self.centres = kernels, groups, centres
+        self.blocks = [kernel.block(np.arange(len(kernel))) for kernel in kernels]
+        self._positions = np.empty((2, self.shape[0]), np.intp)
+        for s, rows in enumerate(groups):
+            self._positions[:, rows] = [np.full(len(rows), s), np.arange(len(rows))]
+
+    @property
+    def nbytes_(self) -> int:
+        held = sum(b.nbytes + g.nbytes for b, g in zip(self.blocks, self.groups, strict=True))
+        return held + self._positions.nbytes
+
+    @property
+    def n_parameters_(self) -> int:
+        return sum(block.size for block in self.blocks)
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        out = np.empty(V.shape)
+        for block, rows in zip(self.blocks, self.groups, strict=True):
+            out[rows] = block @ V[rows].astype(block.dtype)
+        return out
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        cluster, position = self._positions[:, indices]
+        out = np.zeros((len(indices), self.shape[1]), self.blocks[0].dtype)
+        for s in np.unique(cluster):
+            chosen = np.flatnonzero(cluster == s)
+            out[np.ix_(chosen, self.groups[s])] = self.blocks[s][position[chosen]]
+        return out
+
+    def cross(self, X: Any) -> np.ndarray:
+        out = np.zeros((X.shape[0], self.shape[1]), self.blocks[0].dtype)
+        for s, rows in group_rows(self.centres.assign(X)):
+            matrix = self.kernels[s]
+            values = np.empty((len(rows), len(matrix)), out.dtype)
+            points = matrix.kernel.prepare(X[rows], matrix.dtype)
+            matrix.kernel.evaluate(points, matrix.points(slice(None)), values)
+            out[np.ix_(rows, self.groups[s])] = values
+        return out
+
+    def machine(self, coef: np.ndarray) -> Machine:
+        machines = [
+            KernelExpansion(
+                kernel, np.arange(len(kernel)), coef[rows], prediction_dtype(kernel, coef[rows])
+            )
+            for kernel, rows in zip(self.kernels, self.groups, strict=True)
+        ]
+        return LocalExpansions(self.centres, machines, coef.shape[1])
+
+    def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
+        """(G + alpha I)^-1 Y, a Cholesky factorisation for each block. O(sum n_s^3 / 3)."""
+        out = np.empty(Y.shape)
+        for block, rows in zip(self.blocks, self.groups, strict=True):
+            regular = block.astype(np.float64)
+            regular[np.diag_indices_from(regular)] += alpha
+            # The transpose has the order that LAPACK overwrites.
+            factor = scipy.linalg.cho_factor(regular.T, overwrite_a=True, check_finite=False)
+            out[rows] = scipy.linalg.cho_solve(factor, Y[rows])
+        return out
+
+
+class BKA(BaseEstimator):
+    """Block kernel approximation.
+
+    Parameters
+    ----------
+    n_clusters : int, default=10
+        c; empty clusters are dropped.
+    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+        From `kernel` on as in `KernelSVC`.
+    partition : {"kmeans", "spectral", "random"}, default="kmeans"
+        k-means in input space; ratio association on the kernel matrix of `n_samples` rows, by
+        k-means on its first c eigenvectors; or, as a control, clusters at random, new rows going to
+        the nearest of c rows.
+    n_samples : int or None, default=None
+        Rows that are clustered; None is 20,000, and 2,000 for "spectral".
+    kmeans_iter : int, default=10
+    memory_mb : float, default=4096.0
+        MiB that the blocks may take; more are refused before they are computed.
+    dtype : {"float32", "float64"}, default="float32"
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    matrix_ : BlockDiagonalKernel
+    labels_ : (n,) ints
+    n_clusters_ : int
+    kernel_entries_ : int
+        sum n_s^2
+    timings_ : dict of str to float
+        Seconds of "cluster", "blocks".
+    n_features_in_ : int
+
+    Notes
+    -----
+    About n^2 d / c time and n^2 / c numbers.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "partition": [StrOptions({"kmeans", "spectral", "random"})],
+        "n_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
+        "memory_mb": [Interval(Real, 0, None, closed="neither")],
+        "dtype": [StrOptions({"float32", "float64"})],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 10,
+        *,
+        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        partition: str = "kmeans",
+        n_samples: int | None = None,
+        kmeans_iter: int = 10,
+        memory_mb: float = 4096.0,
+        dtype: str = "float32",
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.partition = partition
+        self.n_samples = n_samples
+        self.kmeans_iter = kmeans_iter
+        self.memory_mb = memory_mb
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
+        """Approximate the kernel matrix of rows X : (n, d), dense or CSR."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        n = X.shape[0]
+        if self.n_clusters > n:
+            raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n}")
+        trace = Trace() if trace is None else trace
+        rng = check_random_state(self.random_state)
+        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        with trace.phase("cluster"):
+            centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, rng)
+            groups = [rows for _, rows in group_rows(self.labels_)]
+        needed = sum(len(rows) ** 2 for rows in groups) * np.dtype(self.dtype).itemsize / 2**20
+        if needed > self.memory_mb:
+            raise ValueError(
+                f"the blocks of {len(groups)} clusters take {needed:.0f} MiB, more than "
+                f"memory_mb={self.memory_mb:g}; use more clusters"
+            )
+        with trace.phase("blocks"):
+            kernels = [KernelMatrix(kernel, X[rows], self.dtype) for rows in groups]
+            self.matrix_ = BlockDiagonalKernel(kernels, groups, centres)
+        self.n_clusters_ = len(groups)
+        self.kernel_entries_ = sum(matrix.n_entries for matrix in kernels)
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _divide(
+        self, kernel: KernelMatrix, X: Any, rng: np.random.RandomState
+    ) -> tuple[Centroids | KernelCentres, np.ndarray]:
+        """Centres, and the cluster of each row."""
+        n = X.shape[0]
+        size = self.n_samples or (2000 if self.partition == "spectral" else 20000)
+        sample = rng.choice(n, min(n, max(size, self.n_clusters)), replace=False)
+        if self.partition == "kmeans":
+            return sampled_kmeans(X, self.n_clusters, sample, max_iter=self.kmeans_iter)
+        if self.partition == "random":
+            centroids = kmeans_centroids(X, self.n_clusters, sample[: self.n_clusters])
+            return centroids, rng.permutation(n) % self.n_clusters
+        gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
+        _, vectors = leading_eigenpairs(gram, self.n_clusters, "lanczos", rng)
+        _, found = sampled_kmeans(vectors, self.n_clusters, rng.permutation(len(sample)))
+        centres = KernelCentres(kernel, sample, found)
+        labels = centres.assign_training(kernel)
+        # A cluster of the sample that attracts no row has no block: its rows go elsewhere.
+        occupied = np.unique(labels)
+        if len(occupied) < centres.n_clusters:
+            kept = np.isin(found, occupied)
+            centres = KernelCentres(kernel, sample[kept], np.searchsorted(occupied, found[kept]))
+            labels = np.searchsorted(occupied, labels)
+        return centres, labels
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,258 @@
+"""Kernel matrices of the form G = W L W', W = blockdiag(W_1 .. W_c) with few columns.
+
+One block and L = I is a low-rank approximation (Nystrom, random features); several blocks and a
+dense L are MEKA's form (Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation", JMLR 18,
+2017). With M = W'W = R'R, block by block, S = R L R' holds all nonzero eigenvalues of G, and
+
+    (G + alpha I)^-1 Y = (Y - W L R' t) / alpha,    (S + alpha I) t = R^-T W' Y:
+
+Woodbury's identity without an inverse of L, which may be singular. (The paper prints the factor
+1 / alpha as alpha.) A Cholesky factorisation of S + alpha I exists exactly where G + alpha I is
+positive definite.
+"""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from kbench.approximation.feature_machine import FeatureMachine
+from kbench.approximation.feature_map import FeatureMap
+from kbench.approximation.operator import KernelApproximation, Machine
+
+# Rows whose products are summed in the precision of W before they go to float64.
+_BATCH = 4096
+# Directions of W whose part of W'W is below this are rounding, for float32 and float64.
+_DEPENDENT = {4: 1e-10, 8: 1e-14}
+
+
+class FactoredKernel(KernelApproximation):
+    """G = W L W'; a subclass knows how new points get rows of W.
+
+    Parameters
+    ----------
+    groups : list of (n_s,) indices
+        Training rows of each block; together 0 .. n-1.
+    bases : list of (n_s, k_s) arrays
+        W_s, float32 or float64.
+    link : (r, r) array or None
+        L, symmetric, r = sum k_s; None is the identity, for one block.
+    """
+
+    def __init__(
+        self, groups: list[np.ndarray], bases: list[np.ndarray], link: np.ndarray | None
+    ) -> None:
+        super().__init__(sum(len(rows) for rows in groups))
+        self.groups, self.bases, self.link = groups, bases, link
+        ends = np.cumsum([0] + [basis.shape[1] for basis in bases])
+        self._columns = [slice(a, b) for a, b in pairwise(ends)]
+        self._positions = np.empty((2, self.shape[0]), np.intp)
+        for s, rows in enumerate(groups):
+            self._positions[:, rows] = [np.full(len(rows), s), np.arange(len(rows))]
+
+    @property
+    def rank(self) -> int:
+        """Columns of W."""
+        return self._columns[-1].stop
+
+    @property
+    def nbytes_(self) -> int:
+        held = sum(basis.nbytes + rows.nbytes for basis, rows in self._blocks())
+        return held + self._positions.nbytes + (0 if self.link is None else self.link.nbytes)
+
+    @property
+    def n_parameters_(self) -> int:
+        links = 0 if self.link is None else int(np.count_nonzero(self.link))
+        return sum(basis.size for basis in self.bases) + links
+
+    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        return zip(self.bases, self.groups, strict=True)
+
+    def _linked(self, weights: np.ndarray) -> np.ndarray:
+        """L @ weights : (r, m)."""
+        return weights if self.link is None else self.link.astype(weights.dtype) @ weights
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        dtype = self.bases[0].dtype
+        inner = np.empty((self.rank, V.shape[1]), dtype)
+        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            inner[columns] = basis.T @ V[rows].astype(dtype)
+        if self.link is not None:
+            inner = self.link @ inner
+        out = np.empty(V.shape)
+        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            out[rows] = basis @ inner[columns]
+        return out
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """Rows of G; O(a n k) and the links of the rows' blocks."""
+        block, position = self._positions[:, indices]
+        out = np.empty((len(indices), self.shape[1]), self.bases[0].dtype)
+        for s in np.unique(block):
+            chosen = block == s
+            out[chosen] = self._expand(int(s), self.bases[s][position[chosen]])
+        return out
+
+    def _expand(self, s: int, features: np.ndarray) -> np.ndarray:
+        """features L[s, :] W' for rows of W : (a, k_s) of block s; (a, n)."""
+        if self.link is None:
+            return features @ self.bases[0].T
+        linked = features @ self.link[self._columns[s]]
+        out = np.empty((len(features), self.shape[1]), features.dtype)
+        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            out[:, rows] = linked[:, columns] @ basis.T
+        return out
+
+    def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
+        """(G + alpha I)^-1 Y. O(n k^2 + r^3 / 3) time, O(r^2) memory."""
+        roots, core = self._core
+        right = self._right(Y, roots)
+        try:
+            factor = scipy.linalg.cho_factor(core + alpha * np.eye(len(core)), overwrite_a=True)
+            inner = scipy.linalg.cho_solve(factor, right)
+            return self._dual(Y, self._linked(self._rooted(roots, inner)), alpha)
+        except scipy.linalg.LinAlgError:
+            return self._solve_spectrum(Y, right, roots, np.array([alpha]))[0]
+
+    def solve_path(self, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+        """`solve` for several alphas from one eigendecomposition of the (r, r) core."""
+        roots, _ = self._core
+        return self._solve_spectrum(Y, self._right(Y, roots), roots, np.asarray(alphas))
+
+    def _solve_spectrum(
+        self, Y: np.ndarray, right: np.ndarray, roots: list[np.ndarray], alphas: np.ndarray
+    ) -> np.ndarray:
+        values, vectors = self._spectrum
+        if values[0] + alphas.min() <= 0:
+            warnings.warn(
+                f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
+                f"-alpha = {-alphas.min():.3g}: negative ones count as zero",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+            values = np.maximum(values, 0.0)
+        rotated = vectors.T @ right
+        # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
+        inverse = [_pinv(root) for root in roots]
+        solutions = []
+        for alpha in alphas:
+            shrunk = vectors @ ((values / (values + alpha))[:, None] * rotated)
+            solutions.append(self._dual(Y, self._rooted([i.T for i in inverse], shrunk), alpha))
+        return np.stack(solutions)
+
+    @cached_property
+    def _core(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """R_s : (rank of W_s, k_s) with R_s'R_s = W_s'W_s, and S = R L R'."""
+        roots = [_root(basis) for basis in self.bases]
+        if self.link is None:
+            return roots, scipy.linalg.block_diag(*[root @ root.T for root in roots])
+        left = np.vstack(
+            [root @ self.link[c] for root, c in zip(roots, self._columns, strict=True)]
+        )
+        core = np.hstack(
+            [left[:, c] @ root.T for root, c in zip(roots, self._columns, strict=True)]
+        )
+        return roots, 0.5 * (core + core.T)
+
+    @cached_property
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = scipy.linalg.eigh(self._core[1])
+        return values, vectors
+
+    def eigenvalues(self) -> np.ndarray:
+        """Eigenvalues of G other than the zeros beyond its rank, ascending. O(n k^2 + r^3)."""
+        return self._spectrum[0]
+
+    def _right(self, Y: np.ndarray, roots: list[np.ndarray]) -> np.ndarray:
+        """R^-T W' Y."""
+        parts = [
+            _pinv(root).T @ _transposed_product(basis, Y[rows])
+            for root, (basis, rows) in zip(roots, self._blocks(), strict=True)
+        ]
+        return np.vstack(parts)
+
+    @staticmethod
+    def _rooted(roots: list[np.ndarray], inner: np.ndarray) -> np.ndarray:
+        """R' inner, block by block."""
+        ends = np.cumsum([0] + [len(root) for root in roots])
+        parts = [root.T @ inner[a:b] for root, (a, b) in zip(roots, pairwise(ends), strict=True)]
+        return np.vstack(parts)
+
+    def _dual(self, Y: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
+        """(Y - W weights) / alpha."""
+        out = np.empty(Y.shape)
+        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
+            out[rows] = Y[rows] - _product(basis, weights[columns])
+        return out / alpha
+
+    def weights(self, coef: np.ndarray) -> np.ndarray:
+        """L W' coef for coef : (n, m): what multiplies a new point's row of W; (r, m) float64."""
+        inner = np.vstack([_transposed_product(b, coef[rows]) for b, rows in self._blocks()])
+        return self._linked(inner)
+
+    @abstractmethod
+    def cross(self, X: Any) -> np.ndarray: ...
+
+
+class LowRankKernel(FactoredKernel):
+    """G = Z Z' with the explicit features Z of the training rows.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap, fitted
+    X : (n, d) checked rows
+    dtype : float32 or float64
+    """
+
+    def __init__(self, feature_map: FeatureMap, X: Any, dtype: Any = np.float32) -> None:
+        features = np.empty((X.shape[0], feature_map.n_features_out_), dtype)
+        feature_map.fill(X, features)
+        super().__init__([np.arange(X.shape[0])], [features], None)
+        self.feature_map = feature_map
+
+    def cross(self, X: Any) -> np.ndarray:
+        features = np.empty((X.shape[0], self.rank), self.bases[0].dtype)
+        self.feature_map.fill(X, features)
+        return features @ self.bases[0].T
+
+    def machine(self, coef: np.ndarray) -> Machine:
+        return FeatureMachine(self.feature_map, self.weights(coef))
+
+
+def _root(basis: np.ndarray) -> np.ndarray:
+    """R : (p, k) with R'R = W'W and orthogonal rows."""
+    gram = np.zeros((basis.shape[1], basis.shape[1]))
+    for start in range(0, len(basis), _BATCH):
+        part = basis[start : start + _BATCH]
+        gram += part.T @ part
+    values, vectors = scipy.linalg.eigh(gram)
+    kept = values > _DEPENDENT[basis.itemsize] * max(values[-1], 0.0)
+    return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+
+
+def _pinv(root: np.ndarray) -> np.ndarray:
+    """Pseudo-inverse of a matrix with orthogonal rows."""
+    return (root / np.einsum("ij,ij->i", root, root)[:, None]).T
+
+
+def _product(basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """W weights in float64, a batch of rows at a time."""
+    out = np.empty((len(basis), weights.shape[1]))
+    for start in range(0, len(basis), _BATCH):
+        rows = slice(start, start + _BATCH)
+        out[rows] = basis[rows].astype(np.float64, copy=False) @ weights
+    return out
+
+
+def _transposed_product(basis: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """W' Y in float64, a batch of rows at a time."""
+    out = np.zeros((basis.shape[1], Y.shape[1]))
+    for start in range(0, len(basis), _BATCH):
+        rows = slice(start, start + _BATCH)
+        out += basis[rows].astype(np.float64, copy=False).T @ Y[rows]
+    return out

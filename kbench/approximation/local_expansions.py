@@ -1,0 +1,29 @@
+"""One kernel expansion for each cluster, with the bytes of them all."""
+
+from kbench.clustering import Centroids, KernelCentres
+from kbench.prediction import KernelExpansion, LocalMachines
+
+
+class LocalExpansions(LocalMachines):
+    """Machines by cluster; a row is judged by that of its nearest centre.
+
+    Parameters
+    ----------
+    centres : Centroids or KernelCentres
+    machines : list of KernelExpansion, by cluster
+    n_outputs : int
+
+    Attributes
+    ----------
+    nbytes : int
+        What has to be kept to evaluate it.
+    """
+
+    def __init__(
+        self,
+        centres: Centroids | KernelCentres,
+        machines: list[KernelExpansion],
+        n_outputs: int,
+    ) -> None:
+        super().__init__(centres.assign, machines, n_outputs)
+        self.nbytes = centres.nbytes + sum(machine.nbytes for machine in machines)

@@ -1,0 +1,62 @@
+"""Landmarks by randomly pivoted Cholesky.
+
+Chen, Epperly, Tropp and Webber, "Randomly Pivoted Cholesky" (Comm. Pure Appl. Math. 78, 2025), in
+blocks after Epperly, Tropp and Webber, "Embrace Rejection: Kernel Matrix Approximation by
+Accelerated Randomly Pivoted Cholesky" (SIAM J. Matrix Anal. Appl. 46, 2025). A pivot is drawn with
+probability proportional to the diagonal of what is left, K - F F'; a block of proposals is thinned
+by rejection to what drawing one after the other would have given.
+"""
+
+import numpy as np
+import scipy.linalg
+
+from kbench.kernels import KernelMatrix
+
+_BLOCK = 64
+
+
+def randomly_pivoted_landmarks(
+    kernel: KernelMatrix, size: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Row numbers of up to `size` landmarks, in the order of their choice.
+
+    Fewer only where the kernel matrix has a lower rank. O(n size (d + size)) time, n size numbers.
+    """
+    n = len(kernel)
+    left = kernel.diagonal()
+    limit = 1e-7 * left.sum()
+    factor = np.empty((n, size), np.float32)
+    chosen: list[int] = []
+    while len(chosen) < size and left.sum() > limit:
+        proposed = rng.choice(n, _BLOCK, p=left / left.sum())
+        pivots = _thinned(kernel, factor[:, : len(chosen)], proposed, left, rng)
+        pivots = pivots[: size - len(chosen)]
+        step = kernel.block(pivots).T - factor[:, : len(chosen)] @ factor[pivots, : len(chosen)].T
+        inner = step[pivots].astype(np.float64)
+        inner[np.diag_indices_from(inner)] += 1e-6 * inner.diagonal().max()
+        root = scipy.linalg.cholesky(inner, lower=True)
+        columns = slice(len(chosen), len(chosen) + len(pivots))
+        factor[:, columns] = scipy.linalg.solve_triangular(root, step.T, lower=True).T
+        left = np.maximum(left - np.square(factor[:, columns]).sum(axis=1), 0.0)
+        left[pivots] = 0.0
+        chosen.extend(pivots.tolist())
+    return np.array(chosen)
+
+
+def _thinned(
+    kernel: KernelMatrix,
+    factor: np.ndarray,
+    proposed: np.ndarray,
+    left: np.ndarray,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Those of the proposals that survive: each with what the ones before it leave of it."""
+    rest = kernel.block(proposed, kernel.points(proposed)).astype(np.float64)
+    rest -= factor[proposed] @ factor[proposed].T
+    accepted: list[int] = []
+    for i, row in enumerate(proposed):
+        if rng.uniform() * left[row] < rest[i, i] and row not in proposed[accepted]:
+            accepted.append(i)
+            column = rest[:, i] / np.sqrt(rest[i, i])
+            rest -= np.outer(column, column)
+    return proposed[accepted]

@@ -1,0 +1,152 @@
+"""Divide-and-conquer kernel ridge regression: the mean of exact machines of random parts."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.approximation import Machine
+from kbench.kernels import KernelMatrix
+from kbench.methods._ridge import (
+    KernelParameter,
+    RidgeClassifierMixin,
+    RidgeMachine,
+    RidgeRegressorMixin,
+    warn_unconverged,
+)
+from kbench.methods.kernel_ridge import check_memory
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.solvers import CGResult, solve_kernel_ridge
+from kbench.trace import Trace
+
+
+class DCRidge(RidgeMachine):
+    """Mean of kernel ridge machines on random parts; base of the regressor and the classifier.
+
+    Parameters
+    ----------
+    n_parts : int, default=10
+        c
+    alpha : float, default=1.0
+        Added to the diagonal of every part's kernel matrix. (The theory wants the parameter of the
+        whole, lambda n with the mean of squares, which is this one's with the sum.)
+    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+        From `kernel` on as in `KernelSVC`.
+    tol, max_iter, dtype, memory_mb
+        As in `ExactRidge`, for each part.
+    n_jobs : int or None, default=None
+        Parts at once, through joblib. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    dual_coef_ : (n, m) float64
+        Divided by c.
+    n_iter_ : int
+        The most steps of a part.
+    converged_ : bool
+    kernel_entries_ : int
+    n_parameters_ : int
+        What the parts' kernel matrices hold.
+    timings_ : dict of str to float
+        Seconds of "solve".
+    model_bytes_, n_features_in_ : int
+
+    Notes
+    -----
+    O(n^3 / (3 c^2) + n^2 d / c) time, n^2 / c^2 numbers at a time; prediction O(n d) a row.
+
+    References
+    ----------
+    Y. Zhang, J. Duchi, M. Wainwright, "Divide and Conquer Kernel Ridge Regression", COLT 2013.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RidgeMachine._parameter_constraints,
+        "n_parts": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "dtype": [StrOptions({"float32", "float64"})],
+        "memory_mb": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_parts: int = 10,
+        *,
+        alpha: float = 1.0,
+        kernel: KernelParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-8,
+        max_iter: int = 50,
+        dtype: str = "float32",
+        memory_mb: float = 8192.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_parts = n_parts
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.dtype = dtype
+        self.memory_mb = memory_mb
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        n = len(Y)
+        if self.n_parts > n:
+            raise ValueError(f"n_parts={self.n_parts} is more than n_samples={n}")
+        check_memory(-(-n // self.n_parts), self.dtype, self.memory_mb)
+        with trace.phase("solve"):
+            kernel = KernelMatrix(self._kernel(X), X, self.dtype)
+            order = check_random_state(self.random_state).permutation(n)
+            parts = np.array_split(order, self.n_parts)
+            solved = Parallel(n_jobs=self.n_jobs)(
+                delayed(_solve_part)(
+                    kernel.take(rows), Y[rows], self.alpha, self.tol, self.max_iter
+                )
+                for rows in parts
+            )
+        self.dual_coef_ = np.empty(Y.shape)
+        for rows, (result, n_entries) in zip(parts, solved, strict=True):
+            self.dual_coef_[rows] = result.x / self.n_parts
+            kernel.count(n_entries)
+        worst = max((result for result, _ in solved), key=lambda result: result.residual.max())
+        warn_unconverged(worst, self.max_iter, self.tol)
+        self.n_iter_ = max(result.n_iter for result, _ in solved)
+        self.converged_ = worst.converged
+        self.kernel_entries_ = kernel.n_entries
+        self.n_parameters_ = sum(len(rows) ** 2 for rows in parts)
+        dtype = prediction_dtype(kernel, self.dual_coef_)
+        return KernelExpansion(kernel, np.arange(n), self.dual_coef_, dtype)
+
+
+class DCKernelRidge(RidgeRegressorMixin, DCRidge):
+    """Divide-and-conquer kernel ridge regression; parameters and attributes as in `DCRidge`."""
+
+
+class DCKernelRidgeClassifier(RidgeClassifierMixin, DCRidge):
+    """Divide-and-conquer kernel ridge classification; parameters as in `DCRidge`."""
+
+
+def _solve_part(
+    kernel: KernelMatrix, Y: np.ndarray, alpha: float, tol: float, max_iter: int
+) -> tuple[CGResult, int]:
+    """A part's coefficients, and how many kernel values they took."""
+    result = solve_kernel_ridge(kernel, Y, alpha, tol=tol, max_iter=max_iter)
+    return result, kernel.n_entries

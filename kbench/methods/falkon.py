@@ -1,0 +1,192 @@
+"""FALKON: Nystrom kernel ridge by conjugate gradients, preconditioned by the landmarks.
+
+Rudi, Carratino and Rosasco, "FALKON: An Optimal Large Scale Kernel Method" (NIPS 2017). With m
+landmarks Z among the n rows, f = sum_j b_j k(z_j, .) minimises
+
+    ||K_nm b - y||^2 + alpha b' K_mm b.
+
+With K_mm = T'T and A'A = (n / m) T T' + alpha I, b = T^-1 A^-1 beta solves
+
+    A^-T (T^-T K_nm' K_nm T^-1 + alpha I) A^-1 beta = A^-T T^-T K_nm' y,
+
+whose condition number is bounded when m is large enough. (The paper's lambda is alpha / n.)
+"""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from kbench.approximation import Machine
+from kbench.kernels import KernelMatrix
+from kbench.methods._ridge import (
+    KernelParameter,
+    RidgeClassifierMixin,
+    RidgeMachine,
+    RidgeRegressorMixin,
+    warn_unconverged,
+)
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.solvers import solve_cg
+from kbench.trace import Trace
+
+
+class FalkonRidge(RidgeMachine):
+    """Kernel ridge in the span of landmarks; base of the regressor and the classifier.
+
+    Parameters
+    ----------
+    n_components : int, default=1000
+        Landmarks, rows drawn without replacement; all rows where there are fewer.
+    alpha : float, default=1.0
+        Weight of ||f||^2 beside the sum of squares: lambda of the MEKA paper.
+    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+        From `kernel` on as in `KernelSVC`.
+    tol : float, default=1e-4
+        Relative residual of the preconditioned system.
+    max_iter : int, default=100
+    memory_mb : float, default=2048.0
+        MiB of kernel values between rows and landmarks that are held; where they take more, they
+        are computed for every product.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    dual_coef_ : (m, n_targets) float64
+        b
+    n_iter_ : int
+    converged_ : bool
+    kernel_entries_ : int
+    n_parameters_ : int
+        Numbers of the landmarks and of b.
+    timings_ : dict of str to float
+        Seconds of "landmarks" (preconditioner), "solve".
+    model_bytes_, n_features_in_ : int
+
+    Notes
+    -----
+    O(m^3 + n m d) time, and O(n m) for an iteration (O(n m d) beyond `memory_mb`); O(m^2) memory
+    beside the kernel values held. Prediction costs O(m d) a row.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RidgeMachine._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "memory_mb": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 1000,
+        *,
+        alpha: float = 1.0,
+        kernel: KernelParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-4,
+        max_iter: int = 100,
+        memory_mb: float = 2048.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory_mb = memory_mb
+        self.random_state = random_state
+
+    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        n = len(Y)
+        rng = check_random_state(self.random_state)
+        m = min(self.n_components, n)
+        chosen = np.sort(rng.choice(n, m, replace=False))
+        with trace.phase("landmarks"):
+            kernel = KernelMatrix(self._kernel(X), X)
+            T, A = self._preconditioner(kernel.astype(np.float64), chosen, n)
+        with trace.phase("solve"):
+            columns = _Columns(kernel, chosen, self.memory_mb)
+
+            def to_coef(beta: np.ndarray) -> np.ndarray:
+                return solve_triangular(T, solve_triangular(A, beta))
+
+            def from_gradient(inner: np.ndarray) -> np.ndarray:
+                return solve_triangular(A, solve_triangular(T, inner, trans=1), trans=1)
+
+            def product(beta: np.ndarray) -> np.ndarray:
+                scaled = solve_triangular(A, beta)
+                data = columns.transposed(columns.times(solve_triangular(T, scaled)))
+                inner = solve_triangular(T, data, trans=1) + self.alpha * scaled
+                return solve_triangular(A, inner, trans=1)
+
+            result = solve_cg(
+                product,
+                from_gradient(columns.transposed(Y)),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                trace=trace,
+            )
+        warn_unconverged(result, self.max_iter, self.tol)
+        self.dual_coef_ = to_coef(result.x)
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self.kernel_entries_ = kernel.n_entries
+        self.n_parameters_ = m * X.shape[1] + self.dual_coef_.size
+        dtype = prediction_dtype(kernel.take(chosen), self.dual_coef_)
+        return KernelExpansion(kernel, chosen, self.dual_coef_, dtype)
+
+    def _preconditioner(
+        self, kernel: KernelMatrix, chosen: np.ndarray, n: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """T and A, upper triangular."""
+        m = len(chosen)
+        gram = kernel.block(chosen, kernel.points(chosen))
+        # K_nm is float32: directions that its rounding would decide get this much of a ridge.
+        gram[np.diag_indices(m)] += np.finfo(np.float32).eps * gram.diagonal().max()
+        T = cholesky(gram, overwrite_a=True)
+        square = (n / m) * (T @ T.T)
+        square[np.diag_indices(m)] += self.alpha
+        return T, cholesky(square, overwrite_a=True)
+
+
+class FalkonRegressor(RidgeRegressorMixin, FalkonRidge):
+    """FALKON for real targets; parameters and attributes as in `FalkonRidge`."""
+
+
+class FalkonClassifier(RidgeClassifierMixin, FalkonRidge):
+    """FALKON for classes; parameters and attributes as in `FalkonRidge`."""
+
+
+class _Columns:
+    """Products with K_nm, held in float32 where it fits."""
+
+    def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, memory_mb: float) -> None:
+        self._kernel, self._chosen = kernel, chosen
+        self._everything = np.arange(len(kernel))
+        self._held: np.ndarray | None = None
+        if 4.0 * len(kernel) * len(chosen) <= memory_mb * 2**20:
+            self._held = kernel.block(self._everything, kernel.points(chosen))
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        """K_nm V; (m, t) -> (n, t) float64."""
+        if self._held is None:
+            return self._kernel.product(self._chosen, V)
+        return (self._held @ V.astype(np.float32)).astype(np.float64)
+
+    def transposed(self, U: np.ndarray) -> np.ndarray:
+        """K_nm' U; (n, t) -> (m, t) float64."""
+        if self._held is None:
+            return self._kernel.product(self._everything, U, rows=self._chosen)
+        return (self._held.T @ U.astype(np.float32)).astype(np.float64)

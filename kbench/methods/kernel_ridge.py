@@ -1,0 +1,132 @@
+"""Exact kernel ridge regression."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.approximation import Machine
+from kbench.kernels import KernelMatrix
+from kbench.methods._ridge import (
+    KernelParameter,
+    RidgeClassifierMixin,
+    RidgeMachine,
+    RidgeRegressorMixin,
+    warn_unconverged,
+)
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.solvers import solve_kernel_ridge
+from kbench.trace import Trace
+
+
+class ExactRidge(RidgeMachine):
+    """Kernel ridge on the kernel matrix itself; base of the regressor and the classifier.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Added to the diagonal of the kernel matrix: lambda of the papers.
+    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+        From `kernel` on as in `KernelSVC`.
+    tol : float, default=1e-8
+        Relative residual of (K + alpha I) C = Y, by kernel values in float64.
+    max_iter : int, default=50
+        Steps of refinement.
+    dtype : {"float32", "float64"}, default="float32"
+        Of the factorisation.
+    memory_mb : float, default=8192.0
+        MiB that it may take; more are refused before anything is computed.
+
+    Attributes
+    ----------
+    dual_coef_ : (n, m) float64
+    n_iter_ : int
+    converged_ : bool
+    kernel_entries_ : int
+    n_parameters_ : int
+        n^2, what the kernel matrix holds.
+    timings_ : dict of str to float
+        Seconds of "solve".
+    model_bytes_, n_features_in_ : int
+
+    Notes
+    -----
+    O(n^3 / 3 + n^2 d) time, n^2 numbers; prediction O(n d) a row.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RidgeMachine._parameter_constraints,
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "dtype": [StrOptions({"float32", "float64"})],
+        "memory_mb": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        kernel: KernelParameter = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-8,
+        max_iter: int = 50,
+        dtype: str = "float32",
+        memory_mb: float = 8192.0,
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.dtype = dtype
+        self.memory_mb = memory_mb
+
+    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        check_memory(len(Y), self.dtype, self.memory_mb)
+        with trace.phase("solve"):
+            kernel = KernelMatrix(self._kernel(X), X, self.dtype)
+            result = solve_kernel_ridge(
+                kernel, Y, self.alpha, tol=self.tol, max_iter=self.max_iter, trace=trace
+            )
+        warn_unconverged(result, self.max_iter, self.tol)
+        self.dual_coef_ = result.x
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self.kernel_entries_ = kernel.n_entries
+        self.n_parameters_ = len(Y) ** 2
+        dtype = prediction_dtype(kernel, result.x)
+        return KernelExpansion(kernel, np.arange(len(Y)), result.x, dtype)
+
+
+class KernelRidge(RidgeRegressorMixin, ExactRidge):
+    """Exact kernel ridge regression; parameters and attributes as in `ExactRidge`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.methods import KernelRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> KernelRidge(0.1, gamma=50.0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
+    True
+    """
+
+
+class KernelRidgeClassifier(RidgeClassifierMixin, ExactRidge):
+    """Exact kernel ridge classification; parameters and attributes as in `ExactRidge`."""
+
+
+def check_memory(n: int, dtype: str, memory_mb: float) -> None:
+    """Refuse a kernel matrix of order n that does not fit."""
+    needed = np.dtype(dtype).itemsize * n**2 / 2**20
+    if needed > memory_mb:
+        raise ValueError(
+            f"the kernel matrix of {n} points takes {needed:.0f} MiB, more than "
+            f"memory_mb={memory_mb:g}; an approximation, as in MEKARegressor, takes less"
+        )

@@ -1,0 +1,251 @@
+"""Kernel ridge machines: against scikit-learn's, against the dense matrices that they stand for."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.methods import (
+    BKAClassifier,
+    BKARegressor,
+    DCKernelRidge,
+    DCKernelRidgeClassifier,
+    FalkonClassifier,
+    FalkonRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+    MEKAClassifier,
+    MEKARegressor,
+    NystromClassifier,
+    NystromRegressor,
+    RandomFeatureClassifier,
+    RandomFeatureRegressor,
+)
+from kbench.trace import Trace
+
+REGRESSORS = {
+    "krr": KernelRidge(),
+    "dckrr": DCKernelRidge(3, random_state=0),
+    "falkon": FalkonRegressor(60, random_state=0),
+    "nystrom": NystromRegressor(30, random_state=0),
+    "rks": RandomFeatureRegressor(30, random_state=0),
+    "bka": BKARegressor(3, random_state=0),
+    "meka": MEKARegressor(20, n_clusters=3, random_state=0),
+}
+CLASSIFIERS = [
+    KernelRidgeClassifier(),
+    DCKernelRidgeClassifier(3, random_state=0),
+    FalkonClassifier(60, random_state=0),
+    NystromClassifier(30, random_state=0),
+    RandomFeatureClassifier(60, random_state=0),
+    BKAClassifier(3, random_state=0),
+    MEKAClassifier(20, n_clusters=3, random_state=0),
+]
+APPROXIMATE = ["nystrom", "rks", "bka", "meka"]
+
+
+def data(n=240, m=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    signal = np.sin(2.0 * X[:, 0]) + X[:, 1]
+    y = signal + 0.1 * rng.normal(size=n)
+    return X, y if m is None else np.column_stack([y, *(-j * y for j in range(1, m))])
+
+
+@pytest.fixture(params=REGRESSORS)
+def machine(request):
+    return pickle.loads(pickle.dumps(REGRESSORS[request.param])).set_params(gamma=0.3, alpha=0.5)
+
+
+def test_exact_machine_is_scikit_learns():
+    X, y = data()
+    expected = SklearnKernelRidge(alpha=0.5, kernel="rbf", gamma=0.3).fit(X, y)
+    for dtype in ("float32", "float64"):
+        model = KernelRidge(0.5, gamma=0.3, dtype=dtype).fit(X, y)
+        np.testing.assert_allclose(model.dual_coef_[:, 0], expected.dual_coef_, atol=1e-5)
+        np.testing.assert_allclose(
+            model.predict(X[:50] + 0.1), expected.predict(X[:50] + 0.1), atol=1e-5
+        )
+        assert model.converged_
+
+
+def test_one_part_is_the_exact_machine_and_several_are_their_mean():
+    X, y = data()
+    X_new = X[:40] + 0.1
+    exact = KernelRidge(0.5, gamma=0.3).fit(X, y)
+    one = DCKernelRidge(1, alpha=0.5, gamma=0.3, random_state=0).fit(X, y)
+    np.testing.assert_allclose(one.predict(X_new), exact.predict(X_new), atol=1e-5)
+    three = DCKernelRidge(3, alpha=0.5, gamma=0.3, random_state=0).fit(X, y)
+    parts = np.array_split(np.random.RandomState(0).permutation(240), 3)
+    alone = [KernelRidge(0.5, gamma=0.3).fit(X[p], y[p]).predict(X_new) for p in parts]
+    np.testing.assert_allclose(three.predict(X_new), np.mean(alone, axis=0), atol=1e-5)
+    assert three.n_parameters_ == 3 * 80**2
+    jobs = DCKernelRidge(3, alpha=0.5, gamma=0.3, random_state=0, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(jobs.predict(X_new), three.predict(X_new))
+
+
+@pytest.mark.parametrize("memory_mb", [0, 100])
+@pytest.mark.parametrize("n_components", [40, 240])
+def test_falkon_is_the_ridge_in_the_span_of_its_landmarks(memory_mb, n_components):
+    X, Y = data(m=2)
+    model = FalkonRegressor(
+        n_components, alpha=0.5, gamma=0.3, memory_mb=memory_mb, random_state=0
+    ).fit(X, Y)
+    chosen = np.sort(np.random.RandomState(0).choice(240, n_components, replace=False))
+    C, M = rbf_kernel(X, X[chosen], gamma=0.3), rbf_kernel(X[chosen], gamma=0.3)
+    expected = C @ np.linalg.lstsq(C.T @ C + 0.5 * M, C.T @ Y, rcond=1e-12)[0]
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-2)
+    assert model.converged_
+    assert model.n_iter_ < 40
+    if memory_mb:
+        assert model.kernel_entries_ == n_components**2 + 240 * n_components
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_direct_and_iterative_solvers_agree(name):
+    X, Y = data(m=2)
+    options = {"gamma": 0.3, "alpha": 0.5}
+    direct = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(**options).fit(X, Y)
+    iterative = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(solver="cg", **options)
+    seen = []
+    iterative.fit(X, Y, trace=Trace(lambda seconds, state: seen.append(state["residual"])))
+    np.testing.assert_allclose(iterative.predict(X), direct.predict(X), atol=1e-3)
+    assert iterative.converged_
+    assert len(seen) == iterative.n_iter_
+    assert seen[-1] <= 1e-6
+    assert (direct.n_iter_, direct.converged_) == (1, True)
+
+
+def test_conjugate_gradients_on_an_indefinite_matrix_hand_over():
+    X, y = data()
+    options = {
+        "n_clusters": 5,
+        "alpha": 1e-4,
+        "gamma": 0.05,
+        "link": "sampled",
+        "rho": 0.0,
+        "pinv_cut": 1e-6,
+        "random_state": 0,
+    }
+    predictions = []
+    for solver in ("cg", "direct"):
+        with pytest.warns(RuntimeWarning, match="negative ones count as zero"):
+            model = MEKARegressor(12, solver=solver, max_iter=2000, **options).fit(X, y)
+        predictions.append(model.predict(X))
+    np.testing.assert_array_equal(*predictions)
+    assert np.isfinite(predictions[0]).all()
+
+
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_approximate_machines_report_their_matrix(name):
+    X, y = data()
+    trace = Trace()
+    model = (
+        pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(gamma=0.3).fit(X, y, trace=trace)
+    )
+    assert 0.0 < model.kernel_error_ < 1.0
+    assert model.n_parameters_ > 0
+    assert model.timings_["solve"] > 0
+    assert trace.paused_wall_s > 0
+    silent = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(error_rows=0).fit(X, y)
+    assert not hasattr(silent, "kernel_error_")
+
+
+def test_presets_are_the_papers_parameters():
+    X, y = data()
+    options = {"n_clusters": 3, "gamma": 0.3, "alpha": 20.0, "random_state": 0}
+    paper = MEKARegressor(8, preset="paper", **options).fit(X, y)
+    same = MEKARegressor(
+        8, landmarks="uniform", link="sampled", pinv_cut=1e-6, eps=0.1, **options
+    ).fit(X, y)
+    np.testing.assert_array_equal(paper.predict(X), same.predict(X))
+    released = MEKARegressor(24, preset="released", **options).fit(X, y)
+    assert released.n_parameters_ < 1.2 * 240 * 9
+
+
+def test_machines_predict_well(machine):
+    X, y = data()
+    X_new, y_new = data(seed=1)
+    assert machine.fit(X, y).score(X_new, y_new) > 0.8
+    assert machine.model_bytes_ > 0
+
+
+def test_several_targets_are_each_alone(machine):
+    X, Y = data(m=3)
+    together = machine.fit(X, Y).predict(X)
+    assert together.shape == (240, 3)
+    for j in range(3):
+        np.testing.assert_allclose(machine.fit(X, Y[:, j]).predict(X), together[:, j], atol=2e-3)
+
+
+def test_sparse_rows_and_single_precision(machine):
+    X, y = data()
+    X[np.abs(X) < 0.3] = 0.0
+    X = X.astype(np.float32).astype(np.float64)
+    expected = machine.fit(X, y).predict(X)
+    np.testing.assert_allclose(machine.fit(sp.csr_array(X), y).predict(X), expected, atol=2e-3)
+    single = X.astype(np.float32)
+    single.flags.writeable = False
+    np.testing.assert_allclose(machine.fit(single, y).predict(single), expected, atol=2e-3)
+
+
+def test_seeds_and_pickles(machine):
+    X, y = data()
+    expected = machine.fit(X, y).predict(X)
+    np.testing.assert_array_equal(machine.fit(X, y).predict(X), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(machine)).predict(X), expected)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
+def test_classes_are_targets_of_minus_and_plus_one(model):
+    X, y = load_iris(return_X_y=True)
+    model.set_params(gamma=0.3, alpha=0.1).fit(X, y)
+    assert model.score(X, y) > 0.93
+    values = model.decision_function(X)
+    assert values.shape == (150, 3)
+    names = np.array(["no", "yes"])[(y == 1).astype(int)]
+    model.fit(X, names)
+    np.testing.assert_allclose(model.decision_function(X), values[:, 1], atol=1e-2)
+    assert list(model.classes_) == ["no", "yes"]
+    with pytest.raises(ValueError, match="1 class, but 2"):
+        model.fit(X, np.ones(150))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (MEKARegressor(500), "rank=500 is more than n_samples=240"),
+        (NystromRegressor(500), "rank=500 is more than n_samples=240"),
+        (MEKARegressor(5, n_clusters=300), "n_clusters=300 is more than n_samples=240"),
+        (DCKernelRidge(300), "n_parts=300 is more than n_samples=240"),
+        (KernelRidge(alpha=0.0), "'alpha' parameter of KernelRidge .* Got 0.0"),
+        (MEKARegressor(alpha=-1.0), "'alpha' parameter of MEKARegressor .* Got -1.0"),
+        (BKARegressor(gamma=0.0), "'gamma' parameter of BKARegressor .* Got 0.0"),
+        (NystromRegressor(kernel="cosine"), "'kernel' parameter .* Got 'cosine'"),
+        (KernelRidge(memory_mb=0.1), "kernel matrix of 240 points takes .* memory_mb=0.1"),
+        (
+            RandomFeatureRegressor(features="fastfood", kernel="laplacian"),
+            "features='fastfood' has the kernel 'rbf' only, found 'laplacian'",
+        ),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*data())
+
+
+def test_limits_warn_and_leave_a_usable_model():
+    X, y = load_diabetes(return_X_y=True)
+    for model in (
+        NystromRegressor(50, solver="cg", max_iter=1, alpha=1e-3, gamma=20.0, random_state=0),
+        FalkonRegressor(50, max_iter=1, alpha=1e-3, gamma=20.0, random_state=0),
+    ):
+        with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1 at a residual of"):
+            model.fit(X, y)
+        assert not model.converged_
+        assert np.isfinite(model.predict(X)).all()
