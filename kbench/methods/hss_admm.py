@@ -43,7 +43,7 @@ class HSSADMMClassifier(OneVsRest):
     max_iter : int, default=10
     tol : float or None, default=None
         None: exactly `max_iter` iterations. Otherwise the largest residual, see `solve_admm`.
-    preset : {"paper_table4", "paper_table5", "fast", "accurate"}, default="paper_table5"
+    preset : {"paper_table4", "paper_table5", "fast", "accurate", "precise"}, default="paper_table5"
     tree, balanced, leaf_size, n_neighbours, n_trees, rel_tol, abs_tol, trace_tol, max_rank, \
 max_near, n_far, sketch, memory_mb
         As in `HSSMatrix`.

@@ -32,7 +32,7 @@ class HSSKernelRidge(RegressorMixin, BaseEstimator):
     degree : int, default=3
     coef0 : float, default=0.0
         From `kernel` on as in `KernelSVC`.
-    preset : {"paper_table4", "paper_table5", "fast", "accurate"}, default="accurate"
+    preset : {"paper_table4", "paper_table5", "fast", "accurate", "precise"}, default="precise"
     tree, balanced, leaf_size, n_neighbours, n_trees, rel_tol, abs_tol, trace_tol, max_rank, \
 max_near, n_far, sketch, memory_mb
         As in `HSSMatrix`.
@@ -99,7 +99,7 @@ max_near, n_far, sketch, memory_mb
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        preset: str = "accurate",
+        preset: str = "precise",
         tree: str = "2means",
         balanced: bool = False,
         leaf_size: int | None = None,

@@ -43,7 +43,7 @@ def fit(X, **options):
     return HSSMatrix(**{"gamma": 0.5, "leaf_size": 40, "random_state": 0, **options}).fit(X)
 
 
-@pytest.mark.parametrize("preset", ["paper_table4", "paper_table5", "fast", "accurate"])
+@pytest.mark.parametrize("preset", ["paper_table4", "paper_table5", "fast", "accurate", "precise"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_assembly_product_rows_and_factors_are_one_matrix(preset, sparse):
     X = points()

@@ -36,6 +36,15 @@ def test_tight_tolerances_are_exact_kernel_ridge(alpha):
     np.testing.assert_allclose(own.predict(new), exact.predict(new), atol=1e-4)
 
 
+def test_small_ridges_are_exact_enough_by_default():
+    X, y = points(1500)
+    new, truth = points(300, seed=1)
+    own = HSSKernelRidge(0.05, gamma=2.0, random_state=0).fit(X, y)
+    exact = KernelRidge(alpha=0.05, kernel="rbf", gamma=2.0).fit(X, y)
+    errors = [np.sqrt(np.mean((m.predict(new) - truth) ** 2)) for m in (own, exact)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.01)
+
+
 def test_likelihood_is_that_of_the_gaussian_process():
     X, y = points(300)
     own = HSSKernelRidge(0.1, **EXACT).fit(X, y)

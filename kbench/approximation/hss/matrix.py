@@ -44,7 +44,7 @@ class HSSMatrix(BaseEstimator):
     degree : int, default=3
     coef0 : float, default=0.0
         From `kernel` on as in `KernelSVC`.
-    preset : {"paper_table4", "paper_table5", "fast", "accurate"}, default="fast"
+    preset : {"paper_table4", "paper_table5", "fast", "accurate", "precise"}, default="fast"
         What the parameters below are where they are None (see `presets`).
     tree : {"2means", "kd", "pca", "cobble", "natural"}, default="2means"
         Where nodes are cut (see `kbench.clustering.cluster_tree`).

@@ -3,7 +3,8 @@
 `paper_table4` and `paper_table5` are those of Cipolla and Gondzio, "Training very large scale
 nonlinear SVMs using Alternating Direction Method of Multipliers coupled with the Hierarchically
 Semi-Separable kernel approximations" (EURO J. Comput. Optim. 10, 2022): near columns alone. The
-others add far columns and a sketch, and stop by the Frobenius norm of what is left.
+others add far columns and a sketch, and stop by the Frobenius norm of what is left; `precise` is
+for ridges far below the largest eigenvalue.
 """
 
 from typing import Any
@@ -56,5 +57,17 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_near": 500,
         "n_far": 4000,
         "sketch": 2000,
+    },
+    "precise": {
+        "leaf_size": 256,
+        "n_neighbours": 16,
+        "n_trees": 3,
+        "rel_tol": 0.0,
+        "abs_tol": 0.0,
+        "trace_tol": 1e-6,
+        "max_rank": 2000,
+        "max_near": 1000,
+        "n_far": 8000,
+        "sketch": 4000,
     },
 }
