@@ -182,7 +182,7 @@ class MEKARegressor(RidgeRegressorMixin, MEKARidge):
     >>> from sklearn.datasets import load_diabetes
     >>> from kbench.methods import MEKARegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = MEKARegressor(20, n_clusters=3, alpha=0.1, gamma=50.0, random_state=0)
+    >>> model = MEKARegressor(20, n_clusters=3, alpha=0.1, gamma=5.0, random_state=0)
     >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
     True
     """
