@@ -1,5 +1,6 @@
 # Everything a fresh machine with Python 3.11 and make needs: `make demo`, then `make test`.
 VENV ?= .venv
+JOBS ?= 2
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 BIN := $(VENV)/bin
 CONSTRAINTS := scripts/constraints.txt
@@ -39,8 +40,8 @@ demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table
 	$(BIN)/kbench experiment=demo
 	@$(BIN)/kbench report dataset=digits reference=false
 
-test: $(VENV)/.test ## The whole test suite
-	$(BIN)/python -m pytest
+test: $(VENV)/.test ## The whole test suite, on JOBS=2 processes
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.lint ## Style, format and types
 	$(BIN)/ruff check .

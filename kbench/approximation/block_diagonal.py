@@ -19,7 +19,13 @@ from sklearn.utils.validation import validate_data
 from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import KernelApproximation, Machine
 from kbench.approximation.spectrum import leading_eigenpairs
-from kbench.clustering import Centroids, KernelCentres, kmeans_centroids, sampled_kmeans
+from kbench.clustering import (
+    Centroids,
+    KernelCentres,
+    kmeans_centroids,
+    mean_weights,
+    sampled_kmeans,
+)
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
@@ -231,13 +237,15 @@ class BKA(BaseEstimator):
         gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
         _, vectors = leading_eigenpairs(gram, self.n_clusters, "lanczos", rng)
         _, found = sampled_kmeans(vectors, self.n_clusters, rng.permutation(len(sample)))
-        centres = KernelCentres(kernel, sample, found)
+        centres = KernelCentres(kernel, sample, mean_weights(found))
         labels = centres.assign_training(kernel)
         # A cluster of the sample that attracts no row has no block: its rows go elsewhere.
         occupied = np.unique(labels)
         if len(occupied) < centres.n_clusters:
             kept = np.isin(found, occupied)
-            centres = KernelCentres(kernel, sample[kept], np.searchsorted(occupied, found[kept]))
+            centres = KernelCentres(
+                kernel, sample[kept], mean_weights(np.searchsorted(occupied, found[kept]))
+            )
             labels = np.searchsorted(occupied, labels)
         return centres, labels
 

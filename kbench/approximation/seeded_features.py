@@ -17,7 +17,6 @@ frequencies over sqrt(r), after Bochner's theorem:
 """
 
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,7 +63,7 @@ class SeededFeatures(ABC):
         self.d, self.n_features, self.seed, self.gamma = d, n_features, seed, gamma
         self.cache_mb = cache_mb
         self.n_drawn = self.n_features_computed = 0
-        self._cache: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._cache: dict[int, np.ndarray] = {}  # least recently used first
 
     @abstractmethod
     def _draw(self, block: int) -> Any:
@@ -75,19 +74,19 @@ class SeededFeatures(ABC):
         """Features of rows X : (u, d) into out : (u, n_features)."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cache": OrderedDict()}
+        return {**self.__dict__, "_cache": {}}
 
     def drawn(self, block: int) -> Any:
         """What `_draw` gives, kept within `cache_mb`."""
         if block in self._cache:
-            self._cache.move_to_end(block)
+            self._cache[block] = self._cache.pop(block)
             return self._cache[block]
         drawn = self._draw(block)
         self.n_drawn += 1
         fitting = int(self.cache_mb * 2**20) // max(1, _nbytes(drawn))
         if fitting:
             while len(self._cache) >= fitting:
-                self._cache.popitem(last=False)
+                del self._cache[next(iter(self._cache))]
             self._cache[block] = drawn
         return drawn
 

@@ -5,6 +5,7 @@ from kbench.clustering.kernel_kmeans import (
     KernelCentres,
     approximate_kernel_kmeans,
     kernel_kmeans,
+    mean_weights,
     two_step_kernel_kmeans,
 )
 from kbench.clustering.kmeans import Centroids, kmeans_centroids, sampled_kmeans
@@ -22,6 +23,7 @@ __all__ = [
     "kernel_kmeans",
     "kmeans_centroids",
     "kmeans_tree",
+    "mean_weights",
     "nearest_neighbours",
     "sampled_kmeans",
     "two_step_kernel_kmeans",

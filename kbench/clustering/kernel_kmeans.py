@@ -109,13 +109,13 @@ def two_step_kernel_kmeans(
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     start = rng.randint(min(n_clusters, len(sample)), size=len(sample))
     sample_labels = kernel_kmeans(gram, start, max_iter=max_iter)
-    centres = KernelCentres(kernel, sample, _indicator(sample_labels))
+    centres = KernelCentres(kernel, sample, mean_weights(sample_labels))
     labels = centres.assign_training(kernel)
     occupied = np.unique(labels)
     if len(occupied) < centres.n_clusters:
         # Stopped before convergence, a cluster may keep none of its own points.
         kept = np.isin(sample_labels, occupied)
-        weights = _indicator(_without_gaps(sample_labels[kept]))
+        weights = mean_weights(_without_gaps(sample_labels[kept]))
         centres = KernelCentres(kernel, sample[kept], weights)
         labels = _without_gaps(labels)
     return centres, labels
@@ -168,7 +168,7 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     """
     labels = _without_gaps(labels)
     for _ in range(max_iter):
-        mean = _indicator(labels)
+        mean = mean_weights(labels)
         inner = mean @ gram
         square = np.einsum("cj,cj->c", inner, mean)
         new = _without_gaps(np.argmin(square[:, None] - 2.0 * inner, axis=0))
@@ -192,7 +192,7 @@ def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -
     return sums / counts[:, None]
 
 
-def _indicator(labels: np.ndarray) -> np.ndarray:
+def mean_weights(labels: np.ndarray) -> np.ndarray:
     """E : (k, m), row c is 1/|S_c| on S_c."""
     indicator = np.equal.outer(np.arange(labels.max() + 1), labels).astype(np.float64)
     return indicator / indicator.sum(axis=1, keepdims=True)

@@ -19,7 +19,6 @@ from kbench.approximation.seeded_features import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
-from kbench.solvers.losses import LOSSES
 from kbench.trace import Trace
 
 _PREDICTED_ROWS = 8192  # rows that are prepared at a time
@@ -242,7 +241,7 @@ class DoublySGD(BaseEstimator):
             self.centre_ = np.asarray(X.mean(axis=0, dtype=np.float64), np.float32).ravel()
         self._descent = DoublyStochastic(
             self.features_,
-            LOSSES[self._loss_name],
+            self._loss_name,
             self.n_outputs_,
             nu=self.nu,
             step_size=self.step_size,

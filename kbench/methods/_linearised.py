@@ -43,7 +43,7 @@ class LinearisedSVC(OneVsRest):
     }
 
     @abstractmethod
-    def _feature_map(self, rng: np.random.RandomState) -> FeatureMap:
+    def _feature_map(self, seed: int) -> FeatureMap:
         """The map that the parameters describe, not fitted."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -73,7 +73,7 @@ class LinearisedSVC(OneVsRest):
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
         with trace.phase("cluster"):
-            self.feature_map_ = self._feature_map(rng).fit(targets.X)
+            self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(targets.X)
         with trace.phase("features"):
             blocks = FeatureBlocks(self.feature_map_, targets.X, self.memory_mb, trace)
         with trace.phase("solve"):

@@ -2,8 +2,6 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from kbench.approximation import Fastfood, FeatureMap
 from kbench.methods._linearised import LinearisedSVC
 
@@ -101,10 +99,10 @@ class FastfoodSVC(LinearisedSVC):
         self.memory_mb = memory_mb
         self.random_state = random_state
 
-    def _feature_map(self, rng: np.random.RandomState) -> FeatureMap:
+    def _feature_map(self, seed: int) -> FeatureMap:
         return Fastfood(
             self.n_components,
             gamma=self.gamma,
             form=self.form,
-            random_state=rng,
+            random_state=seed,
         )

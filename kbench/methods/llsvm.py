@@ -123,7 +123,7 @@ class LLSVM(LinearisedSVC):
         self.memory_mb = memory_mb
         self.random_state = random_state
 
-    def _feature_map(self, rng: np.random.RandomState) -> FeatureMap:
+    def _feature_map(self, seed: int) -> FeatureMap:
         return Nystrom(
             self.n_components,
             kernel=self.kernel,
@@ -132,5 +132,5 @@ class LLSVM(LinearisedSVC):
             coef0=self.coef0,
             landmarks=self.landmarks,
             n_samples=self.n_samples,
-            random_state=rng,
+            random_state=seed,
         )

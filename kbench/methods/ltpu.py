@@ -125,7 +125,7 @@ class LTPU(LinearisedSVC):
         self.memory_mb = memory_mb
         self.random_state = random_state
 
-    def _feature_map(self, rng: np.random.RandomState) -> FeatureMap:
+    def _feature_map(self, seed: int) -> FeatureMap:
         return LandmarkFeatures(
             self.n_components,
             kernel=self.kernel,
@@ -134,5 +134,5 @@ class LTPU(LinearisedSVC):
             coef0=self.coef0,
             landmarks=self.landmarks,
             n_samples=self.n_samples,
-            random_state=rng,
+            random_state=seed,
         )

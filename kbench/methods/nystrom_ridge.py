@@ -139,7 +139,7 @@ class NystromRidge(ApproximateRidge):
                 n_samples=self.n_samples,
                 kmeans_iter=self.kmeans_iter,
                 memory_mb=self.memory_mb,
-                random_state=rng,
+                random_state=rng.randint(2**31),
             ).fit(X)
         m = feature_map.n_landmarks_
         self.kernel_entries_ = feature_map.landmarks_.n_entries + n * m

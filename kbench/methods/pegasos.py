@@ -124,7 +124,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
         with trace.phase("cluster"):
-            self.feature_map_ = self._feature_map(rng).fit(targets.X)
+            self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(targets.X)
         n, m = targets.Y.shape
         weight = targets.C * (self.nu * n)
         coef = np.zeros((self.feature_map_.n_features_out_, m))

@@ -108,7 +108,7 @@ class RandomFeatureRidge(ApproximateRidge):
             "n_components": self.rank * (2 if self.form == "cos_sin" else 1),
             "gamma": self.gamma,
             "form": self.form,
-            "random_state": rng,
+            "random_state": rng.randint(2**31),
         }
         feature_map: FeatureMap
         if self.features == "fastfood":

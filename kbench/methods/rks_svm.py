@@ -2,8 +2,6 @@
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from kbench.approximation import FeatureMap, RandomFourierFeatures
 from kbench.methods._linearised import LinearisedSVC
 
@@ -103,11 +101,11 @@ class RandomFourierSVC(LinearisedSVC):
         self.memory_mb = memory_mb
         self.random_state = random_state
 
-    def _feature_map(self, rng: np.random.RandomState) -> FeatureMap:
+    def _feature_map(self, seed: int) -> FeatureMap:
         return RandomFourierFeatures(
             self.n_components,
             kernel=self.kernel,
             gamma=self.gamma,
             form=self.form,
-            random_state=rng,
+            random_state=seed,
         )

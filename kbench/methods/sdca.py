@@ -95,8 +95,8 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         self.memory_mb = memory_mb
         self.random_state = random_state
 
-    def _feature_map(self, rng: Any) -> FeatureMap:
-        options = {"kernel": self.kernel, "gamma": self.gamma, "random_state": rng}
+    def _feature_map(self, seed: int) -> FeatureMap:
+        options: dict[str, Any] = {"kernel": self.kernel, "gamma": self.gamma, "random_state": seed}
         if self.features == "nystrom":
             return Nystrom(self.n_components, **options)
         return RandomFourierFeatures(self.n_components, form="cos_sin", **options)

@@ -147,8 +147,11 @@ class _Encoder:
         if id(value) in self._objects:
             return {"again": self._objects[id(value)]}
         self._objects[id(value)] = len(self._objects)
+        attributes = value.__getstate__() or {}
+        if not isinstance(attributes, dict):
+            raise ModelError(f"{where} is {_described(value)}, which has attributes in slots")
         state = {
-            key: self.node(entry, f"{where}.{key}", depth + 1) for key, entry in vars(value).items()
+            key: self.node(entry, f"{where}.{key}", depth + 1) for key, entry in attributes.items()
         }
         return {"object": path, "state": state}
 

@@ -25,7 +25,7 @@ from scipy.linalg import blas, lapack
 
 from kbench.approximation import philox
 from kbench.approximation.seeded_features import SeededFeatures
-from kbench.solvers.losses import Loss
+from kbench.solvers.losses import LOSSES
 
 # Below this ridge the Gram matrix of a block is computed and factorised in float64.
 _FLOAT32_RIDGE = 1e-5
@@ -53,7 +53,8 @@ class DoublyStochastic:
     Attributes
     ----------
     features : SeededFeatures
-    loss : Loss
+    loss : str
+        Of `kbench.solvers.losses.LOSSES`.
     n_outputs : int
         q
     nu, step_size, step_decay, ridge : float
@@ -71,7 +72,7 @@ class DoublyStochastic:
     """
 
     features: SeededFeatures
-    loss: Loss
+    loss: str
     n_outputs: int
     nu: float
     step_size: float
@@ -115,11 +116,11 @@ class DoublyStochastic:
             The function grew beyond all bounds; `ridge` is too small for a preconditioner.
         """
         F = self.values(X, memory)
-        loss = self.loss.value(F, Y)
+        loss = LOSSES[self.loss].value(F, Y)
         gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
         block = self._choose()
         before = self.scale * self.coef[block]
-        R = self.loss.gradient(F, Y).astype(np.float32)
+        R = LOSSES[self.loss].gradient(F, Y).astype(np.float32)
         change = -gamma * self._direction(block, X, R, before)
         if not max(loss, np.abs(change).max()) < _LARGEST:
             raise ValueError(

@@ -28,7 +28,7 @@ def test_llsvm_with_all_points_as_landmarks_is_the_kernel_machine(landmarks):
     X, y = binary(400)
     options = {"C": 2.0, "gamma": 0.5}
     model = LLSVM(400, landmarks=landmarks, tol=1e-5, random_state=0, **options).fit(X, y)
-    exact = KernelSVC(tol=1e-6, dtype="float64", **options).fit(X, y)
+    exact = KernelSVC(fit_intercept=False, tol=1e-6, dtype="float64", **options).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-4)
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)
 
@@ -37,7 +37,7 @@ def test_llsvm_is_the_machine_of_its_low_rank_kernel():
     X, y = binary()
     model = LLSVM(30, C=2.0, gamma=0.5, tol=1e-6, random_state=0).fit(X, y)
     F = model.feature_map_.transform(X)
-    exact = KernelSVC(C=2.0, kernel="precomputed", tol=1e-6).fit(F @ F.T, y)
+    exact = KernelSVC(C=2.0, kernel="precomputed", fit_intercept=False, tol=1e-6).fit(F @ F.T, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-5)
     # Prediction folds the map into coefficients of landmarks.
     np.testing.assert_allclose(model.decision_function(X), F @ model.coef_[0], atol=1e-3)
@@ -62,7 +62,7 @@ def test_ltpu_with_one_centre_a_point_is_a_linear_machine_on_kernel_rows():
 @pytest.mark.parametrize("form", ["cos_sin", "phase"])
 def test_random_features_approach_the_kernel_machine(cls, form):
     X, y = binary()
-    exact = KernelSVC(C=1.0, gamma=0.5).fit(X, y).decision_function(X)
+    exact = KernelSVC(C=1.0, gamma=0.5, fit_intercept=False).fit(X, y).decision_function(X)
     errors = []
     for n_components in (64, 4096):
         model = cls(n_components, C=1.0, gamma=0.5, form=form, tol=1e-3, random_state=0)

@@ -67,6 +67,8 @@ def through_file(model, tmp_path):
 def test_every_method_comes_back_bit_for_bit(tmp_path, name, task):
     config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
     estimator, meta = config["estimator"], config["meta"]
+    if isinstance(estimator, dict):
+        estimator = estimator[task]
     if estimator.startswith("sklearn."):
         pytest.importorskip("skops")
     if meta.get("extra"):

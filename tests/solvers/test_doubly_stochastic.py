@@ -26,7 +26,7 @@ def problem(n=60, q=2, seed=0):
 
 def descent(loss="squared", n_features=32, q=2, **settings):
     features = seeded_features("rbf", 3, n_features, 5, 0.5)
-    return DoublyStochastic(features, LOSSES[loss], q, **{**SETTINGS, **settings})
+    return DoublyStochastic(features, loss, q, **{**SETTINGS, **settings})
 
 
 def explicit(machine, block, X):
