@@ -29,6 +29,9 @@ _WORKING_SET = 512
 _MANY_FREE = 512
 _INNER_RELATIVE = 0.1
 _STEPS_PER_POINT = 20
+# Where the block is all there is, nothing is gained by leaving it early; limits are looked at only
+# between blocks, so that even then it ends.
+_STEPS_ALONE = 2_000_000
 _VISIBLE = 0.02
 # Blocks without a lower violation than ever before.
 _PATIENCE = 200
@@ -104,6 +107,7 @@ class BlockDescent:
             K_W = self._block(W, whole)
             if fine:
                 K_W = K_W.astype(np.float64, copy=False)
+            most = _STEPS_ALONE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             steps = steps_in(
@@ -114,7 +118,7 @@ class BlockDescent:
                 upper[W],
                 diagonal[W],
                 2.0 * stop if it.coupled else stop,
-                int(min(_STEPS_PER_POINT * len(W), budget.max_iter - budget.n_iter)),
+                int(min(most, budget.max_iter - budget.n_iter)),
             )
             if steps == 0:
                 break
