@@ -20,6 +20,7 @@ import json
 import os
 import re
 import struct
+import textwrap
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -138,7 +139,9 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
     except KbenchError as error:
         raise ModelError(f"{path}: {error}") from None
     except _DAMAGE as error:
-        raise ModelError(f"{path}: no model of kbench, or cut off ({error})") from None
+        # zipfile quotes what it found instead of a name, which may be the rest of the file.
+        why = textwrap.shorten(str(error), 200)
+        raise ModelError(f"{path}: no model of kbench, or cut off ({why})") from None
     if members:
         raise ModelError(f"{path}: {min(members)!r} is no part of a model")
     try:

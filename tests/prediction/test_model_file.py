@@ -438,6 +438,14 @@ def test_without_skops_scikit_learn_s_models_are_told_what_keeps_them(tmp_path, 
         decode({"skops": "a"}, {"a": np.zeros(3, np.uint8)})
 
 
+def test_a_damaged_name_is_not_quoted_at_length(tmp_path):
+    path = save_model(tmp_path / "m.npz", {"x": np.arange(1000.0)})
+    content = bytearray(path.read_bytes())
+    content[27] = 8  # the first member's name is 2,048 bytes longer
+    path.write_bytes(content)
+    refused(path)
+
+
 @settings(deadline=None, max_examples=200)
 @given(data=st.data())
 def test_a_file_cut_off_or_damaged_is_one_line_or_still_the_model(tmp_path_factory, data):
