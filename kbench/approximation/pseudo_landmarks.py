@@ -16,18 +16,16 @@ whose factor W = R R' makes features phi(x) = cb(x) R. With Cb_I = U S V' and U'
 R = V S^-1 Q L^(1/2).
 """
 
-import math
-
 import numpy as np
 import scipy.linalg
 
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.tiles import LOG2_E
 
 # Directions of Cb shorter than this, relative to the longest, are rounding once they are evaluated
 # in float32; and eigenvalues of W Cb'Cb that are no more than this of the largest.
 _DIRECTION = 1e-5
 _EIGENVALUE = 1e-10
-_LOG2_E = math.log2(math.e)
 
 PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
 
@@ -70,7 +68,7 @@ class PseudoLandmarks:
             self.spans = np.empty((m, 0))
         else:
             differences = landmarks[:, None].astype(np.float64) - points
-            self.spans = np.sqrt(gamma * _LOG2_E * (differences**2).sum(axis=2))
+            self.spans = np.sqrt(gamma * LOG2_E * (differences**2).sum(axis=2))
         per_point = 2 if pseudo == "triangle" else 1
         self.n_columns = m + len(self.pairs) + per_point * self.spans.shape[1]
 

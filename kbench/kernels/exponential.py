@@ -28,7 +28,6 @@ from kbench.kernels import tiles
 from kbench.kernels.functions import Kernel, csr_rows, squared_norms
 from kbench.kernels.layout import Layout, dense_chunks
 
-_LOG2_E = math.log2(math.e)
 # Training features stay below this after scaling. New ones are clipped to what is farther from all
 # of them than the kernel reaches, and whose squares are finite in float32.
 _LARGEST_FEATURE = 1e15
@@ -149,7 +148,7 @@ class Exponential(Kernel):
 
     @property
     def _scale(self) -> float:
-        return (self.gamma * _LOG2_E) ** (1.0 / self.power)
+        return (self.gamma * tiles.LOG2_E) ** (1.0 / self.power)
 
     def evaluate(self, A: Any, B: Any, out: np.ndarray) -> None:
         if self.layout is None:
@@ -203,7 +202,7 @@ class Exponential(Kernel):
     def _metric(self) -> tuple[float, bool]:
         """What a differing bit adds to the exponent, and whether differences are squared."""
         assert self.layout is not None
-        return self.gamma * _LOG2_E * self.layout.gap**self.power, self.power == 2
+        return self.gamma * tiles.LOG2_E * self.layout.gap**self.power, self.power == 2
 
     def _operands(self, A: DensePoints, B: DensePoints) -> tiles.Operands:
         """Points A as the left and B as the right side of tiles."""
@@ -252,7 +251,7 @@ class RBF(Exponential):
     power: ClassVar[int] = 2
 
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> SparsePoints:
-        Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma * _LOG2_E)
+        Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma * tiles.LOG2_E)
         halves = 0.5 * squared_norms(Z)
         # Norms and inner product are added to the exponent, each off by half an eps of it.
         if 4.0 * np.finfo(np.float32).eps * halves.max(initial=0.0) > _SPARSE_ERROR:

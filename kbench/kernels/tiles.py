@@ -8,6 +8,7 @@ points against 256 of the right ones, 4 KB of exponents that never leave the L1 
 polynomial and a shift of bits, which vectorises everywhere.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from kbench.kernels.threads import in_parts
 # Rows of the left points in a tile, and features taken at a time: prepared points have multiples.
 STEP = 4
 _COLUMNS = 256
+# e^-t = 2^-(t LOG2_E).
+LOG2_E = math.log2(math.e)
 
 
 def _compile_popcount(typing_context, word):
@@ -34,12 +37,12 @@ _popcount: Any = intrinsic(_compile_popcount)
 
 
 def power_of_two(t):
-    """2^t for t <= 0, relative error below 2 eps, in compiled code.
+    """2^t for t <= 0; in compiled code with a relative error below 2 eps.
 
     Not below 2^-100 (float64: 2^-900), so that products with coefficients are no denormal numbers,
     which take many times as long.
     """
-    raise NotImplementedError
+    return 2.0 ** max(t, -100.0)
 
 
 @overload(power_of_two)

@@ -19,6 +19,7 @@ from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, class_tree, variance_tree
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
+from kbench.kernels.tiles import LOG2_E
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._compiled import CompiledRows
 from kbench.methods._one_vs_rest import OneVsRest, Targets
@@ -29,7 +30,6 @@ from kbench.prediction.vectors import LANES
 from kbench.solvers.landmark_training import train_landmarks
 from kbench.trace import Trace
 
-_LOG2_E = float(np.log2(np.e))
 # First coefficients: ridge regression with this penalty on b' K_UU b, reweighted four times so
 # that rows beyond the margin hardly count.
 _RIDGE = 0.1
@@ -322,7 +322,7 @@ def _train_leaf(
         return LandmarkMachine(constant), 0
     rng = np.random.RandomState(seed)
     features = np.sort(np.argsort(-X.std(axis=0), kind="stable")[:n_features])
-    scale = np.sqrt(function.gamma * _LOG2_E)
+    scale = np.sqrt(function.gamma * LOG2_E)
     targets, weights, n_entries = Y[:, split], np.ones(len(Y)), 0
     if teacher is not None:
         targets, coef = teacher.values[kept][:, split], teacher.coef[kept][:, split]
@@ -384,7 +384,7 @@ def _first_coef(
     Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (m, q) and constants (q,) by ridge regression, nothing beyond the margin."""
-    unit = make_kernel("rbf", landmarks, gamma=1.0 / _LOG2_E)
+    unit = make_kernel("rbf", landmarks, gamma=1.0 / LOG2_E)
     matrix = KernelMatrix(unit, landmarks.astype(np.float64), np.float64)
     points = matrix.points(slice(None))
     values = np.ones((len(Z), len(landmarks) + 1))

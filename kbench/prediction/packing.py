@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kbench.kernels.tiles import LOG2_E
 from kbench.prediction.vectors import LANES
-
-_LOG2_E = float(np.log2(np.e))
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
     assert machine.gammas is not None
     n_landmarks = len(machine.landmarks)
     packed = np.zeros((-(-n_landmarks // LANES) * LANES, 1 + n_features))
-    packed[:n_landmarks, 0] = -machine.gammas * _LOG2_E
+    packed[:n_landmarks, 0] = -machine.gammas * LOG2_E
     packed[:n_landmarks, 1:] = machine.landmarks
     return packed.reshape(-1, LANES, 1 + n_features).transpose(0, 2, 1)
 

@@ -3,10 +3,9 @@
 import numpy as np
 from numba import njit, types
 
-from kbench.kernels.tiles import power_of_two
+from kbench.kernels.tiles import LOG2_E, power_of_two
 from kbench.prediction.packing import LandmarkMachine
 
-_LOG2_E = float(np.log2(np.e))
 # Features from which on a matrix product is cheaper than vector code for each row, and the error of
 # an exponent up to which it may be used.
 _WIDE = 64
@@ -75,7 +74,7 @@ class Products:
         m = len(machine.landmarks)
         padded = -(-m // 4) * 4
         widths = np.zeros(padded)
-        widths[:m] = machine.gammas * _LOG2_E
+        widths[:m] = machine.gammas * LOG2_E
         landmarks = np.zeros((padded, machine.landmarks.shape[1]))
         landmarks[:m] = machine.landmarks
         coef = np.zeros((machine.coef.shape[1], padded))
