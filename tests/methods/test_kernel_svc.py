@@ -1,5 +1,6 @@
 """KernelSVC: what scikit-learn's parameters promise, on top of the solver's own tests."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -91,11 +92,12 @@ def test_several_classes_are_one_vs_rest():
     assert model.dual_coef_.shape == (3, len(model.support_))
 
 
-def test_classes_share_the_kernel_matrix_where_it_fits():
+def test_classes_share_the_matrix_of_a_callable_where_it_fits():
     X, y = load_digits(return_X_y=True)
     X, y = X[:800], y[:800]
-    shared = KernelSVC(gamma=1e-3).fit(X, y)
-    apart = KernelSVC(gamma=1e-3, cache_mb=1).fit(X, y)
+    kernel = functools.partial(rbf_kernel, gamma=1e-3)
+    shared = KernelSVC(kernel=kernel).fit(X, y)
+    apart = KernelSVC(kernel=kernel, cache_mb=1).fit(X, y)
     assert shared.kernel_entries_ == 800**2
     assert apart.kernel_entries_ > 800**2
     assert shared.objective_ == pytest.approx(apart.objective_, rel=1e-5)
