@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         print("  the configs or the data have changed since: this is not quite the same run")
     set_threads(run.threads, None)
     try:
-        measured, _ = do_run(plan.task(run), lambda: None)
+        measured, _ = do_run(plan.task(run), lambda: None, {})
     except Exception:
         traceback.print_exc()
         if debugger:

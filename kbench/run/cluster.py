@@ -142,7 +142,8 @@ def run_guarded(
         if stopped():
             job.interrupt()
     outcome = job.outcome()
-    outcome.provenance = provenance()
+    for each in outcome.all:
+        each.provenance = provenance()
     if unkept and outcome.status == "ok":
         outcome.message = (
             f"the model was not kept: {platform.node()} does not share the runner's file system"

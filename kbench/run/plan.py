@@ -47,6 +47,15 @@ class Run:
     command: str
     tuned: str | None  # the tuned file that set some of the parameters
     tuned_sha256: str | None
+    path: tuple[str, ...] = ()  # parameters along which a warm start re-uses work
+
+    @property
+    def path_id(self) -> str | None:
+        """The same for runs that differ only along the path; None where there is none."""
+        if not self.path or "calibration" in self.params:
+            return None
+        rest = {key: value for key, value in self.params.items() if key not in self.path}
+        return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
 
 
 @dataclass
@@ -221,6 +230,7 @@ def _expand(
         "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},
     }
     head = canonical(identity)
+    along = _path(name, meta, fixed)
     for varied in grid:
         params = fixed | varied
         if params.get("calibration") is None:
@@ -247,7 +257,21 @@ def _expand(
                 command=command.text(params, seed),
                 tuned=tuned.path.name if tuned and used else None,
                 tuned_sha256=tuned.sha256 if tuned and used else None,
+                path=along,
             )
+
+
+def _path(name: str, meta: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, ...]:
+    """`meta.path` of a method's file."""
+    path = meta.get("path")
+    if path is None:
+        return ()
+    if not isinstance(path, list) or not {"warm_start", *path} <= set(params):
+        raise ConfigError(
+            f"method {name}: meta.path is {path!r}, should be a list of parameters of the method, "
+            "which needs warm_start as well"
+        )
+    return tuple(path)
 
 
 def _undecided(tuned: Tuned, fixed: Mapping[str, Any], varied: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ in progress and nothing else.
 
 import contextlib
 import functools
+import math
 import os
 import signal
 import sys
@@ -171,14 +172,22 @@ class Runner:
         self.here = provenance()
         self.summary = Summary(absent=dict(plan.absent))
         self._show = show
-        self._jobs: dict[Any, tuple[Run, Job | RemoteJob, datetime, int]] = {}
+        self._jobs: dict[Any, tuple[list[Run], Job | RemoteJob, datetime, int]] = {}
 
     def execute(
-        self, finished: Finished, *, skip: Callable[[Run], bool] = lambda run: False
+        self,
+        finished: Finished,
+        *,
+        skip: Callable[[Run], bool] = lambda run: False,
+        paths: bool = False,
     ) -> Summary:
         """Run what is not `finished`; returns when all is done or the user stopped it.
 
-        `skip` is asked before a run starts whether it is no longer wanted.
+        Parameters
+        ----------
+        skip : asked before a run starts whether it is no longer wanted.
+        paths : whether one worker does runs that differ only along a method's path, each from the
+            solution of the one before. Their times are not those of the runs alone.
         """
         self._skip = skip
         todo, done = split(self.plan, finished)
@@ -192,7 +201,8 @@ class Runner:
             self._progress = Progress(len(todo)) if self._show else None
             handlers = {s: signal.signal(s, self._stop) for s in (signal.SIGINT, signal.SIGTERM)}
             try:
-                self._loop(deque(todo))
+                alone = not paths or self.settings.keep_model
+                self._loop(deque([run] for run in todo) if alone else self._along_paths(todo))
             finally:
                 for signum, handler in handlers.items():
                     signal.signal(signum, handler)
@@ -208,30 +218,50 @@ class Runner:
         self.summary.stopped_by = signum
         sys.stderr.write("\nstopping: the runs in progress are ended (again: at once)\n")
 
-    def _loop(self, todo: deque[Run]) -> None:
-        held: deque[Run] = deque()  # claimed by another runner
+    def _along_paths(self, todo: list[Run]) -> deque[list[Run]]:
+        """Runs of one path together, but no more of them than leaves work for every job."""
+        paths: dict[str, list[Run]] = {}
+        for run in todo:
+            paths.setdefault(run.path_id or run.key, []).append(run)
+        most = math.ceil(len(todo) / self.settings.parallel.jobs)
+        return deque(
+            runs[i : i + most] for runs in paths.values() for i in range(0, len(runs), most)
+        )
+
+    def _loop(self, todo: deque[list[Run]]) -> None:
+        held: deque[list[Run]] = deque()  # claimed by another runner
         slots = list(range(self.settings.parallel.jobs))
         while todo or held or self._jobs:
             if self.summary.stopped_by is not None:
                 todo.clear()
                 held.clear()
-                for _run, job, _started, _slot in self._jobs.values():
+                for _runs, job, _started, _slot in self._jobs.values():
                     job.interrupt()
             while slots and (todo or held):
                 if not todo:
                     todo, held = held, todo
-                run = todo.popleft()
-                if self._skip(run):
-                    continue
-                if not self._claims.take(run.key):
-                    held.append(run)
-                    if not todo:
-                        break
-                elif self._done_meanwhile(run):
-                    self._claims.give_back(run.key)
-                else:
-                    self._start(run, slots.pop(0))
-            slots += [self._finish(c) for c in wait(list(self._jobs), timeout=_POLL_S)]
+                runs = [run for run in todo.popleft() if self._wanted(run, held)]
+                if runs:
+                    self._start(runs, slots.pop(0))
+                elif not todo:
+                    break
+            for connection in wait(list(self._jobs), timeout=_POLL_S):
+                slot, left = self._finish(connection)
+                slots.append(slot)
+                if left:
+                    todo.appendleft(left)
+
+    def _wanted(self, run: Run, held: deque[list[Run]]) -> bool:
+        """Whether this runner starts the run, which it has claimed then."""
+        if self._skip(run):
+            return False
+        if not self._claims.take(run.key):
+            held.append([run])
+            return False
+        if self._done_meanwhile(run):
+            self._claims.give_back(run.key)
+            return False
+        return True
 
     def _done_meanwhile(self, run: Run) -> bool:
         if self.settings.rerun != "none":
@@ -247,18 +277,30 @@ class Runner:
         if status != "ok":
             self.summary.failed.append((run, status, message))
 
-    def _start(self, run: Run, slot: int) -> None:
-        task = self.plan.task(run) | {"cpus": _cpus(slot, run.threads)}
+    def _start(self, runs: list[Run], slot: int) -> None:
+        first = runs[0]
+        task = self.plan.task(first) | {"cpus": _cpus(slot, first.threads)}
+        if len(runs) > 1:
+            task["path"] = [{"params": dict(run.params)} for run in runs]
         if self.settings.keep_model:
-            task["model"] = str(self.folder.model_path(run.key).absolute())
-        job = self._workers.start(work, task, dict(run.limits))
-        self._jobs[job.connection] = (run, job, datetime.now(UTC), slot)
+            task["model"] = str(self.folder.model_path(first.key).absolute())
+        job = self._workers.start(work, task, dict(first.limits))
+        self._jobs[job.connection] = (runs, job, datetime.now(UTC), slot)
         if self._progress is not None:
-            self._progress.running([r.label for r, *_ in self._jobs.values()])
+            self._progress.running([r.label for runs, *_ in self._jobs.values() for r in runs])
 
-    def _finish(self, connection: Any) -> int:
-        run, job, started, slot = self._jobs.pop(connection)
-        outcome = job.outcome()
+    def _finish(self, connection: Any) -> tuple[int, list[Run]]:
+        """Write the rows of what has ended; the slot that is free, and runs that were not begun."""
+        runs, job, started, slot = self._jobs.pop(connection)
+        outcomes = job.outcome().all
+        for run, outcome in zip(runs, outcomes, strict=False):
+            self._write(run, outcome, started)
+        left = runs[len(outcomes) :]
+        for run in left:
+            self._claims.give_back(run.key)
+        return slot, left
+
+    def _write(self, run: Run, outcome: Outcome, started: datetime) -> None:
         if outcome.provenance is not None:
             self.folder.store_environment(outcome.provenance.environment)
         row = self.row(run, outcome, started)
@@ -271,7 +313,6 @@ class Runner:
             self.summary.failed.append((run, outcome.status, outcome.message))
         if self._progress is not None:
             self._progress.finished(run.label, row)
-        return slot
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
         """The row of one attempt: what was asked, what was measured, where and when."""

@@ -44,7 +44,8 @@ class Outcome:
     status : ok | error | unavailable (the worker's own word), or timeout | memory | crashed |
     interrupted (the guard's). result : what the worker reported last. peak_bytes : most memory
     that the tree held beyond the worker's start. log : head and tail of what was printed.
-    provenance : where and by which code it was run; None is the runner's own.
+    provenance : where and by which code it was run; None is the runner's own. earlier : of a path,
+    the runs that were reported before this one.
     """
 
     status: str
@@ -54,6 +55,12 @@ class Outcome:
     children_peak_bytes: int = 0
     log: str = ""
     provenance: Provenance | None = None
+    earlier: list["Outcome"] = field(default_factory=list)
+
+    @property
+    def all(self) -> "list[Outcome]":
+        """Of each run that was begun, in order."""
+        return [*self.earlier, self]
 
 
 class Sandbox:
@@ -73,7 +80,8 @@ class Sandbox:
         """Run `work(task, send)` in a worker; returns at once.
 
         `limits` has wall_s, cpu_s, memory_mb, setup_s (numbers or None); wall_s and cpu_s count
-        from the worker's message {"event": "start"} on.
+        from the worker's message {"event": "start"} on. `task["path"]`, where there is one, is the
+        list of runs that the worker does and reports one after the other, each with those limits.
         """
         if not self._ready:
             self._start_server()
@@ -217,7 +225,7 @@ def _guard(
         _worker(work, task, limits, say_w, out_w)
     os.close(say_w)
     os.close(out_w)
-    watch = _Watch(runner, worker, limits, say_r, out_r)
+    watch = _Watch(runner, worker, limits, say_r, out_r, len(task.get("path", [task])))
     outcome = watch.until_end()
     with contextlib.suppress(OSError):
         report.send(outcome)
@@ -228,7 +236,13 @@ class _Watch:
     """The guard's loop over one worker."""
 
     def __init__(
-        self, runner: Connection, worker: int, limits: dict[str, Any], said: int, printed: int
+        self,
+        runner: Connection,
+        worker: int,
+        limits: dict[str, Any],
+        said: int,
+        printed: int,
+        n_runs: int,
     ) -> None:
         self.runner, self.worker, self.said, self.printed = runner, worker, said, printed
         self.limits = limits
@@ -241,7 +255,8 @@ class _Watch:
         self.born = time.monotonic()
         self.log = _Printed()
         self.partial = b""
-        self.result: dict[str, Any] | None = None
+        self.n_runs = n_runs
+        self.results: list[dict[str, Any]] = []
         self.ended: Outcome | None = None
         os.set_blocking(said, False)
         os.set_blocking(printed, False)
@@ -272,11 +287,13 @@ class _Watch:
         processes.kill_descendants(os.getpid())
         self._drain(self.said)
         self._drain(self.printed)
-        outcome = self._verdict(status)
-        outcome.log = self.log.text()
-        outcome.peak_bytes = self.peak if processes.LINUX else None
-        outcome.children_peak_bytes = self.children_peak
-        return outcome
+        last = self._verdict(status)
+        last.earlier = [_reported(result) for result in self.results]
+        for outcome in last.all:
+            outcome.log = self.log.text()
+            outcome.peak_bytes = self.peak if processes.LINUX else None
+            outcome.children_peak_bytes = self.children_peak
+        return last
 
     def _hear_runner(self) -> None:
         try:
@@ -301,8 +318,11 @@ class _Watch:
         if message["event"] == "start":
             self.started = time.monotonic()
             self.cpu_at_start = processes.cpu_seconds([self.worker])
+            self.cpu_s = 0.0
         elif message["event"] == "result":
-            self.result = message
+            self.results.append(message)
+            if len(self.results) < self.n_runs:
+                self.started, self.born = None, time.monotonic()
 
     def _look(self) -> None:
         """Sample memory and CPU of the tree; end the run that passed a limit."""
@@ -329,8 +349,11 @@ class _Watch:
                 self.ended = Outcome("timeout", f"used more than limits.cpu_s={cpu:g}")
 
     def _verdict(self, code: int | None) -> Outcome:
-        if self.result is not None and (self.ended is None or self.result["status"] == "ok"):
-            return Outcome(self.result["status"], self.result.get("message", ""), self.result)
+        """Of the last run that was begun; what is left in `results` are the ones before it."""
+        if len(self.results) == self.n_runs:
+            result = self.results.pop()
+            if self.ended is None or result["status"] == "ok":
+                return _reported(result)
         if self.ended is not None:
             return self.ended
         assert code is not None
@@ -342,3 +365,7 @@ class _Watch:
         if memory is not None and max(self.peak, self.data_peak) >= 0.9 * memory * 2**20:
             return Outcome("memory", f"{death} near limits.memory_mb={memory:g}")
         return Outcome("crashed", death)
+
+
+def _reported(result: dict[str, Any]) -> Outcome:
+    return Outcome(result["status"], result.get("message", ""), result)

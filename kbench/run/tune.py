@@ -9,6 +9,8 @@ Of equal means the earlier in the grid is better.
 
 A trial is a run on the data set with `dataset.holdout` set: it has a key, limits and a row as any
 other, in `_tune` of the results folder, and is not done again. The test rows are not opened.
+Trials that differ only along the method's path (`meta.path`: C, for most) are fitted in one worker,
+each from the solution of the one before, so that their times are those of the steps.
 """
 
 import time
@@ -202,7 +204,9 @@ def _climb(
         found.reached |= late
         return late
 
-    summary = runner.execute(finished_here(trials), skip=unwanted)
+    # A path is begun as a whole, and would go on beyond the seconds.
+    paths = search.seconds is None
+    summary = runner.execute(finished_here(trials), skip=unwanted, paths=paths)
     found.stopped_by = summary.stopped_by
     found.failed += summary.failed
     scores = _scores(runner, found)

@@ -29,17 +29,26 @@ Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)
 
 
 def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
-    """Do the run that `task` describes and send its row.
+    """Do the run that `task` describes and send its row; or each of the runs of its path.
 
     Parameters
     ----------
     task : estimator (module:Class), params, warmup, seed, task, prepared (folder), holdout,
         threads, cpus, about (what a kept model says of its run), model (file to keep it in, where
-        asked for).
+        asked for), path (runs that differ in their params, {"params": ...} each: one estimator is
+        fitted to all of them in turn, with `warm_start`; times are those of the step).
     """
+    kept: dict[str, Any] = {}
+    for step in task.get("path", [{}]):
+        _attempt(task | step, send, kept)
+
+
+def _attempt(
+    task: dict[str, Any], send: Callable[[dict[str, Any]], None], kept: dict[str, Any]
+) -> None:
     try:
         set_threads(task["threads"], task.get("cpus"))
-        row, curves = run(task, lambda: send({"event": "start"}))
+        row, curves = run(task, lambda: send({"event": "start"}), kept)
     except UnavailableError as error:
         send({"event": "result", "status": "unavailable", "message": str(error)})
     except KbenchError as error:
@@ -55,6 +64,8 @@ def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
         send({"event": "result", "status": "error", "message": message})
     else:
         send({"event": "result", "status": "ok", "row": row, "curves": curves})
+        return
+    kept.clear()
 
 
 def set_threads(threads: int, cpus: list[int] | None) -> None:
@@ -77,9 +88,11 @@ def set_threads(threads: int, cpus: list[int] | None) -> None:
 
 
 def run(
-    task: dict[str, Any], started: Callable[[], None]
+    task: dict[str, Any], started: Callable[[], None], kept: dict[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The measured columns of a run's row, and its curves.
+
+    `kept` holds the data and the estimator from one run of a path to the next.
 
     Raises
     ------
@@ -89,14 +102,20 @@ def run(
     from kbench.data import open_prepared
 
     begin = time.perf_counter()
-    data = open_prepared(Path(task["prepared"]), task.get("holdout"))
-    for X in (data.X_train, data.X_test):
-        _touch(X)
+    data = kept.get("data")
+    if data is None:
+        data = open_prepared(Path(task["prepared"]), task.get("holdout"))
+        for X in (data.X_train, data.X_test):
+            _touch(X)
     load_s = time.perf_counter() - begin
 
     begin = time.perf_counter()
-    estimator = registry.build(task["estimator"], task["params"], task["seed"])
-    _warm_up(task, data)
+    params = task["params"] | ({"warm_start": True} if "path" in task else {})
+    if kept:
+        estimator = kept["estimator"].set_params(**params)
+    else:
+        estimator = registry.build(task["estimator"], params, task["seed"])
+        _warm_up(task, data)
     warmup_s = time.perf_counter() - begin
 
     curves: Curves = {}
@@ -110,6 +129,8 @@ def run(
         predicted, predict_wall_s, predict_cpu_s = measure.timed_call(
             lambda: estimator.predict(data.X_test)
         )
+    if "path" in task:
+        kept |= {"data": data, "estimator": estimator}
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
     linear_s = measure.linear_prediction_s(data.X_test, n_outputs)
     row = {

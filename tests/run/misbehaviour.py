@@ -20,6 +20,16 @@ def takes_a_moment(task, send):
     send({"event": "result", "status": "ok"})
 
 
+def walks(task, send):
+    for step in task["path"]:
+        if step == "dies":
+            os._exit(3)
+        send({"event": "start"})
+        time.sleep(600 if step == "hangs" else 0.25)
+        status = "error" if step == "fails" else "ok"
+        send({"event": "result", "status": status, "row": {"step": step}})
+
+
 def large_result(task, send):
     send({"event": "result", "status": "ok", "row": {"values": list(range(200_000))}})
 

@@ -96,6 +96,24 @@ def test_sleeping_is_no_cpu_time(sandbox):
     assert "wall_s" in done.message
 
 
+@pytest.mark.parametrize(
+    ("path", "statuses"),
+    [
+        (["a", "b", "c"], ["ok", "ok", "ok"]),
+        (["a", "fails", "c"], ["ok", "error", "ok"]),
+        (["a", "b", "fails"], ["ok", "ok", "error"]),
+        (["a", "dies", "c"], ["ok", "crashed"]),
+        (["a", "b", "hangs", "d"], ["ok", "ok", "timeout"]),
+        (["hangs", "b"], ["timeout"]),
+    ],
+)
+def test_each_run_of_a_path_has_its_outcome_and_its_own_limits(sandbox, path, statuses):
+    last = outcome(sandbox, misbehaviour.walks, {"wall_s": 0.6}, path=path)
+    assert [done.status for done in last.all] == statuses
+    reported = [done for done in last.all if done.result]
+    assert [done.result["row"]["step"] for done in reported] == path[: len(reported)]
+
+
 @linux_only
 @pytest.mark.parametrize(
     "work",

@@ -34,6 +34,16 @@ shrink: 0.0
 seconds: 0.0
 breaks: false
 """
+WALKER = """
+name: walker
+estimator: scripted.Walker
+meta: {about: for tests, tasks: [binary, multiclass], path: [shrink]}
+shrink: 0.0
+seconds: 0.0
+breaks_at: null
+dies_at: null
+warm_start: false
+"""
 
 
 @pytest.fixture
@@ -41,6 +51,7 @@ def here(tmp_path, monkeypatch):
     folder = tmp_path / "configs" / "method"
     folder.mkdir(parents=True)
     (folder / "scripted.yaml").write_text(SCRIPTED)
+    (folder / "walker.yaml").write_text(WALKER)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KBENCH_DATA", raising=False)
     return tmp_path
@@ -228,6 +239,59 @@ def test_a_setting_that_fails_is_not_chosen_and_not_tried_on_other_folds(here):
     out, err = kbench("tune", "method=scripted", "method.breaks=true", "method.shrink=0,1", check=1)
     assert "nothing is written: no setting got through every fold" in out
     assert "RuntimeError: broke" in err
+
+
+def test_trials_along_a_path_share_an_estimator_and_score_the_same(here):
+    words = ["tune", "method=walker", "method.shrink=0,0.5,0.9", "tune.cv=2"]
+    kbench(*words, "parallel.jobs=1")
+    together = trials().sort_values(["variant", "shrink"])
+    assert together["n_iter"].tolist() == [1, 2, 3, 1, 2, 3]
+    assert not any(json.loads(params)["warm_start"] for params in together["params"])
+    kbench(*words, "tune.seconds=600", "results_dir=alone")
+    alone = trials("alone").sort_values(["variant", "shrink"])
+    assert set(alone["n_iter"]) == {1}
+    assert alone["key"].tolist() == together["key"].tolist()
+    assert alone["accuracy"].tolist() == together["accuracy"].tolist()
+    kbench(*words, "parallel.jobs=4", "results_dir=four")
+    assert sorted(trials("four")["n_iter"]) == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "fits"),
+    [("breaks_at", "error", [1, 2, 1]), ("dies_at", "crashed", [1, 2, 1])],
+)
+def test_a_path_goes_on_behind_a_trial_that_fails(here, wrong, status, fits):
+    words = ["method=walker", "method.shrink=0,0.25,0.5,0.75", "tune.validation=0.25"]
+    kbench("tune", *words, f"method.{wrong}=0.5", "parallel.jobs=1", check=1)
+    rows = trials().sort_values("shrink")
+    assert rows["status"].tolist() == ["ok", "ok", status, "ok"]
+    assert rows["n_iter"].dropna().tolist() == fits
+
+
+def test_a_path_stopped_on_its_way_keeps_what_was_done(here):
+    words = ["tune", "method=walker", "method.shrink=0,0.25,0.5,0.75", "tune.validation=0.25"]
+    words += ["method.seconds=1", "parallel.jobs=1"]
+    process = start(*words)
+    wait_for_worker = time.monotonic() + 60
+    while not list(Path("datasets").glob("**/meta.json")) and time.monotonic() < wait_for_worker:
+        time.sleep(0.02)
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    found = trials()["status"].tolist()
+    assert set(found) <= {"ok", "interrupted"}
+    assert "interrupted" in found
+    kbench(*words)
+    assert (trials().sort_values("started_at").drop_duplicates("key", keep="last")["status"]
+            == "ok").all()  # fmt: skip
+
+
+def test_a_path_that_the_method_does_not_have_is_one_line(here):
+    file = here / "configs" / "method" / "walker.yaml"
+    file.write_text(WALKER.replace("[shrink]", "[C]"))
+    _, err = kbench("method=walker", check=2)
+    assert "method walker: meta.path is ['C'], should be a list of parameters" in err
 
 
 def test_halving_goes_on_with_the_better_settings_on_more_rows(here):
