@@ -30,6 +30,7 @@ _MODULES = {
     "KernelSDCA": "kbench.methods.k_sdca",
     "KernelSVC": "kbench.methods.kernel_svc",
     "KernelSVR": "kbench.methods.kernel_svr",
+    "LDKLClassifier": "kbench.methods.ldkl",
     "LaSVC": "kbench.methods.la_svc",
     "LLSVM": "kbench.methods.llsvm",
     "LTPU": "kbench.methods.ltpu",

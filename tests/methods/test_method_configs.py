@@ -73,6 +73,7 @@ METHODS = {
     "dcpred": "DCPredClassifier",
     "dcpred_krr": "DCPredRegressor",
     "dcpred_trained": "DCPredTrainedClassifier",
+    "ldkl": "LDKLClassifier",
     "hss_admm": "HSSADMMClassifier",
     "hss_krr": "HSSKernelRidge",
     "racqp": "RACQPClassifier",
