@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "AESVC": "kbench.methods.aesvm",
     "BaggingSVC": "kbench.methods.bagging_svc",
     "BKAClassifier": "kbench.methods.bka_ridge",
     "BKARegressor": "kbench.methods.bka_ridge",
@@ -44,6 +45,7 @@ _MODULES = {
     "RandomFeatureClassifier": "kbench.methods.random_feature_ridge",
     "RandomFeatureRegressor": "kbench.methods.random_feature_ridge",
     "RandomFourierSVC": "kbench.methods.rks_svm",
+    "ReducedSetSVC": "kbench.methods.reduced_set",
     "SDCAClassifier": "kbench.methods.sdca",
     "SparsePrimalSVC": "kbench.methods.spsvm",
     "SubsampleSVC": "kbench.methods.subsample_svc",

@@ -74,6 +74,8 @@ METHODS = {
     "dcpred_krr": "DCPredRegressor",
     "dcpred_trained": "DCPredTrainedClassifier",
     "ldkl": "LDKLClassifier",
+    "aesvm": "AESVC",
+    "reduced_set": "ReducedSetSVC",
     "hss_admm": "HSSADMMClassifier",
     "hss_krr": "HSSKernelRidge",
     "racqp": "RACQPClassifier",
