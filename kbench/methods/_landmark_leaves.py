@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.approximation.operator import sampled_rows
 from kbench.approximation.pseudo_landmarks import (
     PSEUDO,
     PseudoLandmarks,
@@ -37,6 +38,9 @@ class LeafResult(NamedTuple):
     n_iter: int
     converged: bool
     kernel_entries: int
+    # Sums of squares on sampled rows: the kernel matrix less its approximation, and itself.
+    missed: float = 0.0
+    total: float = 0.0
 
 
 class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
@@ -51,6 +55,7 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "branching": [Interval(Integral, 2, None, closed="left")],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -114,6 +119,9 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         self.n_iter_ = sum(result.n_iter for result in results)
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = sum(result.kernel_entries for result in results)
+        total = sum(result.total for result in results)
+        if total > 0.0:
+            self.kernel_error_ = float(np.sqrt(sum(result.missed for result in results) / total))
         self.n_parameters_ = self._machine.n_parameters + tree.centres.size
         self.prediction_flops_ = self._machine.flops(labels) + tree.distances()[labels].mean()
         self.model_bytes_ = self._machine.nbytes
@@ -136,6 +144,16 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         rows = np.sort(rng.choice(len(columns), size, replace=False))
         gram = kernel.block(rows, kernel.points(rows))
         return optimal_factor(columns[rows], gram.astype(np.float64))
+
+    def _squares(
+        self, features: np.ndarray, kernel: KernelMatrix, rng: np.random.RandomState
+    ) -> tuple[float, float]:
+        """||K_R - Phi_R Phi'||^2 and ||K_R||^2 for up to `error_rows` rows R of a leaf."""
+        if not self.error_rows:
+            return 0.0, 0.0
+        rows = sampled_rows(len(features), self.error_rows, rng)
+        exact = kernel.block(rows).astype(np.float64)
+        return float(((exact - features[rows] @ features.T) ** 2).sum()), float((exact**2).sum())
 
 
 def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:

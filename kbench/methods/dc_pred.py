@@ -57,6 +57,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Of the tree.
     n_samples : int, default=1000
         Rows of a leaf on which the kernel is approximated best; at least four for each column.
+    error_rows : int, default=0
+        Rows of a leaf on which the error of the approximation is measured, for `kernel_error_`.
     tol : float, default=1e-3
         Of the exact machines, as in `KernelSVC`.
     linear_tol : float, default=0.1
@@ -81,6 +83,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Coordinate steps of the exact machines and passes of the linear ones.
     converged_ : bool
     kernel_entries_ : int
+    kernel_error_ : float
+        Relative Frobenius error of the approximate kernel within leaves; with one leaf, that of
+        the kernel matrix. Absent where error_rows is 0 or nothing is approximated.
     n_parameters_, model_bytes_ : int
         Numbers that describe the machine; bytes that prediction keeps.
     prediction_flops_ : float
@@ -131,6 +136,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         gamma: float | str = "scale",
         branching: int = 4,
         n_samples: int = 1000,
+        error_rows: int = 0,
         tol: float = 1e-3,
         linear_tol: float = 0.1,
         max_iter: int = 1000,
@@ -148,6 +154,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         self.gamma = gamma
         self.branching = branching
         self.n_samples = n_samples
+        self.error_rows = error_rows
         self.tol = tol
         self.linear_tol = linear_tol
         self.max_iter = max_iter
@@ -227,8 +234,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         columns = self._columns(X, coef, rng)
         values = columns(X)
         factor = self._factor(values, kernel, rng)
+        features = np.ascontiguousarray(values @ factor)
         linear = solve_linear_dual(
-            np.ascontiguousarray(values @ factor),
+            features,
             Y[:, open_],
             C,
             rng,
@@ -239,7 +247,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         beta[:, open_] = factor @ linear.coef
         entries = kernel.n_entries + len(X) * len(columns.landmarks)
         machine = approximation(columns, beta, constant)
-        return LeafResult(machine, n_iter + linear.n_iter, linear.converged, entries)
+        squares = self._squares(features, kernel, rng)
+        return LeafResult(machine, n_iter + linear.n_iter, linear.converged, entries, *squares)
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)
@@ -264,6 +273,7 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
     gamma : float or {"scale", "auto"}, default="scale"
     branching : int, default=4
     n_samples : int, default=1000
+    error_rows : int, default=0
         As in `DCPredClassifier`.
     memory_mb : float, default=2048.0
         MiB that a leaf's kernel matrix may take; a larger leaf is refused.
@@ -272,8 +282,8 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
 
     Attributes
     ----------
-    tree_, labels_, n_leaves_, n_landmarks_, kernel_entries_, n_parameters_, model_bytes_,
-    prediction_flops_, timings_
+    tree_, labels_, n_leaves_, n_landmarks_, kernel_entries_, kernel_error_, n_parameters_, \
+model_bytes_, prediction_flops_, timings_
         As in `DCPredClassifier`.
     n_features_in_ : int
 
@@ -314,6 +324,7 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         gamma: float | str = "scale",
         branching: int = 4,
         n_samples: int = 1000,
+        error_rows: int = 0,
         memory_mb: float = 2048.0,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -327,6 +338,7 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         self.gamma = gamma
         self.branching = branching
         self.n_samples = n_samples
+        self.error_rows = error_rows
         self.memory_mb = memory_mb
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -392,7 +404,8 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         normal[np.diag_indices_from(normal)] += self.alpha
         beta = factor @ scipy.linalg.solve(normal, features.T @ y, assume_a="pos")
         entries = exact.n_entries + len(X) * len(columns.landmarks)
-        return LeafResult(approximation(columns, beta[:, None], constant), 0, True, entries)
+        machine = approximation(columns, beta[:, None], constant)
+        return LeafResult(machine, 0, True, entries, *self._squares(features, kernel, rng))
 
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u,) float64."""
