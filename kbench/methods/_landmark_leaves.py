@@ -1,6 +1,7 @@
 """What the two DC-Pred++ estimators share: the tree, Algorithm 1 in a leaf, the packed machine."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -8,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.operator import sampled_rows
@@ -22,13 +22,16 @@ from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._compiled import CompiledRows
+from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
-from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
 # Rows of I for each column of Cb: with fewer, the sampled W loses what the columns gain.
 _ROWS_PER_COLUMN = 4
+# Landmarks of a leaf, to choose from.
+_LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
 
 class LeafResult(NamedTuple):
@@ -43,10 +46,11 @@ class LeafResult(NamedTuple):
     total: float = 0.0
 
 
-class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
+class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     """Base of the estimators: parameters of the leaves, and the machine that they make."""
 
     _parameter_constraints: ClassVar[dict] = {
+        **TargetCost._parameter_constraints,
         "n_leaves": [Interval(Integral, 1, None, closed="left")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "pseudo": [StrOptions(set(PSEUDO))],
@@ -71,6 +75,30 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         targets: tuple[np.ndarray, ...],
     ) -> LeafResult:
         """Train on the rows of one leaf, as a dense array, with their kernel and targets."""
+
+    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+        for n_leaves in leaf_counts(n):
+            for pseudo in dict.fromkeys(("none", self.pseudo)):
+                yield [
+                    {"n_leaves": n_leaves, "pseudo": pseudo, "n_landmarks": m}
+                    for m in _LANDMARKS
+                    if m <= max(1, n // n_leaves)
+                ]
+
+    def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
+        return kmeans_tree(X, n_leaves, np.random.RandomState(0), branching=self.branching)
+
+    def _stand_in_leaf(
+        self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
+    ) -> tuple[LandmarkMachine, str]:
+        rng, pseudo = np.random.RandomState(0), sizes["pseudo"]
+        landmarks = X[: sizes["n_landmarks"]].astype(np.float64)
+        function = make_kernel("rbf", X, gamma=self.gamma)
+        assert isinstance(function, RBF)
+        gamma = function.gamma
+        columns = make_pseudo_landmarks(landmarks, gamma, pseudo, self.n_pseudo, X, rng)
+        coef = np.ones((columns.n_columns, n_outputs))
+        return approximation(columns, coef, np.zeros(n_outputs)), pseudo
 
     def _check_sizes(self, n: int) -> None:
         for name in ("n_leaves", "n_landmarks"):

@@ -67,6 +67,10 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Passes of the linear machines.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
+    target_cost : float or None, default=None
+        Budget for a prediction, in predictions of a linear model on this machine. n_leaves,
+        n_landmarks and whether there are pseudo landmarks are then chosen by measured cost and by
+        validation on a fifth of the rows. Costs are measured: two fits may choose otherwise.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Leaves trained at once, through joblib. The result does not depend on it.
@@ -92,7 +96,10 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Mean cost of a training row's prediction, in units of a linear model's; an exponential
         counts as ten multiplications.
     timings_ : dict of str to float
-        Seconds of "prepare", "cluster", "train".
+        Seconds of "prepare", "cluster", "train", and of "choose" with `target_cost`.
+    sizes_, cost_, choices_
+        With `target_cost`: the parameters chosen, the measured cost, and (parameters, cost, score)
+        of all that were compared.
     n_features_in_ : int
 
     Notes
@@ -142,6 +149,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         max_iter: int = 1000,
         cache_mb: float = 200.0,
         class_weight: dict | str | None = None,
+        target_cost: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -160,6 +168,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         self.max_iter = max_iter
         self.cache_mb = cache_mb
         self.class_weight = class_weight
+        self.target_cost = target_cost
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -183,9 +192,13 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Raises
         ------
         ValueError
-            More leaves or landmarks than points, fewer than two classes.
+            More leaves or landmarks than points, fewer than two classes, a `target_cost` that no
+            router meets.
         """
         trace = Trace() if trace is None else trace
+        if self.target_cost is not None:
+            self._fit_within(self.target_cost, X, y, sample_weight, trace)
+            return self
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             self._check_sizes(targets.X.shape[0])
@@ -277,13 +290,15 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         As in `DCPredClassifier`.
     memory_mb : float, default=2048.0
         MiB that a leaf's kernel matrix may take; a larger leaf is refused.
+    target_cost : float or None, default=None
+        As in `DCPredClassifier`.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
 
     Attributes
     ----------
     tree_, labels_, n_leaves_, n_landmarks_, kernel_entries_, kernel_error_, n_parameters_, \
-model_bytes_, prediction_flops_, timings_
+model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         As in `DCPredClassifier`.
     n_features_in_ : int
 
@@ -326,6 +341,7 @@ model_bytes_, prediction_flops_, timings_
         n_samples: int = 1000,
         error_rows: int = 0,
         memory_mb: float = 2048.0,
+        target_cost: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -340,6 +356,7 @@ model_bytes_, prediction_flops_, timings_
         self.n_samples = n_samples
         self.error_rows = error_rows
         self.memory_mb = memory_mb
+        self.target_cost = target_cost
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -361,9 +378,13 @@ model_bytes_, prediction_flops_, timings_
         Raises
         ------
         ValueError
-            More leaves or landmarks than points, a leaf whose kernel matrix exceeds `memory_mb`.
+            More leaves or landmarks than points, a leaf whose kernel matrix exceeds `memory_mb`, a
+            `target_cost` that no router meets.
         """
         trace = Trace() if trace is None else trace
+        if self.target_cost is not None:
+            self._fit_within(self.target_cost, X, y, None, trace)
+            return self
         with trace.phase("prepare"):
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
