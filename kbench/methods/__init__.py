@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "AESVC": "kbench.methods.aesvm",
     "BaggingSVC": "kbench.methods.bagging_svc",
     "BKAClassifier": "kbench.methods.bka_ridge",
     "BKARegressor": "kbench.methods.bka_ridge",
@@ -30,6 +31,7 @@ _MODULES = {
     "KernelSDCA": "kbench.methods.k_sdca",
     "KernelSVC": "kbench.methods.kernel_svc",
     "KernelSVR": "kbench.methods.kernel_svr",
+    "LDKLClassifier": "kbench.methods.ldkl",
     "LaSVC": "kbench.methods.la_svc",
     "LLSVM": "kbench.methods.llsvm",
     "LTPU": "kbench.methods.ltpu",
@@ -43,6 +45,7 @@ _MODULES = {
     "RandomFeatureClassifier": "kbench.methods.random_feature_ridge",
     "RandomFeatureRegressor": "kbench.methods.random_feature_ridge",
     "RandomFourierSVC": "kbench.methods.rks_svm",
+    "ReducedSetSVC": "kbench.methods.reduced_set",
     "SDCAClassifier": "kbench.methods.sdca",
     "SparsePrimalSVC": "kbench.methods.spsvm",
     "SubsampleSVC": "kbench.methods.subsample_svc",

@@ -1,6 +1,7 @@
 """What the two DC-Pred++ estimators share: the tree, Algorithm 1 in a leaf, the packed machine."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -8,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.approximation.operator import sampled_rows
 from kbench.approximation.pseudo_landmarks import (
     PSEUDO,
     PseudoLandmarks,
@@ -21,13 +22,16 @@ from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._compiled import CompiledRows
+from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
-from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
 # Rows of I for each column of Cb: with fewer, the sampled W loses what the columns gain.
 _ROWS_PER_COLUMN = 4
+# Landmarks of a leaf, to choose from.
+_LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
 
 class LeafResult(NamedTuple):
@@ -37,12 +41,16 @@ class LeafResult(NamedTuple):
     n_iter: int
     converged: bool
     kernel_entries: int
+    # Sums of squares on sampled rows: the kernel matrix less its approximation, and itself.
+    missed: float = 0.0
+    total: float = 0.0
 
 
-class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
+class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     """Base of the estimators: parameters of the leaves, and the machine that they make."""
 
     _parameter_constraints: ClassVar[dict] = {
+        **TargetCost._parameter_constraints,
         "n_leaves": [Interval(Integral, 1, None, closed="left")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "pseudo": [StrOptions(set(PSEUDO))],
@@ -51,6 +59,7 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "branching": [Interval(Integral, 2, None, closed="left")],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -66,6 +75,30 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         targets: tuple[np.ndarray, ...],
     ) -> LeafResult:
         """Train on the rows of one leaf, as a dense array, with their kernel and targets."""
+
+    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+        for n_leaves in leaf_counts(n):
+            for pseudo in dict.fromkeys(("none", self.pseudo)):
+                yield [
+                    {"n_leaves": n_leaves, "pseudo": pseudo, "n_landmarks": m}
+                    for m in _LANDMARKS
+                    if m <= max(1, n // n_leaves)
+                ]
+
+    def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
+        return kmeans_tree(X, n_leaves, np.random.RandomState(0), branching=self.branching)
+
+    def _stand_in_leaf(
+        self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
+    ) -> tuple[LandmarkMachine, str]:
+        rng, pseudo = np.random.RandomState(0), sizes["pseudo"]
+        landmarks = X[: sizes["n_landmarks"]].astype(np.float64)
+        function = make_kernel("rbf", X, gamma=self.gamma)
+        assert isinstance(function, RBF)
+        gamma = function.gamma
+        columns = make_pseudo_landmarks(landmarks, gamma, pseudo, self.n_pseudo, X, rng)
+        coef = np.ones((columns.n_columns, n_outputs))
+        return approximation(columns, coef, np.zeros(n_outputs)), pseudo
 
     def _check_sizes(self, n: int) -> None:
         for name in ("n_leaves", "n_landmarks"):
@@ -114,6 +147,9 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         self.n_iter_ = sum(result.n_iter for result in results)
         self.converged_ = all(result.converged for result in results)
         self.kernel_entries_ = sum(result.kernel_entries for result in results)
+        total = sum(result.total for result in results)
+        if total > 0.0:
+            self.kernel_error_ = float(np.sqrt(sum(result.missed for result in results) / total))
         self.n_parameters_ = self._machine.n_parameters + tree.centres.size
         self.prediction_flops_ = self._machine.flops(labels) + tree.distances()[labels].mean()
         self.model_bytes_ = self._machine.nbytes
@@ -136,6 +172,16 @@ class LandmarkLeaves(CompiledRows, BaseEstimator, ABC):
         rows = np.sort(rng.choice(len(columns), size, replace=False))
         gram = kernel.block(rows, kernel.points(rows))
         return optimal_factor(columns[rows], gram.astype(np.float64))
+
+    def _squares(
+        self, features: np.ndarray, kernel: KernelMatrix, rng: np.random.RandomState
+    ) -> tuple[float, float]:
+        """||K_R - Phi_R Phi'||^2 and ||K_R||^2 for up to `error_rows` rows R of a leaf."""
+        if not self.error_rows:
+            return 0.0, 0.0
+        rows = sampled_rows(len(features), self.error_rows, rng)
+        exact = kernel.block(rows).astype(np.float64)
+        return float(((exact - features[rows] @ features.T) ** 2).sum()), float((exact**2).sum())
 
 
 def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:

@@ -57,6 +57,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Of the tree.
     n_samples : int, default=1000
         Rows of a leaf on which the kernel is approximated best; at least four for each column.
+    error_rows : int, default=0
+        Rows of a leaf on which the error of the approximation is measured, for `kernel_error_`.
     tol : float, default=1e-3
         Of the exact machines, as in `KernelSVC`.
     linear_tol : float, default=0.1
@@ -65,6 +67,10 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Passes of the linear machines.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
+    target_cost : float or None, default=None
+        Budget for a prediction, in predictions of a linear model on this machine. n_leaves,
+        n_landmarks and whether there are pseudo landmarks are then chosen by measured cost and by
+        validation on a fifth of the rows. Costs are measured: two fits may choose otherwise.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Leaves trained at once, through joblib. The result does not depend on it.
@@ -81,13 +87,19 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Coordinate steps of the exact machines and passes of the linear ones.
     converged_ : bool
     kernel_entries_ : int
+    kernel_error_ : float
+        Relative Frobenius error of the approximate kernel within leaves; with one leaf, that of
+        the kernel matrix. Absent where error_rows is 0 or nothing is approximated.
     n_parameters_, model_bytes_ : int
         Numbers that describe the machine; bytes that prediction keeps.
     prediction_flops_ : float
         Mean cost of a training row's prediction, in units of a linear model's; an exponential
         counts as ten multiplications.
     timings_ : dict of str to float
-        Seconds of "prepare", "cluster", "train".
+        Seconds of "prepare", "cluster", "train", and of "choose" with `target_cost`.
+    sizes_, cost_, choices_
+        With `target_cost`: the parameters chosen, the measured cost, and (parameters, cost, score)
+        of all that were compared.
     n_features_in_ : int
 
     Notes
@@ -131,11 +143,13 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         gamma: float | str = "scale",
         branching: int = 4,
         n_samples: int = 1000,
+        error_rows: int = 0,
         tol: float = 1e-3,
         linear_tol: float = 0.1,
         max_iter: int = 1000,
         cache_mb: float = 200.0,
         class_weight: dict | str | None = None,
+        target_cost: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -148,11 +162,13 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         self.gamma = gamma
         self.branching = branching
         self.n_samples = n_samples
+        self.error_rows = error_rows
         self.tol = tol
         self.linear_tol = linear_tol
         self.max_iter = max_iter
         self.cache_mb = cache_mb
         self.class_weight = class_weight
+        self.target_cost = target_cost
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -176,9 +192,13 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Raises
         ------
         ValueError
-            More leaves or landmarks than points, fewer than two classes.
+            More leaves or landmarks than points, fewer than two classes, a `target_cost` that no
+            router meets.
         """
         trace = Trace() if trace is None else trace
+        if self.target_cost is not None:
+            self._fit_within(self.target_cost, X, y, sample_weight, trace)
+            return self
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             self._check_sizes(targets.X.shape[0])
@@ -227,8 +247,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         columns = self._columns(X, coef, rng)
         values = columns(X)
         factor = self._factor(values, kernel, rng)
+        features = np.ascontiguousarray(values @ factor)
         linear = solve_linear_dual(
-            np.ascontiguousarray(values @ factor),
+            features,
             Y[:, open_],
             C,
             rng,
@@ -239,7 +260,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         beta[:, open_] = factor @ linear.coef
         entries = kernel.n_entries + len(X) * len(columns.landmarks)
         machine = approximation(columns, beta, constant)
-        return LeafResult(machine, n_iter + linear.n_iter, linear.converged, entries)
+        squares = self._squares(features, kernel, rng)
+        return LeafResult(machine, n_iter + linear.n_iter, linear.converged, entries, *squares)
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)
@@ -264,16 +286,19 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
     gamma : float or {"scale", "auto"}, default="scale"
     branching : int, default=4
     n_samples : int, default=1000
+    error_rows : int, default=0
         As in `DCPredClassifier`.
     memory_mb : float, default=2048.0
         MiB that a leaf's kernel matrix may take; a larger leaf is refused.
+    target_cost : float or None, default=None
+        As in `DCPredClassifier`.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
 
     Attributes
     ----------
-    tree_, labels_, n_leaves_, n_landmarks_, kernel_entries_, n_parameters_, model_bytes_,
-    prediction_flops_, timings_
+    tree_, labels_, n_leaves_, n_landmarks_, kernel_entries_, kernel_error_, n_parameters_, \
+model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         As in `DCPredClassifier`.
     n_features_in_ : int
 
@@ -314,7 +339,9 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         gamma: float | str = "scale",
         branching: int = 4,
         n_samples: int = 1000,
+        error_rows: int = 0,
         memory_mb: float = 2048.0,
+        target_cost: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -327,7 +354,9 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         self.gamma = gamma
         self.branching = branching
         self.n_samples = n_samples
+        self.error_rows = error_rows
         self.memory_mb = memory_mb
+        self.target_cost = target_cost
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -349,9 +378,13 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         Raises
         ------
         ValueError
-            More leaves or landmarks than points, a leaf whose kernel matrix exceeds `memory_mb`.
+            More leaves or landmarks than points, a leaf whose kernel matrix exceeds `memory_mb`, a
+            `target_cost` that no router meets.
         """
         trace = Trace() if trace is None else trace
+        if self.target_cost is not None:
+            self._fit_within(self.target_cost, X, y, None, trace)
+            return self
         with trace.phase("prepare"):
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
@@ -392,7 +425,8 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
         normal[np.diag_indices_from(normal)] += self.alpha
         beta = factor @ scipy.linalg.solve(normal, features.T @ y, assume_a="pos")
         entries = exact.n_entries + len(X) * len(columns.landmarks)
-        return LeafResult(approximation(columns, beta[:, None], constant), 0, True, entries)
+        machine = approximation(columns, beta[:, None], constant)
+        return LeafResult(machine, 0, True, entries, *self._squares(features, kernel, rng))
 
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u,) float64."""

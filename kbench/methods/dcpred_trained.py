@@ -5,6 +5,7 @@ with what costs least at prediction and what serves accuracy most instead of its
 instead of k-means cells, gradients instead of Nystrom's formula.
 """
 
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,8 +24,9 @@ from kbench.kernels.tiles import LOG2_E
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._compiled import CompiledRows
 from kbench.methods._one_vs_rest import OneVsRest, Targets
+from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
-from kbench.prediction.landmarks import LocalLandmarks, float32_offset, float32_rows
+from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, float32_rows
 from kbench.prediction.packing import LandmarkMachine
 from kbench.prediction.vectors import LANES
 from kbench.solvers.landmark_training import train_landmarks
@@ -43,9 +45,11 @@ _FARTHEST_SYNTHETIC = 0.3
 # Steps of Adam; with many features the same step of each is a longer one together.
 _RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
 _COEF_RATE = 0.03
+# Features of a leaf, where sizes are chosen, beside all of them.
+_FEATURES = 16
 
 
-class DCPredTrainedClassifier(CompiledRows, OneVsRest):
+class DCPredTrainedClassifier(CompiledRows, OneVsRest, TargetCost):
     """Squared-hinge machines on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
@@ -90,6 +94,10 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         Of the exact machines, as in `KernelSVC`.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
+    target_cost : float or None, default=None
+        Budget for a prediction, in predictions of a linear model on this machine. n_leaves,
+        n_landmarks, n_features and router are then chosen by measured cost and by validation on a
+        fifth of the rows. Costs are measured: two fits may choose otherwise.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Leaves trained at once, through joblib. The result does not depend on it.
@@ -108,7 +116,11 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         Mean cost of a training row's prediction, in units of a linear model's; an exponential
         counts as ten multiplications.
     timings_ : dict of str to float
-        Seconds of "prepare", "cluster" (the tree), "exact" (the machine of all rows), "train".
+        Seconds of "prepare", "cluster" (the tree), "exact" (the machine of all rows), "train",
+        and of "choose" with `target_cost`.
+    sizes_, cost_, choices_
+        With `target_cost`: the parameters chosen, the measured cost, and (parameters, cost, score)
+        of all that were compared.
     n_features_in_ : int
 
     Notes
@@ -128,6 +140,7 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        **TargetCost._parameter_constraints,
         "n_leaves": [Interval(Integral, 1, None, closed="left")],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "n_features": [Interval(Integral, 1, None, closed="left"), None],
@@ -161,6 +174,7 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         tol: float = 0.05,
         cache_mb: float = 200.0,
         class_weight: dict | str | None = None,
+        target_cost: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -177,6 +191,7 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         self.tol = tol
         self.cache_mb = cache_mb
         self.class_weight = class_weight
+        self.target_cost = target_cost
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -201,13 +216,17 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes, n_synthetic without target="global".
+            A parameter out of range, fewer than two classes, n_synthetic without target="global",
+            a `target_cost` that no router meets.
         """
         if self.n_synthetic and self.target != "global":
             raise ValueError(
                 f"n_synthetic={self.n_synthetic} needs target='global', got {self.target!r}"
             )
         trace = Trace() if trace is None else trace
+        if self.target_cost is not None:
+            self._fit_within(self.target_cost, X, y, sample_weight, trace)
+            return self
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -255,6 +274,26 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest):
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         return self
+
+    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+        # In one leaf there is nothing but the landmarks; in many, most features hardly vary.
+        for n_leaves in leaf_counts(n):
+            for width in dict.fromkeys((d if n_leaves == 1 else min(d, _FEATURES), d)):
+                for router in ("variance",) if n_leaves == 1 else ("variance", "classes"):
+                    fixed = {"n_leaves": n_leaves, "n_features": width, "router": router}
+                    yield [{**fixed, "n_landmarks": m} for m in range(LANES, 9 * LANES, LANES)]
+
+    def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
+        return variance_tree(X, n_leaves, 1, np.random.RandomState(0))
+
+    def _stand_in_leaf(
+        self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
+    ) -> tuple[LandmarkMachine, str]:
+        m, features = sizes["n_landmarks"], np.arange(sizes["n_features"])
+        landmarks = X[np.arange(m) % len(X)][:, features]
+        gammas = np.full(m, 1.0 / X.shape[1])
+        coef = np.ones((m, n_outputs))
+        return LandmarkMachine(np.zeros(n_outputs), landmarks, gammas, coef, features), "none"
 
     def _tree(self, X: np.ndarray, targets: Targets, rng: np.random.RandomState) -> AxisTree:
         if self.router == "variance":

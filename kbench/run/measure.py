@@ -7,14 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from kbench.run import processes
 
 REPEAT_BELOW_S = 0.05  # a prediction that is faster is repeated, and the median counts
 REPEATS = 5
-UNIT_ROWS = 20_000  # of the linear prediction that others are compared with
-UNIT_BYTES = 1 << 28
 
 
 def cpu_now() -> float:
@@ -51,32 +47,6 @@ def timed_call(function: Callable[[], Any]) -> tuple[Any, float, float]:
         cpus.append(watch.cpu_s)
         if watch.wall_s >= REPEAT_BELOW_S or len(walls) == REPEATS:
             return result, statistics.median(walls), statistics.median(cpus)
-
-
-def linear_prediction_s(X: Any, n_outputs: int) -> float:
-    """Median seconds a row of `X @ W`, the prediction of a linear model, in this process.
-
-    The unit of `prediction_cost`: 20,000 rows, those of X again and again, so that it does not
-    depend on how many there are; dense ones as C-contiguous float32.
-
-    Parameters
-    ----------
-    X : (n, d) dense or CSR. n_outputs : 1, or the number of classes when there are more than two.
-    """
-    n, d = X.shape
-    size = UNIT_ROWS if not isinstance(X, np.ndarray) else min(UNIT_ROWS, UNIT_BYTES // (4 * d) + 1)
-    rows = X[np.arange(size) % n]
-    if isinstance(rows, np.ndarray):
-        rows = np.ascontiguousarray(rows, np.float32)
-    weights = np.ones(d if n_outputs == 1 else (d, n_outputs), rows.dtype)
-    rows @ weights
-    seconds: list[float] = []
-    begin = time.perf_counter()
-    while len(seconds) < REPEATS or time.perf_counter() - begin < 0.002:
-        start = time.perf_counter()
-        rows @ weights
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds) / size
 
 
 class _Count:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.cost import linear_prediction_s
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
 from kbench.trace import Trace
@@ -132,7 +133,7 @@ def run(
     if "path" in task:
         kept |= {"data": data, "estimator": estimator}
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
-    linear_s = measure.linear_prediction_s(data.X_test, n_outputs)
+    linear_s = linear_prediction_s(data.X_test, n_outputs)
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),

@@ -78,6 +78,22 @@ def test_pseudo_landmarks_help_at_the_same_landmarks():
     assert error["monomials"] < 0.8 * error["none"]
 
 
+@pytest.mark.parametrize("cls", [DCPredClassifier, DCPredRegressor])
+def test_the_error_of_the_kernel_falls_with_every_column_and_is_nothing_in_the_end(cls):
+    X, y = curve(120)
+    y = y if cls is DCPredRegressor else y > 0
+    options = {"gamma": 0.5, "landmarks": "kmeans", "error_rows": 200, "random_state": 0}
+
+    def error(m, pseudo="none"):
+        return cls(1, n_landmarks=m, pseudo=pseudo, **options).fit(X, y).kernel_error_
+
+    errors = [error(3), error(3, "lower"), error(3, "monomials"), error(30)]
+    assert errors[1] < errors[0]
+    assert errors[2] < errors[0]
+    assert errors[3] < 0.02
+    assert not hasattr(cls(1, n_landmarks=3, gamma=0.5).fit(X, y), "kernel_error_")
+
+
 def test_leaves_are_machines_of_their_own_rows():
     X, y = binary(600)
     options = {"C": 1.0, "gamma": 0.5}

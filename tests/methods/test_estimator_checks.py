@@ -5,6 +5,7 @@ from expected_failures import EXPECTED_FAILURES
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kbench.methods import (
+    AESVC,
     DCSVC,
     LLSVM,
     LTPU,
@@ -32,6 +33,7 @@ from kbench.methods import (
     KernelSVC,
     KernelSVR,
     LaSVC,
+    LDKLClassifier,
     MEKAClassifier,
     MEKARegressor,
     NystromClassifier,
@@ -41,6 +43,7 @@ from kbench.methods import (
     RandomFeatureClassifier,
     RandomFeatureRegressor,
     RandomFourierSVC,
+    ReducedSetSVC,
     SDCAClassifier,
     SparsePrimalSVC,
     SubsampleSVC,
@@ -69,6 +72,9 @@ ESTIMATORS = [
     RACQPClassifier(block_size=20, beta=1.0, max_iter=200),
     DCPredClassifier(2, n_landmarks=4),
     DCPredTrainedClassifier(2, min_rows=3),
+    AESVC(),
+    ReducedSetSVC(10),
+    LDKLClassifier(1, max_iter=300),
     DCPredRegressor(1, n_landmarks=9, alpha=0.01),
     DoublySGDClassifier(block_size=128),
     DoublySGDRegressor(block_size=128),

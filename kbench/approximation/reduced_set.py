@@ -1,0 +1,138 @@
+"""Few points, not of the data, for a kernel expansion of many: the reduced set method.
+
+Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Kernel Expansions, and
+an Interpretation of Clustering as Approximation in Feature Spaces" (DAGM 1998), as in the
+Statistical Pattern Recognition Toolbox. With w = sum_i a_i phi(x_i), for the Gaussian kernel:
+
+    residual r <- w
+    repeat:
+        z <- argmax <r, phi(z)>^2                    (the pre-image of r)
+        b <- the best coefficients of phi(z_1), ..., phi(z_j) for w, K_zz b = K_zx a
+        r <- w - sum_j b_j phi(z_j)
+
+The fixed point of z = sum_i c_i k(x_i, z) x_i / sum_i c_i k(x_i, z), c being r's coefficients, is
+where the gradient of <r, phi(z)> vanishes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from scipy.optimize import minimize
+
+from kbench.kernels import KernelMatrix
+from kbench.kernels.exponential import RBF
+
+_RIDGE = 1e-8
+_FIXED_STEPS, _STILL = 200, 1e-12
+# The part of ||w||^2 at which nothing is left to approximate.
+_NOTHING = 1e-12
+
+
+class ReducedSet(NamedTuple):
+    """An expansion on few points."""
+
+    points: np.ndarray  # (r, d)
+    coef: np.ndarray  # (r,)
+    residuals: np.ndarray  # (r + 1,): ||w||^2, then ||w - w_j||^2 with the first j points
+
+
+def reduced_set(
+    X: np.ndarray,
+    coef: np.ndarray,
+    gamma: float,
+    n_points: int,
+    rng: np.random.RandomState,
+    *,
+    preimage: str,
+    n_restarts: int,
+) -> ReducedSet:
+    """Approximate sum_i coef_i k(x_i, .) by `n_points` points.
+
+    Parameters
+    ----------
+    X : (s, d) float64
+    coef : (s,)
+    gamma : float
+    n_points : int
+        Fewer are found where nothing is left of the residual.
+    preimage : {"gradient", "fixed_point"}
+        How a point is sought: along the gradient by L-BFGS, or by the fixed point.
+    n_restarts : int
+        Starts at points of the residual, drawn by the size of its coefficients; the best counts.
+
+    Notes
+    -----
+    O(r t (s + r) d) time for t evaluations of a start, and s^2 kernel values once.
+    """
+    # Distances do not change, and their rounding is that of centred rows.
+    mean = X.mean(axis=0)
+    X = X - mean
+    kernel = KernelMatrix(RBF(gamma), X, np.float64)
+    total = float(coef @ kernel.product(np.arange(len(X)), coef))
+    residuals, points = [total], np.empty((0, X.shape[1]))
+    best = np.empty(0)
+    gram, products = np.empty((0, 0)), np.empty(0)
+    while len(points) < n_points and residuals[-1] > _NOTHING * total:
+        P, c = np.vstack([X, points]), np.concatenate([coef, -best])
+        starts = P[rng.choice(len(P), n_restarts, p=np.abs(c) / np.abs(c).sum())]
+        z = _preimage(P, c, gamma, starts, preimage)
+        new = np.exp(-gamma * ((points - z) ** 2).sum(axis=1))
+        gram = np.block([[gram, new[:, None]], [new, np.ones(1)]])
+        products = np.append(products, _values(X, coef, gamma, z[None])[0])
+        points = np.vstack([points, z])
+        factor = scipy.linalg.cho_factor(gram + _RIDGE * np.eye(len(gram)))
+        best = scipy.linalg.cho_solve(factor, products)
+        residuals.append(total + best @ gram @ best - 2.0 * best @ products)
+    return ReducedSet(points + mean, best, np.array(residuals))
+
+
+def _weighted(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
+    """c_i k(p_i, z) : (R, s) for the rows z of Z : (R, d)."""
+    squares = (P**2).sum(axis=1) + (Z**2).sum(axis=1)[:, None] - 2.0 * Z @ P.T
+    return c * np.exp(-gamma * np.maximum(squares, 0.0))
+
+
+def _values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.ndarray:
+    return _weighted(P, c, gamma, Z).sum(axis=1)
+
+
+def _preimage(
+    P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray, how: str
+) -> np.ndarray:
+    """The point of largest <r, phi(z)>^2 that is found from the starts : (R, d); (d,)."""
+    if how == "fixed_point":
+        found = _fixed_points(P, c, gamma, starts)
+    else:
+        found = np.array([_ascend(P, c, gamma, start) for start in starts])
+    # An iteration may end lower than it began; a start is a candidate like any other.
+    candidates = np.vstack([found, starts])
+    return candidates[np.argmax(_values(P, c, gamma, candidates) ** 2)]
+
+
+def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray) -> np.ndarray:
+    Z = starts.copy()
+    moving = np.arange(len(Z))
+    for _ in range(_FIXED_STEPS):
+        weights = _weighted(P, c, gamma, Z[moving])
+        sums = weights.sum(axis=1)
+        # Where the denominator vanishes there is no next point.
+        alive = np.abs(sums) > 1e-10 * np.abs(weights).sum(axis=1)
+        moving, weights, sums = moving[alive], weights[alive], sums[alive]
+        following = weights @ P / sums[:, None]
+        far = ((following - Z[moving]) ** 2).sum(axis=1) >= _STILL
+        Z[moving] = following
+        moving = moving[far]
+        if not len(moving):
+            break
+    return Z
+
+
+def _ascend(P: np.ndarray, c: np.ndarray, gamma: float, start: np.ndarray) -> np.ndarray:
+    def negative_square(z: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = _weighted(P, c, gamma, z[None])[0]
+        value = weights.sum()
+        slope = 2.0 * gamma * (weights @ P - value * z)
+        return -(value**2), -2.0 * value * slope
+
+    return minimize(negative_square, start, jac=True, method="L-BFGS-B").x

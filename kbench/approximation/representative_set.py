@@ -1,0 +1,259 @@
+"""Few rows whose convex combinations stand for all: DeriveRS and DeriveAE of AESVM.
+
+Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Points" (JMLR 15,
+2014). The rows of each class are cut into sets (first level) and those into subsets of neighbours
+(second level). In a subset A,
+
+    X* = the rows on the smallest ball around phi(A);
+    for the other rows x, the farthest from its centre first:
+        if min_mu ||phi(x) - sum_t mu_t phi(x_t)||^2 > eps over convex mu on X*:  X* <- X* + {x}
+
+and then every row is a convex combination of X* up to eps. Its weight is spread over X* as mu.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, types
+
+from kbench.kernels import KernelMatrix
+
+# Part of eps to which a combination's residual is minimised.
+_PRECISION = 0.01
+_LEAST = 1e-9
+# Shares of the ball's centre below this are rounding.
+_SHARE = 1e-7
+
+_VECTOR = types.float64[::1]
+_GRAM = types.float64[:, ::1]
+
+
+@njit(
+    types.UniTuple(types.float64, 2)(
+        _GRAM, types.int64, _VECTOR, types.float64, _VECTOR, types.float64, types.float64
+    ),
+    nogil=True,
+    cache=True,
+)
+def nearest_combination(gram, size, products, square, mu, enough, tol):
+    """Lower square + mu'K mu - 2 mu'k over convex mu, by pairwise conditional-gradient steps.
+
+    Parameters
+    ----------
+    gram : (>= size, >= size)
+        K in its first rows and columns.
+    products : (>= size,)
+        k
+    square : float
+    mu : (>= size,)
+        Where to start, a convex combination; changed in place.
+    enough : float
+        Stops once the minimum is proved to be above this.
+    tol : float
+        Stops once the value is at most so far above the minimum.
+
+    Returns
+    -------
+    value, and a lower bound of the minimum
+    """
+    slope = np.empty(size)
+    for t in range(size):
+        slope[t] = -products[t]
+    value = square
+    for s in range(size):
+        if mu[s] > 0.0:
+            row = gram[s]
+            for t in range(size):
+                slope[t] += mu[s] * row[t]
+    for t in range(size):
+        value += mu[t] * (slope[t] - products[t])
+    bound = -np.inf
+    for _ in range(1000 + 20 * size):
+        up, down, mean = 0, -1, 0.0
+        for t in range(size):
+            if slope[t] < slope[up]:
+                up = t
+            if mu[t] > 0.0:
+                mean += mu[t] * slope[t]
+                if down < 0 or slope[t] > slope[down]:
+                    down = t
+        bound = max(bound, value - 2.0 * (mean - slope[up]))
+        if value - bound <= tol or bound > enough:
+            break
+        fall = slope[down] - slope[up]
+        curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
+        step = mu[down]
+        if fall < step * curvature:
+            step = fall / curvature
+            mu[down] -= step
+        else:
+            mu[down] = 0.0
+        mu[up] += step
+        value += step * (step * curvature - 2.0 * fall)
+        row, other = gram[up], gram[down]
+        for t in range(size):
+            slope[t] += step * (row[t] - other[t])
+    return value, bound
+
+
+@njit(
+    types.Tuple((types.int64[::1], _GRAM, _VECTOR))(_GRAM, types.float64),
+    nogil=True,
+    cache=True,
+)
+def _extreme_points(gram, eps):
+    """Members : (s,), combinations : (a, s) and residuals : (a,) of the rows of gram : (a, a)."""
+    a = len(gram)
+    tol = max(_PRECISION * eps, _LEAST)
+    diagonal = np.diag(gram).copy()
+    centre = np.zeros(a)
+    centre[0] = 1.0
+    nearest_combination(gram, a, 0.5 * diagonal, 0.0, centre, np.inf, tol)
+    distance = diagonal - 2.0 * (gram @ centre)
+    order = np.argsort(-distance)
+    members, place = np.empty(a, np.int64), np.full(a, -1, np.int64)
+    among, products = np.empty((a, a)), np.empty(a)
+    combinations, residuals = np.zeros((a, a)), np.zeros(a)
+    size = 0
+    for turn in range(2):
+        for i in order:
+            on_ball = centre[i] > _SHARE
+            if on_ball != (turn == 0):
+                continue
+            nearest = 0
+            for t in range(size):
+                products[t] = gram[i, members[t]]
+                if (
+                    among[t, t] - 2.0 * products[t]
+                    < among[nearest, nearest] - 2.0 * products[nearest]
+                ):
+                    nearest = t
+            if not on_ball:
+                mu = combinations[i]
+                mu[nearest] = 1.0
+                value, _ = nearest_combination(among, size, products, diagonal[i], mu, eps, tol)
+                if value <= eps:
+                    residuals[i] = value
+                    continue
+                mu[:size] = 0.0
+            for t in range(size):
+                among[size, t] = among[t, size] = products[t]
+            among[size, size] = diagonal[i]
+            members[size], place[i] = i, size
+            size += 1
+    # Rows that came early may be closer to what was added since.
+    for i in range(a):
+        if place[i] >= 0:
+            combinations[i, place[i]] = 1.0
+            continue
+        for t in range(size):
+            products[t] = gram[i, members[t]]
+        value, _ = nearest_combination(
+            among, size, products, diagonal[i], combinations[i], np.inf, tol
+        )
+        residuals[i] = max(value, 0.0)
+    return members[:size].copy(), combinations[:, :size].copy(), residuals
+
+
+@dataclass(frozen=True)
+class RepresentativeSet:
+    """Rows that stand for all.
+
+    Attributes
+    ----------
+    members : (M,) ints
+        In order.
+    weights : (M,)
+        Of each what it stands for; their sum is that of all rows.
+    residuals : (n,)
+        ||phi(x) - its combination||^2; 0 of members, and of rows without weight.
+    """
+
+    members: np.ndarray
+    weights: np.ndarray
+    residuals: np.ndarray
+
+
+def representative_set(
+    kernel: KernelMatrix,
+    norms: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    *,
+    eps: float,
+    first_level: str,
+    first_size: int,
+    second_size: int,
+) -> RepresentativeSet:
+    """DeriveRS.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of n points
+    norms : (n,)
+        Of the rows, ||x||^2.
+    labels : (n,) ints
+        Classes; a row stands for rows of its own class.
+    weights : (n,)
+        Rows with weight 0 are left out.
+    eps : float
+        Bound on the residuals; below 0 every row stands for itself.
+    first_level : {"fls2", "fls1"}
+        By kernel distance from a row, at the median, again and again; or in the order of the rows.
+    first_size, second_size : int
+        P and V, the largest sets of the two levels.
+
+    Notes
+    -----
+    O(n log(n / P) + n P / V) kernel values of the two levels and n V of the subsets, on which it
+    takes O(n V s) time with s members in each.
+    """
+    kernel = kernel.astype(np.float64)
+    diagonal = kernel.diagonal()
+    chosen, stands, residuals = [], np.zeros(len(kernel)), np.zeros(len(kernel))
+    for label in np.unique(labels):
+        rows = np.flatnonzero((labels == label) & (weights > 0))
+        if first_level == "fls2":
+            sets = _halves(kernel, diagonal, rows, first_size)
+        else:
+            sets = [rows[i : i + first_size] for i in range(0, len(rows), first_size)]
+        for part in sets:
+            for subset in _neighbours(kernel, diagonal, norms, part, second_size):
+                gram = kernel.block(subset, kernel.points(subset))
+                members, combinations, residuals[subset] = _extreme_points(gram, eps)
+                chosen.append(subset[members])
+                stands[subset[members]] = weights[subset] @ combinations
+    found = np.sort(np.concatenate(chosen))
+    return RepresentativeSet(found, stands[found], residuals)
+
+
+def _distances(
+    kernel: KernelMatrix, diagonal: np.ndarray, rows: np.ndarray, row: int
+) -> np.ndarray:
+    """||phi(x) - phi(x_row)||^2 - k(x_row, x_row) of the rows : (a,); (a,)."""
+    values = kernel.block(rows, kernel.points(np.array([row])))[:, 0]
+    return diagonal[rows] - 2.0 * values
+
+
+def _halves(
+    kernel: KernelMatrix, diagonal: np.ndarray, rows: np.ndarray, size: int
+) -> list[np.ndarray]:
+    """FLS2: cut at the median distance from the first row, until no set is larger than `size`."""
+    if len(rows) <= size:
+        return [rows]
+    order = np.argpartition(_distances(kernel, diagonal, rows, rows[0]), len(rows) // 2)
+    near, far = np.split(rows[order], [len(rows) // 2])
+    return [*_halves(kernel, diagonal, near, size), *_halves(kernel, diagonal, far, size)]
+
+
+def _neighbours(
+    kernel: KernelMatrix, diagonal: np.ndarray, norms: np.ndarray, rows: np.ndarray, size: int
+) -> list[np.ndarray]:
+    """SLS: the `size` rows nearest to one, from the longest row on, then from the next nearest."""
+    subsets = []
+    centre = rows[np.argmax(norms[rows])] if len(rows) else 0
+    while len(rows) > size:
+        order = np.argpartition(_distances(kernel, diagonal, rows, centre), size)
+        subsets.append(rows[order[:size]])
+        centre, rows = rows[order[size]], rows[order[size:]]
+    return [*subsets, rows] if len(rows) else subsets

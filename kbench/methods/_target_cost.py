@@ -1,0 +1,136 @@
+"""Sizes of local landmark machines for a given cost of prediction, measured on this machine.
+
+What a prediction costs follows from the sizes alone: machines with random landmarks behind a real
+router are timed against a linear model, the largest that a budget allows of each kind are trained
+on four fifths of the rows, and what is best on the last fifth is trained on all.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval
+
+from kbench.cost import linear_prediction_s, median_s, unit_rows
+from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, float32_rows
+from kbench.prediction.packing import LandmarkMachine
+from kbench.trace import Trace
+
+_HELD_OUT = 5
+# Rows that stand-ins are made of.
+_SAMPLE = 10_000
+# Numbers of leaves, as long as a leaf has so many rows on average.
+_LEAVES, _ROWS_OF_A_LEAF = (1, 4, 16, 32, 64, 256, 1024), 40
+
+
+class TargetCost(BaseEstimator):
+    """Base of estimators with a `_machine` that is `LocalLandmarks`, and `target_cost`.
+
+    Attributes
+    ----------
+    sizes_ : dict
+        Parameters that were chosen.
+    cost_ : float
+        What a prediction costs, in predictions of a linear model, as measured.
+    choices_ : list of (dict, float, float)
+        Sizes that were compared, their cost, and their score on rows held out.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "target_cost": [Interval(Real, 0, None, closed="neither"), None]
+    }
+
+    _machine: LocalLandmarks
+    random_state: Any
+
+    @abstractmethod
+    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+        """Parameters to choose from, by kind of machine; of a kind from small to large."""
+
+    @abstractmethod
+    def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
+        """A router such as a fit makes; X : (n, d) float32."""
+
+    @abstractmethod
+    def _stand_in_leaf(
+        self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
+    ) -> tuple[LandmarkMachine, str]:
+        """A leaf such as a fit makes, with arbitrary numbers, and its kind of pseudo landmarks."""
+
+    def _fit_within(
+        self, target_cost: float, X: Any, y: Any, sample_weight: Any, trace: Trace
+    ) -> None:
+        """Choose sizes, fit with them, and take over what was learnt."""
+        checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        targets = np.asarray(y)
+        weights = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
+        n_classes = len(np.unique(targets)) if is_classifier(self) else 2
+        n_outputs = 1 if n_classes <= 2 else n_classes
+        rng = check_random_state(self.random_state)
+        with trace.phase("choose"):
+            affordable = self._affordable(target_cost, checked, n_outputs, rng)
+            order = rng.permutation(checked.shape[0])
+            held, rest = np.split(order, [max(1, len(order) // _HELD_OUT)])
+            part = {name: value[rest] for name, value in weights.items()}
+            choices = []
+            for sizes, cost in affordable:
+                twin = self._with(sizes).fit(checked[rest], targets[rest], **part)
+                choices.append((sizes, cost, float(twin.score(checked[held], targets[held]))))
+            best = max(choices, key=lambda choice: (choice[2], -choice[1]))
+        twin = self._with(best[0]).fit(X, y, **weights, trace=trace)
+        parameters = self.get_params()
+        learnt = {name: v for name, v in vars(twin).items() if name not in parameters}
+        self.__dict__.update(learnt)
+        self.sizes_, self.choices_ = best[0], choices
+        self.cost_ = _times_linear(self._machine, checked, n_outputs)
+
+    def _with(self, sizes: dict[str, Any]) -> Any:
+        return clone(self).set_params(**sizes, target_cost=None)
+
+    def _affordable(
+        self, target_cost: float, X: Any, n_outputs: int, rng: np.random.RandomState
+    ) -> list[tuple[dict[str, Any], float]]:
+        """The largest sizes of each kind within the budget, and what they cost."""
+        sample = X[np.sort(rng.permutation(X.shape[0])[:_SAMPLE])]
+        sample = sample.toarray() if sp.issparse(sample) else sample
+        offset = float32_offset(sample)
+        rows = float32_rows(sample, offset)
+        routers: dict[int, Router] = {}
+        found, least = [], np.inf
+        for kind in self._kinds(*X.shape):
+            n_leaves = kind[0]["n_leaves"]
+            if n_leaves not in routers:
+                routers[n_leaves] = self._stand_in_router(rows, n_leaves)
+            fitting = None
+            for sizes in kind:
+                leaf, pseudo = self._stand_in_leaf(rows, sizes, n_outputs)
+                leaves = [leaf] * routers[n_leaves].n_leaves
+                machine = LocalLandmarks(routers[n_leaves], leaves, X.shape[1], pseudo, offset)
+                cost = _times_linear(machine, X, n_outputs)
+                least = min(least, cost)
+                if cost > target_cost:
+                    break
+                fitting = sizes, cost
+            if fitting is not None:
+                found.append(fitting)
+        if not found:
+            raise ValueError(
+                f"target_cost={target_cost:g} cannot be met: here the cheapest router and "
+                f"leaf cost {least:.1f} times a linear model, which is the minimum"
+            )
+        return found
+
+
+def leaf_counts(n: int) -> list[int]:
+    """Numbers of leaves worth a trial for n rows."""
+    return [k for k in _LEAVES if k == 1 or k * _ROWS_OF_A_LEAF <= n]
+
+
+def _times_linear(machine: LocalLandmarks, X: Any, n_outputs: int) -> float:
+    rows = unit_rows(X)
+    return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)

@@ -1,0 +1,197 @@
+"""Support vector machine on few rows that stand for all: AESVM."""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.approximation.representative_set import representative_set
+from kbench.methods._box_svc import BoxSVC, solve_problems
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.trace import Trace
+
+
+class AESVC(BoxSVC):
+    """C-support vector classifier on approximate extreme points (AESVM), with intercept.
+
+        1. Of each class, rows x_t such that every row is a convex combination of them in the
+           kernel's function space up to a squared distance of `eps`
+           (`kbench.approximation.representative_set`);
+        2. the machine of these rows, where x_t counts as much as the rows that it stands for:
+           C beta_t for C, the sum of all beta_t being n.
+
+    Several classes are taken one-vs-rest, on the same rows.
+
+    Parameters
+    ----------
+    eps : float, default=0.01
+        Squared distance that is neglected; below 0 no row is left out.
+    first_level : {"fls2", "fls1"}, default="fls2"
+        How rows are first cut into sets: at the median kernel distance from a row, or as they come.
+    first_size : int, default=100000
+        P, rows of such a set.
+    second_size : int, default=1000
+        V, rows of a subset of neighbours, among which extreme points are sought.
+    C : float, default=1.0
+    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+    degree : int, default=3
+    coef0 : float, default=0.0
+    tol : float, default=1e-3
+    cache_mb : float, default=1000.0
+    class_weight : dict, "balanced" or None, default=None
+    max_iter : int, default=-1
+    dtype : {"float32", "float64"}, default="float32"
+        From `C` on as in `KernelSVC`.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    representatives_ : (M,) ints
+        Rows that stand for all.
+    beta_ : (M,)
+    residuals_ : (n,)
+        Squared distance of each row from its combination, at most `eps`.
+    support_, dual_coef_, intercept_, n_support_, n_iter_, objective_, duality_gap_, violation_, \
+converged_, kernel_entries_, model_bytes_, n_features_in_
+        As in `KernelSVC`, of the machine of the representatives.
+    timings_ : dict of str to float
+        Seconds of "prepare", "select" (the representatives) and "solve".
+
+    Notes
+    -----
+    O(n V) kernel values and O(n V s) time for the selection, s being the extreme points of a
+    subset; then an exact machine of M rows. The larger gamma, the more rows stay. Prediction costs
+    O(n_sv d) a row.
+
+    References
+    ----------
+    M. Nandan, P. P. Khargonekar, S. S. Talathi, "Fast SVM Training Using Approximate Extreme
+    Points", JMLR 15, 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kbench.methods import AESVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = AESVC(0.1, C=10.0, gamma=1e-3).fit(X[:1000], y[:1000])
+    >>> len(model.representatives_) < 1000, model.score(X[1000:], y[1000:]) > 0.9
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **{
+            name: constraint
+            for name, constraint in BoxSVC._parameter_constraints.items()
+            if name not in ("max_time", "shrinking")
+        },
+        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
+        "eps": [Interval(Real, None, None, closed="neither")],
+        "first_level": [StrOptions({"fls2", "fls1"})],
+        "first_size": [Interval(Integral, 1, None, closed="left")],
+        "second_size": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        eps: float = 0.01,
+        *,
+        first_level: str = "fls2",
+        first_size: int = 100_000,
+        second_size: int = 1000,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        cache_mb: float = 1000.0,
+        class_weight: dict | str | None = None,
+        max_iter: int = -1,
+        dtype: str = "float32",
+    ) -> None:
+        self.eps = eps
+        self.first_level = first_level
+        self.first_size = first_size
+        self.second_size = second_size
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.cache_mb = cache_mb
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.dtype = dtype
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the representatives and solve their dual.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+            Multiplies C row by row.
+        trace : Trace, optional
+            Told the solver's iterates, and the phases.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, fewer than two classes.
+        """
+        trace = Trace() if trace is None else trace
+        with trace.phase("prepare"):
+            problem = self._problem(X, y, sample_weight)
+            squares = problem.X.multiply(problem.X) if sp.issparse(X) else problem.X**2
+            norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
+        with trace.phase("select"):
+            found = representative_set(
+                problem.kernel,
+                norms,
+                problem.labels,
+                problem.C,
+                eps=self.eps,
+                first_level=self.first_level,
+                first_size=self.first_size,
+                second_size=self.second_size,
+            )
+        rows = found.members
+        with trace.phase("solve"):
+            kernel = problem.kernel.take(rows)
+            results = solve_problems(
+                kernel,
+                problem.Y[rows],
+                found.weights,
+                trace=trace,
+                intercept=True,
+                tol=self.tol,
+                cache_mb=self.cache_mb,
+                max_iter=self.max_iter,
+            )
+            problem.kernel.count(kernel.n_entries)
+        with trace.phase("prepare"):
+            alpha = np.zeros(problem.Y.shape)
+            alpha[rows] = np.column_stack([result.alpha for result in results])
+            self._finish(problem, alpha, results, [result.intercept for result in results])
+            coef = self.dual_coef_.T
+            dtype = prediction_dtype(problem.kernel, coef)
+            self._machine = KernelExpansion(problem.kernel, self.support_, coef, dtype)
+        self.representatives_ = rows
+        self.beta_ = found.weights / self.C
+        self.residuals_ = found.residuals
+        self.kernel_entries_ = problem.kernel.n_entries
+        self.model_bytes_ = self._machine.nbytes
+        self.timings_ = dict(trace.timings)
+        return self

@@ -1,0 +1,229 @@
+"""Local deep kernel learning: a tree of hyperplanes with a gated linear machine in each node."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.methods._one_vs_rest import OneVsRest
+from kbench.prediction.hyperplane_tree import HyperplaneTrees
+from kbench.prediction.landmarks import float32_offset
+from kbench.solvers.local_tree import train_tree, tree_sizes
+from kbench.trace import Trace
+
+
+class LDKLClassifier(OneVsRest):
+    """Hinge machine on the features of a learnt tree (LDKL).
+
+    In a complete tree of depth T, with vectors w and p in each node and q in each inner one,
+
+        f(x) = sum of tanh(sigma p'x) w'x  over the T + 1 nodes on the way of x,
+
+    which goes left where q'x > 0. All are learnt together: the turns are soft at first and become
+    sharp during the training (`kbench.solvers.local_tree`). Constants are learnt beside the
+    features. Several classes are taken one-vs-rest, with a tree each.
+
+    Parameters
+    ----------
+    depth : int, default=6
+        T
+    lambda_w : float, default=0.1
+    lambda_p : float, default=0.01
+    lambda_q : float, default=0.01
+        Penalties of w, p (the paper's theta') and q (theta), beside the (weighted) mean loss.
+    sigma : float, default=1.0
+    schedule : {"pegasos", "adam"}, default="pegasos"
+        Steps of the authors' group's implementation, which shrink by t / (t + 1) and are divided by
+        the penalties and sqrt(t); or Adam's on the objective as it is.
+    rate : float, default=0.02
+        First step of "adam".
+    max_iter : int, default=15000
+        Batches.
+    batch_size : int or None, default=None
+        None is the square root of the number of rows.
+    class_weight : dict, "balanced" or None, default=None
+    random_state : int, RandomState or None, default=None
+        Of first vectors and batches. The problem is not convex: seeds differ.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    trees_ : (1 or n_classes, 2^(T + 1) - 1, 3, d + 1)
+        w, p and q of each node, children of k at 2 k + 1 and 2 k + 2, the constant last; q of
+        leaves is 0. Of the rows as they are.
+    n_iter_ : int
+    n_parameters_, model_bytes_ : int
+        Numbers that describe the machine; bytes that prediction keeps.
+    prediction_flops_ : float
+        Cost of a row, in units of a linear model's; tanh counts as ten multiplications.
+    timings_ : dict of str to float
+        Seconds of "prepare" and "train".
+    n_features_in_ : int
+
+    Notes
+    -----
+    Rows are centred and divided by one number, the root of their mean variance, which is folded
+    into the vectors afterwards. O(max_iter batch_size 2^T d) time; prediction in float32
+    takes 3 T + 2 products of d numbers.
+
+    References
+    ----------
+    C. Jose, P. Goyal, P. Aggrwal, M. Varma, "Local Deep Kernel Learning for Efficient Non-linear
+    SVM Prediction", ICML 2013.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> from kbench.methods import LDKLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = minmax_scale(X)
+    >>> model = LDKLClassifier(2, max_iter=1000, random_state=0).fit(X[:400], y[:400])
+    >>> model.score(X[400:], y[400:]) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "depth": [Interval(Integral, 0, 16, closed="both")],
+        "lambda_w": [Interval(Real, 0, None, closed="neither")],
+        "lambda_p": [Interval(Real, 0, None, closed="neither")],
+        "lambda_q": [Interval(Real, 0, None, closed="neither")],
+        "sigma": [Interval(Real, 0, None, closed="neither")],
+        "schedule": [StrOptions({"pegasos", "adam"})],
+        "rate": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "random_state": ["random_state"],
+    }
+
+    # `_targets` multiplies it by the weights of row and class; the loss is a mean with those.
+    C: ClassVar[float] = 1.0
+
+    def __init__(
+        self,
+        depth: int = 6,
+        *,
+        lambda_w: float = 0.1,
+        lambda_p: float = 0.01,
+        lambda_q: float = 0.01,
+        sigma: float = 1.0,
+        schedule: str = "pegasos",
+        rate: float = 0.02,
+        max_iter: int = 15000,
+        batch_size: int | None = None,
+        class_weight: dict | str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.depth = depth
+        self.lambda_w = lambda_w
+        self.lambda_p = lambda_p
+        self.lambda_q = lambda_q
+        self.sigma = sigma
+        self.schedule = schedule
+        self.rate = rate
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Train the trees.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+            Multiplies the loss row by row.
+        trace : Trace, optional
+            Told a batch's objective every hundred of them, and the phases.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, fewer than two classes.
+        """
+        trace = Trace() if trace is None else trace
+        rng = check_random_state(self.random_state)
+        with trace.phase("prepare"):
+            targets = self._targets(X, y, sample_weight)
+            mean, scale = _centre_and_scale(targets.X)
+            rows = _ScaledRows(targets.X, mean, scale)
+            nodes, n_vectors = tree_sizes(self.depth)
+            penalties = np.repeat([self.lambda_w, self.lambda_p, self.lambda_q], nodes)[:n_vectors]
+        n = len(targets.C)
+        weights = (targets.C / targets.C.mean()).astype(np.float32)
+        with trace.phase("train"):
+            vectors = [
+                train_tree(
+                    rows,
+                    column.astype(np.float32),
+                    weights,
+                    penalties,
+                    self.depth,
+                    self.sigma,
+                    rng,
+                    schedule=self.schedule,
+                    max_iter=self.max_iter,
+                    batch_size=self.batch_size or max(1, int(np.sqrt(n))),
+                    rate=self.rate,
+                    trace=trace,
+                )
+                for column in targets.Y.T
+            ]
+        with trace.phase("prepare"):
+            trees = np.zeros((len(vectors), 3 * nodes, len(mean) + 1))
+            trees[:, :n_vectors] = vectors
+            trees[..., :-1] *= scale
+            trees[..., -1] -= trees[..., :-1] @ mean
+            self.trees_ = trees.reshape(len(vectors), 3, nodes, -1).swapaxes(1, 2).copy()
+            offset = float32_offset(targets.X)
+            shifted = self.trees_.copy()
+            if offset is not None:
+                shifted[..., -1] += shifted[..., :-1] @ offset
+            self._machine = HyperplaneTrees(shifted, self.sigma, offset)
+        self.n_iter_ = self.max_iter * len(vectors)
+        self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
+        self.model_bytes_ = self._machine.nbytes
+        self.prediction_flops_ = self._machine.flops()
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _decide(self, X: Any) -> np.ndarray:
+        return self._machine(X)
+
+
+class _ScaledRows:
+    """Rows of X, centred and scaled, with a 1 at the end; float32."""
+
+    def __init__(self, X: Any, mean: np.ndarray, scale: float) -> None:
+        self.X, self.mean, self.scale = X, mean, scale
+
+    def __call__(self, indices: np.ndarray) -> np.ndarray:
+        part = self.X[indices]
+        dense = part.toarray() if sp.issparse(part) else part
+        rows = np.ones((len(indices), dense.shape[1] + 1), np.float32)
+        rows[:, :-1] = (dense - self.mean) * self.scale
+        return rows
+
+
+def _centre_and_scale(X: Any) -> tuple[np.ndarray, float]:
+    """Mean of the rows : (d,), and 1 / the root of their mean variance (1 where that is 0)."""
+    if sp.issparse(X):
+        X = X.astype(np.float64)
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        variance = float((np.asarray(X.multiply(X).mean(axis=0)).ravel() - mean**2).mean())
+    else:
+        mean = X.mean(axis=0, dtype=np.float64)
+        variance = float(X.var(axis=0, dtype=np.float64).mean())
+    return mean, 1.0 / np.sqrt(variance) if variance > 0.0 else 1.0

@@ -1,0 +1,198 @@
+"""Training of a tree of local linear machines: local deep kernel learning.
+
+Jose, Goyal, Aggrwal and Varma, "Local Deep Kernel Learning for Efficient Non-linear SVM
+Prediction" (ICML 2013). In a complete tree of M = 2^(T + 1) - 1 nodes, children of k are 2 k + 1
+(left) and 2 k + 2, and
+
+    f(x) = sum_k I_k(x) tanh(sigma p_k'x) w_k'x,    I_k = prod_{l above k} (1 +- t_l) / 2,
+
+with t_l = sign(q_l'x), + where the way goes left: one path of T + 1 nodes. Training replaces the
+sign by tanh(s q_l'x) and raises s on the way, so that the soft tree ends as the hard one:
+
+    min  lambda_W/2 ||W||^2 + lambda_P/2 ||P||^2 + lambda_Q/2 ||Q||^2 + mean_i c_i max(0, 1 - y_i f)
+
+Derivatives come from two sweeps, of the shares I down the tree and of the values V up it,
+
+    V_k = tanh(sigma p_k'x) w_k'x + (1 + t_k)/2 V_left + (1 - t_k)/2 V_right,    f = V_root,
+    df/dt_k = I_k (V_left - V_right) / 2.
+"""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from kbench.trace import Trace
+
+# Sharpness s starts where |s q'x| is 0.1 on average and doubles ten times.
+_FIRST_ANGLE, _DOUBLINGS = 0.1, 10
+_RENEWAL, _PROBE = 100, 100
+_BETA1, _BETA2, _EPSILON = 0.9, 0.99, 1e-8
+
+
+def tree_sizes(depth: int) -> tuple[int, int]:
+    """Nodes of a tree, and vectors that describe it: w and p of each node, q of each inner one."""
+    nodes = 2 ** (depth + 1) - 1
+    return nodes, 2 * nodes + nodes // 2
+
+
+def soft_tree(
+    Z: np.ndarray, depth: int, sigma: float, sharpness: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a soft tree and their derivatives in the products with its vectors.
+
+    Parameters
+    ----------
+    Z : (b, v)
+        Products of rows with all vectors: w, then p, of all nodes, then q of the inner ones.
+    depth : int
+        T
+    sigma, sharpness : float
+
+    Returns
+    -------
+    values : (b,)
+    slopes : (b, v)
+        df/dZ
+    """
+    nodes, _ = tree_sizes(depth)
+    local, gate = Z[:, :nodes], np.tanh(sigma * Z[:, nodes : 2 * nodes])
+    turn = np.tanh(sharpness * Z[:, 2 * nodes :])
+    share, value = np.ones_like(local), gate * local
+    slopes = np.empty_like(Z)
+    levels = [slice(2**level - 1, 2 ** (level + 1) - 1) for level in range(depth + 1)]
+    for above, below in itertools.pairwise(levels):
+        children = share[:, below]
+        children[:, ::2] = share[:, above] * (1.0 + turn[:, above]) / 2.0
+        children[:, 1::2] = share[:, above] * (1.0 - turn[:, above]) / 2.0
+    slopes[:, :nodes] = share * gate
+    slopes[:, nodes : 2 * nodes] = sigma * share * local * (1.0 - gate**2)
+    for above, below in reversed(list(itertools.pairwise(levels))):
+        left, right, t = value[:, below][:, ::2], value[:, below][:, 1::2], turn[:, above]
+        inner = slopes[:, 2 * nodes :][:, above]
+        inner[:] = sharpness * (1.0 - t**2) * share[:, above] * (left - right) / 2.0
+        value[:, above] += (1.0 + t) / 2.0 * left + (1.0 - t) / 2.0 * right
+    return value[:, 0], slopes
+
+
+def objective(
+    A: np.ndarray,
+    X: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    penalties: np.ndarray,
+    depth: int,
+    sigma: float,
+    sharpness: float,
+) -> tuple[float, np.ndarray]:
+    """The objective and its gradient.
+
+    Parameters
+    ----------
+    A : (v, d + 1)
+        The vectors: w, p and q.
+    X : (n, d + 1)
+        Rows, the last entry 1.
+    y : (n,) of -1 and +1
+    weights : (n,)
+        c
+    penalties : (v,)
+        lambda of each vector.
+
+    Returns
+    -------
+    float, (v, d + 1)
+    """
+    values, slopes = soft_tree(X @ A.T, depth, sigma, sharpness)
+    loss = np.maximum(0.0, 1.0 - y * values)
+    pull = -(weights * y * (loss > 0.0) / len(y)).astype(X.dtype)
+    gradient = (slopes * pull[:, None]).T @ X + penalties[:, None] * A
+    return float((weights * loss).mean() + 0.5 * (penalties @ (A**2).sum(axis=1))), gradient
+
+
+def train_tree(
+    rows: Callable[[np.ndarray], np.ndarray],
+    y: np.ndarray,
+    weights: np.ndarray,
+    penalties: np.ndarray,
+    depth: int,
+    sigma: float,
+    rng: np.random.RandomState,
+    *,
+    schedule: str,
+    max_iter: int,
+    batch_size: int,
+    rate: float,
+    trace: Trace,
+) -> np.ndarray:
+    """The vectors of a tree, by steps on batches of random rows.
+
+    Parameters
+    ----------
+    rows : callable
+        (b,) indices -> (b, d + 1) float32, the last entry 1.
+    y, weights : (n,)
+    penalties : (v,)
+    schedule : {"pegasos", "adam"}
+        "pegasos" is that of the authors' group's own implementation: vectors shrink by t / (t + 1)
+        and step by 1 / (lambda sqrt(t + 1)), and the factor s of the derivative in q is left to
+        the step. "adam" follows the gradient of the objective as it is, with Adam's steps, `rate`
+        at first and down to 0 as a cosine.
+    max_iter, batch_size : int
+    trace : Trace
+        Told the batch's objective whenever s is renewed.
+
+    Returns
+    -------
+    (v, d + 1) float32
+
+    Notes
+    -----
+    O(max_iter batch_size M d) time.
+    """
+    n = len(y)
+    nodes, n_vectors = tree_sizes(depth)
+    width = rows(np.zeros(1, np.intp)).shape[1]
+    A = rng.uniform(-1.0, 1.0, (n_vectors, width)).astype(np.float32)
+    probe = rows(rng.permutation(n)[:_PROBE])
+    step = _pegasos(A, penalties, nodes) if schedule == "pegasos" else _adam(A, rate, max_iter)
+    penalties = penalties.astype(np.float32)
+    sharpness = 1.0
+    for t in range(max_iter):
+        if t % _RENEWAL == 0:
+            mean = np.abs(probe @ A[2 * nodes :].T).mean() if depth else 1.0
+            growth = 2.0 ** (_DOUBLINGS * t / max_iter)
+            sharpness = float(_FIRST_ANGLE / max(float(mean), 1e-12) * growth)
+        batch = rng.randint(n, size=batch_size)
+        value, gradient = objective(
+            A, rows(batch), y[batch], weights[batch], penalties, depth, sigma, sharpness
+        )
+        step(t, gradient, sharpness)
+        if t % _RENEWAL == 0:
+            trace(objective=value)
+    return A
+
+
+def _pegasos(A: np.ndarray, penalties: np.ndarray, nodes: int) -> Callable[..., None]:
+    column = penalties[:, None].astype(np.float32)
+
+    def step(t: int, gradient: np.ndarray, sharpness: float) -> None:
+        gradient -= column * A
+        gradient[2 * nodes :] /= sharpness
+        A[:] *= (t + 1.0) / (t + 2.0)
+        A[:] -= gradient / (column * np.float32(np.sqrt(t + 2.0)))
+
+    return step
+
+
+def _adam(A: np.ndarray, rate: float, max_iter: int) -> Callable[..., None]:
+    first, second = np.zeros_like(A), np.zeros_like(A)
+
+    def step(t: int, gradient: np.ndarray, sharpness: float) -> None:
+        first[:] += (1.0 - _BETA1) * (gradient - first)
+        second[:] += (1.0 - _BETA2) * (gradient**2 - second)
+        fall = 0.5 * rate * (1.0 + np.cos(np.pi * t / max_iter))
+        mean = first / (1.0 - _BETA1 ** (t + 1))
+        A[:] -= fall * mean / (np.sqrt(second / (1.0 - _BETA2 ** (t + 1))) + _EPSILON)
+
+    return step

@@ -1,0 +1,73 @@
+"""LDKLClassifier: the estimator around the trained trees, whose facts have tests there."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+
+from kbench.methods import LDKLClassifier
+
+
+def squares(n=800, seed=0):
+    X = np.random.default_rng(seed).uniform(0, 1, (n, 2))
+    return X, np.where((X[:, 0] - 0.5) * (X[:, 1] - 0.5) > 0, "yes", "no")
+
+
+def walk(tree, sigma, x):
+    """f(x) of one tree : (M, 3, d + 1), by following the turns."""
+    row, node, value = np.append(x, 1.0), 0, 0.0
+    while node < len(tree):
+        w, p, q = tree[node] @ row
+        value += np.tanh(sigma * p) * w
+        node = 2 * node + (1 if q > 0 else 2)
+    return value
+
+
+def test_decision_is_the_walk_down_the_trees_of_the_rows_as_they_are():
+    X, y = squares()
+    model = LDKLClassifier(3, sigma=0.7, max_iter=1500, lambda_w=0.01, random_state=0).fit(X, y)
+    values = model.decision_function(X)
+    expected = [walk(model.trees_[0], 0.7, x) for x in X]
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(values, expected, atol=1e-4 * scale)
+    assert model.score(X, y) > 0.93
+    for u in (1, 7):
+        np.testing.assert_array_equal(model.decision_function(X[:u]), values[:u])
+    assert model.n_parameters_ == (15 + 15 + 7) * 3
+    assert model.prediction_flops_ == 3 * 3 + 2 + 10 * 4 / 2
+    assert set(model.timings_) == {"prepare", "train"}
+
+
+def test_neither_scale_nor_offset_of_the_rows_matters():
+    X, y = squares()
+    options = {"depth": 2, "max_iter": 300, "random_state": 0}
+    plain = LDKLClassifier(**options).fit(X, y).decision_function(X)
+    moved = LDKLClassifier(**options).fit(8.0 * X + 4096.0, y).decision_function(8.0 * X + 4096.0)
+    np.testing.assert_allclose(plain, moved, rtol=0.01, atol=0.01 * np.abs(plain).max())
+
+
+def test_several_classes_sparse_rows_and_weights():
+    X, y = load_iris(return_X_y=True)
+    options = {"depth": 2, "max_iter": 800, "random_state": 0}
+    model = LDKLClassifier(**options).fit(X, y)
+    assert model.score(X, y) > 0.94
+    assert model.trees_.shape == (3, 7, 3, 5)
+    sparse = LDKLClassifier(**options).fit(sp.csr_array(X), y)
+    np.testing.assert_array_equal(sparse.predict(sp.csr_array(X)), sparse.predict(X))
+    assert sparse.score(X, y) > 0.94
+    by_class = LDKLClassifier(class_weight={1: 3.0}, **options).fit(X, y)
+    by_row = LDKLClassifier(**options).fit(X, y, np.where(y == 1, 3.0, 1.0))
+    np.testing.assert_array_equal(by_class.trees_, by_row.trees_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"depth": 17}, "'depth' parameter of LDKLClassifier .* Got 17"),
+        ({"lambda_q": 0.0}, "'lambda_q' parameter of LDKLClassifier .* Got 0.0"),
+        ({"schedule": "sgd"}, "'schedule' parameter of LDKLClassifier .* Got 'sgd'"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LDKLClassifier(**parameters).fit(*squares(30))

@@ -1,0 +1,67 @@
+"""ReducedSetSVC: an expansion on few points with the intercept of the exact machine."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.methods import KernelSVC, ReducedSetSVC
+
+
+def rings(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where((X**2).sum(axis=1) + 0.2 * rng.normal(size=n) > 1.2, "out", "in")
+
+
+def test_decision_is_the_expansion_on_the_points():
+    X, y = rings()
+    model = ReducedSetSVC(6, C=3.0, gamma=0.5, random_state=0).fit(X, y)
+    K = rbf_kernel(X, model.points_, gamma=0.5)
+    np.testing.assert_allclose(
+        model.decision_function(X), K @ model.coef_[0] + model.intercept_, rtol=1e-5, atol=1e-5
+    )
+    exact = KernelSVC(C=3.0, gamma=0.5).fit(X, y)
+    assert model.score(X, y) > exact.score(X, y) - 0.02
+    assert model.objective_ == pytest.approx(exact.objective_)
+    assert model.model_bytes_ < 0.2 * exact.model_bytes_
+
+
+def test_more_points_come_closer_to_the_exact_machine():
+    X, y = rings()
+    exact = KernelSVC(C=3.0, gamma=0.5).fit(X, y).decision_function(X)
+    errors = [
+        np.abs(
+            ReducedSetSVC(r, C=3.0, gamma=0.5, random_state=0).fit(X, y).decision_function(X)
+            - exact
+        ).max()
+        for r in (2, 8, 25)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.15
+
+
+@pytest.mark.parametrize("preimage", ["gradient", "fixed_point"])
+def test_several_classes_and_sparse_rows(preimage):
+    X, y = load_iris(return_X_y=True)
+    options = {"preimage": preimage, "C": 5.0, "gamma": 0.5, "random_state": 0}
+    model = ReducedSetSVC(5, **options).fit(X, y)
+    assert model.score(X, y) > 0.94
+    assert model.coef_.shape == (3, 15)
+    np.testing.assert_array_equal((model.coef_ != 0).sum(axis=1), 5)
+    assert all(np.diff(left).max() < 1e-6 for left in model.residuals_)
+    sparse = ReducedSetSVC(5, **options).fit(sp.csr_array(X), y)
+    assert sparse.score(sp.csr_array(X), y) > 0.94
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 0}, "'n_components' parameter of ReducedSetSVC .* Got 0"),
+        ({"preimage": "mds"}, "'preimage' parameter of ReducedSetSVC .* Got 'mds'"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ReducedSetSVC(**parameters).fit(*rings(30))
