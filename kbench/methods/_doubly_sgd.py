@@ -19,12 +19,12 @@ from kbench.approximation.seeded_features import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 _PREDICTED_ROWS = 8192  # rows that are prepared at a time
 _DENSE_COLUMNS = 4096  # CSR batches up to this width are multiplied as dense ones
 _LARGEST_FEATURE = 1e15
-_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s")
+_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time")
 
 
 class DoublySGD(BaseEstimator):
@@ -49,6 +49,7 @@ class DoublySGD(BaseEstimator):
         "preconditioned": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "average": [Interval(Real, 0, 1, closed="left")],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "checkpoint": [str, None],
         "checkpoint_s": [Interval(Real, 0, None, closed="left")],
@@ -73,6 +74,7 @@ class DoublySGD(BaseEstimator):
         preconditioned: bool = True,
         ridge: float = 1e-4,
         average: float = 0.0,
+        max_time: float | None = None,
         cache_mb: float = 64.0,
         checkpoint: str | None = None,
         checkpoint_s: float = 60.0,
@@ -93,6 +95,7 @@ class DoublySGD(BaseEstimator):
         self.preconditioned = preconditioned
         self.ridge = ridge
         self.average = average
+        self.max_time = max_time
         self.cache_mb = cache_mb
         self.checkpoint = checkpoint
         self.checkpoint_s = checkpoint_s
@@ -122,7 +125,8 @@ class DoublySGD(BaseEstimator):
         X : (n, d) array, memory-mapped too, or CSR
         y : (n,) targets; regression: or (n, q)
         trace : Trace, optional
-            Told the batch's mean loss and the rows seen after each step, and the phases.
+            Told the batch's mean loss, the rows seen and the machine after each step, and the
+            phases.
 
         Returns
         -------
@@ -141,6 +145,12 @@ class DoublySGD(BaseEstimator):
         since the last one.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
+
+        def predict(rows: Any) -> np.ndarray:
+            self._function = descent.averaged()
+            return self.predict(rows)
+
         with trace.phase("prepare"):
             X, y = self._checked(X, y, reset=True)
             self._learn_targets(y)
@@ -164,12 +174,14 @@ class DoublySGD(BaseEstimator):
                 rows = np.sort(batches[k])
                 memory = descent.memories[k] if descent.memories else None
                 loss = descent.step(self._prepared(X[rows]), self._targets(y[rows]), memory)
-                trace(loss=loss, samples=descent.n_rows)
-                if checkpoint is not None and checkpoint.due():
+                trace(loss=loss, samples=descent.n_rows, predict=predict)
+                if checkpoint is not None and (checkpoint.due() or deadline.passed):
                     checkpoint.write(descent.state())
-        self._finish(trace)
-        if checkpoint is not None:
+                if deadline.passed:
+                    break
+        if checkpoint is not None and descent.n_steps == n_steps:
             checkpoint.remove()
+        self._finish(trace)
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:

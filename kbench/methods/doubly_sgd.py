@@ -59,6 +59,8 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 takes the last
         function.
+    max_time : float or None, default=None
+        Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
     cache_mb : float, default=64.0
         MiB of drawn frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None
@@ -129,6 +131,7 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         preconditioned: bool = True,
         ridge: float = 1e-4,
         average: float = 0.0,
+        max_time: float | None = None,
         cache_mb: float = 64.0,
         checkpoint: str | None = None,
         checkpoint_s: float = 60.0,
@@ -150,6 +153,7 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
             preconditioned=preconditioned,
             ridge=ridge,
             average=average,
+            max_time=max_time,
             cache_mb=cache_mb,
             checkpoint=checkpoint,
             checkpoint_s=checkpoint_s,
@@ -269,6 +273,8 @@ class DoublySGDRegressor(RegressorMixin, DoublySGD):
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 takes the last
         function.
+    max_time : float or None, default=None
+        Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
     cache_mb : float, default=64.0
         MiB of drawn frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None
