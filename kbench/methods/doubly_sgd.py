@@ -59,6 +59,20 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 takes the last
         function.
+    unit_norm : bool, default=False
+        Scale rows to length 1.
+    pca_components : int or None, default=None
+        Project rows onto so many principal axes (of second moments, not centred).
+    virtual : {"shifts", "elastic", "coulomb"} or None, default=None
+        Learn from virtual examples: images that are shifted or deformed, molecules whose atoms are
+        ordered anew. They are made before `unit_norm` and `pca_components`.
+    virtual_size : float, default=1.0
+        Largest shift or standard deviation of the deformation, in pixels; standard deviation of the
+        noise on the norms of the Coulomb matrix' rows.
+    n_copies : int, default=1
+        Copies of each row; the first is the row itself. All of them make a pass.
+    predict_votes : int, default=1
+        Copies of a row whose values are averaged to predict it.
     max_time : float or None, default=None
         Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
     cache_mb : float, default=64.0
@@ -131,6 +145,12 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         preconditioned: bool = True,
         ridge: float = 1e-4,
         average: float = 0.0,
+        unit_norm: bool = False,
+        pca_components: int | None = None,
+        virtual: str | None = None,
+        virtual_size: float = 1.0,
+        n_copies: int = 1,
+        predict_votes: int = 1,
         max_time: float | None = None,
         cache_mb: float = 64.0,
         checkpoint: str | None = None,
@@ -153,6 +173,12 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
             preconditioned=preconditioned,
             ridge=ridge,
             average=average,
+            unit_norm=unit_norm,
+            pca_components=pca_components,
+            virtual=virtual,
+            virtual_size=virtual_size,
+            n_copies=n_copies,
+            predict_votes=predict_votes,
             max_time=max_time,
             cache_mb=cache_mb,
             checkpoint=checkpoint,
@@ -273,6 +299,20 @@ class DoublySGDRegressor(RegressorMixin, DoublySGD):
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 takes the last
         function.
+    unit_norm : bool, default=False
+        Scale rows to length 1.
+    pca_components : int or None, default=None
+        Project rows onto so many principal axes (of second moments, not centred).
+    virtual : {"shifts", "elastic", "coulomb"} or None, default=None
+        Learn from virtual examples: images that are shifted or deformed, molecules whose atoms are
+        ordered anew. They are made before `unit_norm` and `pca_components`.
+    virtual_size : float, default=1.0
+        Largest shift or standard deviation of the deformation, in pixels; standard deviation of the
+        noise on the norms of the Coulomb matrix' rows.
+    n_copies : int, default=1
+        Copies of each row; the first is the row itself. All of them make a pass.
+    predict_votes : int, default=1
+        Copies of a row whose values are averaged to predict it.
     max_time : float or None, default=None
         Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
     cache_mb : float, default=64.0
