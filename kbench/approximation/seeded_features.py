@@ -98,10 +98,10 @@ class SeededFeatures(ABC):
         self._write(self.drawn(block), X, out)
         self.n_features_computed += out.size
 
-    def tiles(self, X: Any) -> list[slice]:
-        """Slices of rows whose features fit into cache."""
-        step = max(_MIN_TILE, _TILE_VALUES // self.n_features)
-        return [slice(start, start + step) for start in range(0, X.shape[0], step)]
+    @property
+    def tile_rows(self) -> int:
+        """Rows whose features fit into cache."""
+        return max(_MIN_TILE, _TILE_VALUES // self.n_features)
 
     def add(self, block: int, X: Any, coef: np.ndarray, values: np.ndarray) -> None:
         """values += Phi_block(X) coef, without storing the features.
@@ -112,10 +112,11 @@ class SeededFeatures(ABC):
         coef : (n_features, q) float32
         values : (u, q) float64
         """
-        slices = self.tiles(X)
-        tile = np.empty((slices[0].stop, self.n_features), np.float32)
+        step = min(self.tile_rows, X.shape[0])
+        tile = np.empty((step, self.n_features), np.float32)
         drawn = self.drawn(block)
-        for rows in slices:
+        for start in range(0, X.shape[0], step):
+            rows = slice(start, start + step)
             part = X[rows]
             features = tile[: part.shape[0]]
             self._write(drawn, part, features)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from joblib import Parallel
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -25,7 +26,7 @@ from kbench.trace import Deadline, Trace
 
 _PREDICTED_ROWS = 8192  # rows that are prepared at a time
 _SAMPLE = 10_000  # mapped rows that the bandwidth is found on
-_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "predict_votes")
+_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
 
 class DoublySGD(BaseEstimator):
@@ -57,6 +58,8 @@ class DoublySGD(BaseEstimator):
         "n_copies": [Interval(Integral, 1, None, closed="left")],
         "predict_votes": [Interval(Integral, 1, None, closed="left")],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "n_shards": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "checkpoint": [str, None],
         "checkpoint_s": [Interval(Real, 0, None, closed="left")],
@@ -88,6 +91,8 @@ class DoublySGD(BaseEstimator):
         n_copies: int = 1,
         predict_votes: int = 1,
         max_time: float | None = None,
+        n_shards: int = 1,
+        n_jobs: int | None = None,
         cache_mb: float = 64.0,
         checkpoint: str | None = None,
         checkpoint_s: float = 60.0,
@@ -115,6 +120,8 @@ class DoublySGD(BaseEstimator):
         self.n_copies = n_copies
         self.predict_votes = predict_votes
         self.max_time = max_time
+        self.n_shards = n_shards
+        self.n_jobs = n_jobs
         self.cache_mb = cache_mb
         self.checkpoint = checkpoint
         self.checkpoint_s = checkpoint_s
@@ -185,7 +192,7 @@ class DoublySGD(BaseEstimator):
             if self.n_epochs > 1:
                 descent.memories = [Memory(len(rows), self.n_outputs_) for rows in batches]
             checkpoint = self._open_checkpoint(X, y)
-        with trace.phase("step"):
+        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
             while descent.n_steps < n_steps:
                 epoch, position = divmod(descent.n_steps, len(batches))
                 turn = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
@@ -194,7 +201,13 @@ class DoublySGD(BaseEstimator):
                 copies, rows = np.divmod(np.sort(batches[k]), n_rows)
                 memory = descent.memories[k] if descent.memories else None
                 prepared = self._prepared(X[rows], rows, copies)
-                loss = descent.step(prepared, self._targets(y[rows]), memory)
+                loss = descent.step(
+                    prepared,
+                    self._targets(y[rows]),
+                    memory,
+                    n_shards=self.n_shards,
+                    parallel=parallel,
+                )
                 trace(loss=loss, samples=descent.n_rows, predict=predict)
                 if checkpoint is not None and (checkpoint.due() or deadline.passed):
                     checkpoint.write(descent.state())
@@ -226,13 +239,15 @@ class DoublySGD(BaseEstimator):
         if first:
             self._begin(X)
         trace = Trace()
-        with trace.phase("step"):
+        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
             n_rows, before = X.shape[0], self._descent.n_rows // self.n_copies
             n = n_rows * self.n_copies
             for batch in np.array_split(np.arange(n), -(-n // self.batch_size)):
                 copies, rows = np.divmod(batch, n_rows)
                 prepared = self._prepared(X[rows], before + rows, copies)
-                self._descent.step(prepared, targets[rows])
+                self._descent.step(
+                    prepared, targets[rows], n_shards=self.n_shards, parallel=parallel
+                )
         self.n_chunks_ = chunk
         self._finish(trace)
         return self

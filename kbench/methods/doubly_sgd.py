@@ -75,6 +75,10 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         Copies of a row whose values are averaged to predict it.
     max_time : float or None, default=None
         Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
+    n_shards : int, default=1
+        Parts of a batch whose gradients and Gram matrices are computed apart and added in order.
+    n_jobs : int or None, default=None
+        Parts computed at once, through joblib; the function does not depend on it.
     cache_mb : float, default=64.0
         MiB of drawn frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None
@@ -152,6 +156,8 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         n_copies: int = 1,
         predict_votes: int = 1,
         max_time: float | None = None,
+        n_shards: int = 1,
+        n_jobs: int | None = None,
         cache_mb: float = 64.0,
         checkpoint: str | None = None,
         checkpoint_s: float = 60.0,
@@ -180,6 +186,8 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
             n_copies=n_copies,
             predict_votes=predict_votes,
             max_time=max_time,
+            n_shards=n_shards,
+            n_jobs=n_jobs,
             cache_mb=cache_mb,
             checkpoint=checkpoint,
             checkpoint_s=checkpoint_s,
@@ -315,6 +323,10 @@ class DoublySGDRegressor(RegressorMixin, DoublySGD):
         Copies of a row whose values are averaged to predict it.
     max_time : float or None, default=None
         Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
+    n_shards : int, default=1
+        Parts of a batch whose gradients and Gram matrices are computed apart and added in order.
+    n_jobs : int or None, default=None
+        Parts computed at once, through joblib; the function does not depend on it.
     cache_mb : float, default=64.0
         MiB of drawn frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None
