@@ -37,7 +37,7 @@ class DoublySGD(BaseEstimator):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "max_blocks": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions({"rbf", "laplacian", "matern", "poly"})],
+        "kernel": [StrOptions({"rbf", "laplacian", "matern", "poly", "convolution"})],
         "gamma": [
             StrOptions({"median", "scale", "auto"}),
             Interval(Real, 0, None, closed="neither"),
@@ -278,7 +278,9 @@ class DoublySGD(BaseEstimator):
         self.virtual_ = None
         if self.virtual is not None:
             self.virtual_ = VirtualExamples(self.virtual, self.virtual_size, X.shape[1], self.seed_)
-        self.row_map_ = RowMap(self.unit_norm, self.pca_components, centred=self.kernel != "poly")
+        self.row_map_ = RowMap(
+            self.unit_norm, self.pca_components, centred=self.kernel not in ("poly", "convolution")
+        )
         self.row_map_.fit(X)
         rng = np.random.RandomState(self.seed_)
         if self.row_map_.changes:

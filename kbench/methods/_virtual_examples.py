@@ -23,11 +23,11 @@ import numpy as np
 from numba import njit
 
 from kbench.approximation import philox
+from kbench.approximation.seeded_features import image_shape
 
 _STREAM = np.uint64(1 << 19)  # apart from those of features and of the choice of blocks
 _COPIES = 1 << 40  # rows of a training set, at most
 _GRID = 5
-_CHANNELS = (1, 3)  # of an image: planes of pixels, one after the other
 
 
 class VirtualExamples:
@@ -51,7 +51,7 @@ class VirtualExamples:
     def __init__(self, kind: str, size: float, d: int, seed: int) -> None:
         self.kind, self.size, self.seed = kind, size, seed
         # Width of an image, or order of a matrix.
-        self.k = _matrix_order(d) if kind == "coulomb" else _image_width(kind, d)
+        self.k = _matrix_order(d) if kind == "coulomb" else image_shape(d)[0]
 
     def __call__(self, X: np.ndarray, rows: np.ndarray, copies: np.ndarray) -> np.ndarray:
         """Copies of rows.
@@ -78,23 +78,10 @@ class VirtualExamples:
         return out
 
 
-def _image_width(kind: str, d: int) -> int:
-    for channels in _CHANNELS:
-        width = isqrt(d // channels)
-        if width > 1 and width**2 * channels == d:
-            return width
-    raise ValueError(
-        f"virtual={kind!r} is of square images with 1 or 3 channels, but X has {d} features"
-    )
-
-
 def _matrix_order(d: int) -> int:
     k = (isqrt(8 * d + 1) - 1) // 2
     if k * (k + 1) // 2 != d:
-        raise ValueError(
-            "virtual='coulomb' is of the upper triangles of square matrices, "
-            f"but X has {d} features"
-        )
+        raise ValueError(f"X has {d} features, which are no upper triangle of a square matrix")
     return k
 
 

@@ -35,7 +35,9 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         Passes over the rows of `fit`.
     max_blocks : int or None, default=None
         Blocks of features; when there are as many, each step takes a random one of them again.
-    kernel : {"rbf", "laplacian", "matern", "poly"}, default="rbf"
+    kernel : {"rbf", "laplacian", "matern", "poly", "convolution"}, default="rbf"
+        "convolution": features of images by two layers of random filters; with max_blocks=1 a
+        convolutional net whose last layer alone learns.
     gamma : float or {"median", "scale", "auto"}, default="median"
         "median": 1 / (2 m^2), m the median distance of 1,000 rows. Matern: the length scale is
         1 / sqrt(2 gamma).
@@ -283,7 +285,9 @@ class DoublySGDRegressor(RegressorMixin, DoublySGD):
         Passes over the rows of `fit`.
     max_blocks : int or None, default=None
         Blocks of features; when there are as many, each step takes a random one of them again.
-    kernel : {"rbf", "laplacian", "matern", "poly"}, default="rbf"
+    kernel : {"rbf", "laplacian", "matern", "poly", "convolution"}, default="rbf"
+        "convolution": features of images by two layers of random filters; with max_blocks=1 a
+        convolutional net whose last layer alone learns.
     gamma : float or {"median", "scale", "auto"}, default="median"
         "median": 1 / (2 m^2), m the median distance of 1,000 rows. Matern: the length scale is
         1 / sqrt(2 gamma).

@@ -303,20 +303,23 @@ def share(
         None leaves out the Gram matrix.
     """
     values = np.array(values)
-    for j, A in coef.items():
-        features.add(j, X, A, values)
-    F = scale * values
-    R = LOSSES[loss].gradient(F, Y).astype(np.float32)
-    D = features.n_features
-    gradient = np.zeros((D, Y.shape[1]))
+    D, n_rows = features.n_features, len(Y)
+    total, gradient = 0.0, np.zeros((D, Y.shape[1]))
     gram: Any = None if gram_dtype is None else np.zeros((D, D), gram_dtype, order="F")
     syrk = blas.ssyrk if gram_dtype == np.float32 else blas.dsyrk
     step = features.tile_rows if gram is None else _GRAM_ROWS
-    for start in range(0, len(Y), step):
+    for j, A in coef.items():
+        if j != block:
+            features.add(j, X, A, values)
+    for start in range(0, n_rows, step):
         rows = slice(start, start + step)
         Phi = np.empty((len(Y[rows]), D), np.float32)
         features.fill(block, X[rows], Phi)
-        gradient += Phi.T @ R[rows]
+        if block in coef:
+            values[rows] += Phi @ coef[block]
+        F = scale * values[rows]
+        total += len(Phi) * LOSSES[loss].value(F, Y[rows])
+        gradient += Phi.T @ LOSSES[loss].gradient(F, Y[rows]).astype(np.float32)
         if gram is not None:
             gram = syrk(1.0, Phi.astype(gram_dtype, copy=False).T, beta=1.0, c=gram, overwrite_c=1)
-    return Share(values, len(Y) * LOSSES[loss].value(F, Y), gradient, gram)
+    return Share(values, total, gradient, gram)

@@ -60,6 +60,17 @@ def test_kernels_on_two_classes(kernel):
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1] > 0.5, model.predict(X) == "yes")
 
 
+def test_a_net_of_fixed_random_filters():
+    X, y = digits()
+    options = {"kernel": "convolution", "max_blocks": 1, "unit_norm": True, "step_size": 3.0}
+    model = DoublySGDClassifier(
+        block_size=256, batch_size=300, n_epochs=5, random_state=0, **options
+    )
+    model.fit(X[:1200], y[:1200])
+    assert model.n_parameters_ == 256 * 10
+    assert model.score(X[1200:], y[1200:]) > 0.95
+
+
 def test_regression_of_several_targets_approaches_kernel_ridge():
     X, y = make_friedman1(600, n_features=5, random_state=0)
     Y = np.column_stack([y, -2.0 * y])
