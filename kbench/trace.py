@@ -1,8 +1,10 @@
 """What a method tells about its fit while it runs: named phases and intermediate models.
 
 A method opens its phases (`with trace.phase("cluster"):`) and may show intermediate states
-(`trace(alpha=alpha, objective=f)`). The clock stands still inside the callback, so that looking at
-a fit does not make it slower in the row.
+(`trace(alpha=alpha, objective=f)`). One that learns step by step shows `samples`, the rows seen,
+and `predict`, a function from rows to what its machine would predict if the fit ended here; it may
+be called inside the callback only. The clock stands still there, so that looking at a fit does not
+make it slower in the row.
 """
 
 import time
@@ -82,3 +84,22 @@ class Trace:
             name = self._open[-1]
             self.timings[name] = self.timings.get(name, 0.0) + now - self._mark
         self._mark = now
+
+
+class Deadline:
+    """`max_time` seconds from now on, during which the trace's callbacks do not count."""
+
+    def __init__(self, max_time: float | None, trace: Trace) -> None:
+        self._trace = trace
+        self._end = None if max_time is None else self._now() + max_time
+
+    def _now(self) -> float:
+        return time.perf_counter() - self._trace.paused_wall_s
+
+    def seconds_left(self) -> float | None:
+        """What `max_time` of a solver should be; None is no limit."""
+        return None if self._end is None else max(0.0, self._end - self._now())
+
+    @property
+    def passed(self) -> bool:
+        return self.seconds_left() == 0.0

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
+from joblib import Parallel
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -18,13 +19,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench.approximation.seeded_features import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
+from kbench.methods._row_map import RowMap, require_moderate
+from kbench.methods._virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 _PREDICTED_ROWS = 8192  # rows that are prepared at a time
-_DENSE_COLUMNS = 4096  # CSR batches up to this width are multiplied as dense ones
-_LARGEST_FEATURE = 1e15
-_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s")
+_SAMPLE = 10_000  # mapped rows that the bandwidth is found on
+_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
 
 class DoublySGD(BaseEstimator):
@@ -35,7 +37,7 @@ class DoublySGD(BaseEstimator):
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "max_blocks": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [StrOptions({"rbf", "laplacian", "matern", "poly"})],
+        "kernel": [StrOptions({"rbf", "laplacian", "matern", "poly", "convolution"})],
         "gamma": [
             StrOptions({"median", "scale", "auto"}),
             Interval(Real, 0, None, closed="neither"),
@@ -49,6 +51,15 @@ class DoublySGD(BaseEstimator):
         "preconditioned": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "average": [Interval(Real, 0, 1, closed="left")],
+        "unit_norm": ["boolean"],
+        "pca_components": [Interval(Integral, 1, None, closed="left"), None],
+        "virtual": [StrOptions(set(KINDS)), None],
+        "virtual_size": [Interval(Real, 0, None, closed="neither")],
+        "n_copies": [Interval(Integral, 1, None, closed="left")],
+        "predict_votes": [Interval(Integral, 1, None, closed="left")],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "n_shards": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "checkpoint": [str, None],
         "checkpoint_s": [Interval(Real, 0, None, closed="left")],
@@ -73,6 +84,15 @@ class DoublySGD(BaseEstimator):
         preconditioned: bool = True,
         ridge: float = 1e-4,
         average: float = 0.0,
+        unit_norm: bool = False,
+        pca_components: int | None = None,
+        virtual: str | None = None,
+        virtual_size: float = 1.0,
+        n_copies: int = 1,
+        predict_votes: int = 1,
+        max_time: float | None = None,
+        n_shards: int = 1,
+        n_jobs: int | None = None,
         cache_mb: float = 64.0,
         checkpoint: str | None = None,
         checkpoint_s: float = 60.0,
@@ -93,6 +113,15 @@ class DoublySGD(BaseEstimator):
         self.preconditioned = preconditioned
         self.ridge = ridge
         self.average = average
+        self.unit_norm = unit_norm
+        self.pca_components = pca_components
+        self.virtual = virtual
+        self.virtual_size = virtual_size
+        self.n_copies = n_copies
+        self.predict_votes = predict_votes
+        self.max_time = max_time
+        self.n_shards = n_shards
+        self.n_jobs = n_jobs
         self.cache_mb = cache_mb
         self.checkpoint = checkpoint
         self.checkpoint_s = checkpoint_s
@@ -122,7 +151,8 @@ class DoublySGD(BaseEstimator):
         X : (n, d) array, memory-mapped too, or CSR
         y : (n,) targets; regression: or (n, q)
         trace : Trace, optional
-            Told the batch's mean loss and the rows seen after each step, and the phases.
+            Told the batch's mean loss, the rows seen and the machine after each step, and the
+            phases.
 
         Returns
         -------
@@ -136,16 +166,23 @@ class DoublySGD(BaseEstimator):
 
         Notes
         -----
-        Batches are drawn once; each pass takes them in another order. With several passes the
-        values of all n rows are kept (8 n q bytes), so that a pass evaluates only what was added
-        since the last one.
+        Batches are drawn once, from all copies of the rows; each pass takes them in another order.
+        With several passes the values of all of them are kept (8 q bytes each), so that a pass
+        evaluates only what was added since the last one.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
+
+        def predict(rows: Any) -> np.ndarray:
+            self._function = descent.averaged()
+            return self.predict(rows)
+
         with trace.phase("prepare"):
             X, y = self._checked(X, y, reset=True)
             self._learn_targets(y)
             self._begin(X)
-            n = X.shape[0]
+            n_rows = X.shape[0]
+            n = n_rows * self.n_copies
             order = np.random.RandomState(self.seed_).permutation(n)
             batches = np.array_split(order, -(-n // self.batch_size))
             n_steps = self.n_epochs * len(batches)
@@ -155,21 +192,30 @@ class DoublySGD(BaseEstimator):
             if self.n_epochs > 1:
                 descent.memories = [Memory(len(rows), self.n_outputs_) for rows in batches]
             checkpoint = self._open_checkpoint(X, y)
-        with trace.phase("step"):
+        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
             while descent.n_steps < n_steps:
                 epoch, position = divmod(descent.n_steps, len(batches))
                 turn = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
                 k = turn.permutation(len(batches))[position]
                 # In the order of the file, which is kinder to memory-mapped rows.
-                rows = np.sort(batches[k])
+                copies, rows = np.divmod(np.sort(batches[k]), n_rows)
                 memory = descent.memories[k] if descent.memories else None
-                loss = descent.step(self._prepared(X[rows]), self._targets(y[rows]), memory)
-                trace(loss=loss, samples=descent.n_rows)
-                if checkpoint is not None and checkpoint.due():
+                prepared = self._prepared(X[rows], rows, copies)
+                loss = descent.step(
+                    prepared,
+                    self._targets(y[rows]),
+                    memory,
+                    n_shards=self.n_shards,
+                    parallel=parallel,
+                )
+                trace(loss=loss, samples=descent.n_rows, predict=predict)
+                if checkpoint is not None and (checkpoint.due() or deadline.passed):
                     checkpoint.write(descent.state())
-        self._finish(trace)
-        if checkpoint is not None:
+                if deadline.passed:
+                    break
+        if checkpoint is not None and descent.n_steps == n_steps:
             checkpoint.remove()
+        self._finish(trace)
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -193,9 +239,15 @@ class DoublySGD(BaseEstimator):
         if first:
             self._begin(X)
         trace = Trace()
-        with trace.phase("step"):
-            for rows in np.array_split(np.arange(X.shape[0]), -(-X.shape[0] // self.batch_size)):
-                self._descent.step(self._prepared(X[rows]), targets[rows])
+        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
+            n_rows, before = X.shape[0], self._descent.n_rows // self.n_copies
+            n = n_rows * self.n_copies
+            for batch in np.array_split(np.arange(n), -(-n // self.batch_size)):
+                copies, rows = np.divmod(batch, n_rows)
+                prepared = self._prepared(X[rows], before + rows, copies)
+                self._descent.step(
+                    prepared, targets[rows], n_shards=self.n_shards, parallel=parallel
+                )
         self.n_chunks_ = chunk
         self._finish(trace)
         return self
@@ -214,12 +266,28 @@ class DoublySGD(BaseEstimator):
         )
 
     def _begin(self, X: Any) -> None:
-        """Seed, bandwidth and centre, from the first rows that are seen."""
-        _require_moderate(X)
+        """Seed, map of rows and bandwidth, from the first rows that are seen."""
+        if self.virtual is None and max(self.n_copies, self.predict_votes) > 1:
+            raise ValueError(
+                f"n_copies is {self.n_copies} and predict_votes {self.predict_votes}, should be 1 "
+                "where virtual is None: all copies would be the same"
+            )
+        require_moderate(X)
         rng = check_random_state(self.random_state)
         self.seed_ = int(rng.randint(2**31 - 1))
+        self.virtual_ = None
+        if self.virtual is not None:
+            self.virtual_ = VirtualExamples(self.virtual, self.virtual_size, X.shape[1], self.seed_)
+        self.row_map_ = RowMap(
+            self.unit_norm, self.pca_components, centred=self.kernel not in ("poly", "convolution")
+        )
+        self.row_map_.fit(X)
+        rng = np.random.RandomState(self.seed_)
+        if self.row_map_.changes:
+            sample = rng.choice(X.shape[0], min(_SAMPLE, X.shape[0]), replace=False)
+            X = self.row_map_(X[np.sort(sample)])
         if self.gamma == "median":
-            self.gamma_ = median_gamma(X, np.random.RandomState(self.seed_))
+            self.gamma_ = median_gamma(X, rng)
         elif isinstance(self.gamma, str):
             self.gamma_ = make_kernel("rbf", X, gamma=self.gamma).gamma  # type: ignore[attr-defined]
         else:
@@ -235,10 +303,6 @@ class DoublySGD(BaseEstimator):
             coef0=self.coef0,
             cache_mb=self.cache_mb,
         )
-        # Angles of rows far from the origin would lose digits.
-        self.centre_ = np.zeros(X.shape[1], np.float32)
-        if self.features_.shift_invariant and X.shape[1] <= _DENSE_COLUMNS:
-            self.centre_ = np.asarray(X.mean(axis=0, dtype=np.float64), np.float32).ravel()
         self._descent = DoublyStochastic(
             self.features_,
             self._loss_name,
@@ -252,21 +316,20 @@ class DoublySGD(BaseEstimator):
         )
         self.n_chunks_ = 0
 
-    def _prepared(self, X: Any) -> Any:
-        """Rows X : (b, d) as the features take them."""
-        if sp.issparse(X):
-            if X.shape[1] > _DENSE_COLUMNS:
-                return X.astype(np.float32)
-            X = X.toarray()
-        _require_moderate(X)
-        return np.ascontiguousarray(X - self.centre_, np.float32)
+    def _prepared(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
+        """Copies of rows X : (b, d) with numbers rows, copies : (b,), as the features take them."""
+        require_moderate(X)
+        if self.virtual_ is not None:
+            X = X.toarray() if sp.issparse(X) else X
+            X = self.virtual_(X.astype(np.float32, copy=False), rows, copies)
+        return self.row_map_(X)
 
     def _finish(self, trace: Trace) -> None:
         self._descent.memories = []
         self._function = self._descent.averaged()
         self.n_iter_, self.n_seen_ = self._descent.n_steps, self._descent.n_rows
         self.n_parameters_ = sum(A.size for A in self._function.coef)
-        self.model_bytes_ = 4 * self.n_parameters_ + self.centre_.nbytes
+        self.model_bytes_ = 4 * self.n_parameters_ + self.row_map_.nbytes
         self.timings_ = dict(trace.timings)
 
     @property
@@ -295,25 +358,20 @@ class DoublySGD(BaseEstimator):
         """f at rows X : (u, d); (u, q) float64."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
-        values = np.empty((X.shape[0], self.n_outputs_))
+        values = np.zeros((X.shape[0], self.n_outputs_))
         for start in range(0, len(values), _PREDICTED_ROWS):
-            rows = slice(start, start + _PREDICTED_ROWS)
-            values[rows] = self._function.values(self._prepared(X[rows]))
-        return values
+            part = slice(start, start + _PREDICTED_ROWS)
+            # The same changes for all rows, so that a value does not depend on the other rows.
+            rows = np.zeros(len(values[part]), np.intp)
+            for copy in range(self.predict_votes):
+                prepared = self._prepared(X[part], rows, np.full(len(rows), copy))
+                values[part] += self._function.values(prepared)
+        return values / self.predict_votes
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _require_moderate(X: Any) -> None:
-    """Sums of products with frequencies stay within float32's range."""
-    if X.shape[0] and max(X.max(), -X.min()) > _LARGEST_FEATURE:
-        raise ValueError(
-            f"X contains {max(X.max(), -X.min()):.3g} in magnitude, "
-            f"should be at most {_LARGEST_FEATURE:g}"
-        )
 
 
 def _first_non_finite(X: Any) -> int | None:

@@ -10,10 +10,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._mean_loss import MeanLoss
+from kbench.methods._mean_loss import MeanLoss, random_batches
 from kbench.methods._one_vs_rest import Targets
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class KernelPasses(MeanLoss):
@@ -27,6 +27,7 @@ class KernelPasses(MeanLoss):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "random_state": ["random_state"],
     }
@@ -53,13 +54,14 @@ class KernelPasses(MeanLoss):
         y : (n,) labels
         sample_weight : (n,), optional
         trace : Trace, optional
-            Told the rows seen after each batch, and the phases.
+            Told the rows seen and the machine after each batch, and the phases.
 
         Returns
         -------
         self
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -70,27 +72,36 @@ class KernelPasses(MeanLoss):
             n, m = targets.Y.shape
             coef = np.zeros((n, m))
         t = n_seen = 0
+
+        def predict(rows: Any) -> np.ndarray:
+            self._take_over(matrix, coef)
+            return self.predict(rows)
+
         with trace.phase("step"):
-            for _ in range(self.n_epochs):
-                order = rng.permutation(n)
-                for batch in np.array_split(order, -(-n // self.batch_size)):
-                    centres = np.flatnonzero(coef.any(axis=1))
-                    F = matrix.product(centres, coef[centres], batch)
-                    self._step(t, batch, F, coef, targets, matrix)
-                    t += 1
-                    n_seen += len(batch)
-                    trace(samples=n_seen)
+            for batch in random_batches(n, self.batch_size, self.n_epochs, rng):
+                centres = np.flatnonzero(coef.any(axis=1))
+                F = matrix.product(centres, coef[centres], batch)
+                self._step(t, batch, F, coef, targets, matrix)
+                t += 1
+                n_seen += len(batch)
+                trace(samples=n_seen, predict=predict)
+                if deadline.passed:
+                    break
         with trace.phase("prepare"):
-            self.support_ = np.flatnonzero(coef.any(axis=1))
-            self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
-            dtype = prediction_dtype(matrix, coef[self.support_])
-            self._expansion = KernelExpansion(matrix, self.support_, coef[self.support_], dtype)
+            self._take_over(matrix, coef)
         self.n_support_ = self._count_by_class(targets.Y[self.support_])
         self.n_iter_ = t
         self.kernel_entries_ = matrix.n_entries
         self.model_bytes_ = self._expansion.nbytes
         self.timings_ = dict(trace.timings)
         return self
+
+    def _take_over(self, matrix: KernelMatrix, coef: np.ndarray) -> None:
+        """Become the machine with coefficients coef : (n, m)."""
+        self.support_ = np.flatnonzero(coef.any(axis=1))
+        self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
+        dtype = prediction_dtype(matrix, coef[self.support_])
+        self._expansion = KernelExpansion(matrix, self.support_, coef[self.support_], dtype)
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._expansion(X)

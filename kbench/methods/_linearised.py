@@ -57,7 +57,8 @@ class LinearisedSVC(OneVsRest):
         sample_weight : (n,), optional
             Multiplies C row by row. Features are chosen without it.
         trace : Trace, optional
-            Told objective and violation after each pass, and the phases.
+            Told objective, violation, the rows seen and the machine after each pass, and the
+            phases.
 
         Returns
         -------
@@ -76,6 +77,19 @@ class LinearisedSVC(OneVsRest):
             self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(targets.X)
         with trace.phase("features"):
             blocks = FeatureBlocks(self.feature_map_, targets.X, self.memory_mb, trace)
+        n_seen = 0
+
+        def show(_: float, state: dict[str, Any]) -> None:
+            nonlocal n_seen
+            n_seen += len(targets.Y)
+            coef = state.pop("coef")
+
+            def predict(rows: Any) -> np.ndarray:
+                self._set_machine(coef)
+                return self.predict(rows)
+
+            trace(samples=n_seen, predict=predict, **state)
+
         with trace.phase("solve"):
             result = solve_linear_dual(
                 blocks,
@@ -85,7 +99,7 @@ class LinearisedSVC(OneVsRest):
                 loss=self.loss,
                 tol=self.tol,
                 max_iter=self.max_iter,
-                trace=trace,
+                trace=Trace(show) if trace.active else None,
             )
         with trace.phase("prepare"):
             self._set_machine(result.coef)

@@ -1,8 +1,10 @@
 """Classifiers of  min_f  nu/2 ||f||^2 + mean loss,  which the SVM's C = 1 / (nu n) is."""
 
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods._one_vs_rest import OneVsRest, Targets
@@ -19,3 +21,11 @@ class MeanLoss(OneVsRest):
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         targets = super()._targets(X, y, sample_weight)
         return targets._replace(C=targets.C / (self.nu * len(targets.C)))
+
+
+def random_batches(
+    n: int, batch_size: int, n_epochs: int, rng: np.random.RandomState
+) -> Iterator[np.ndarray]:
+    """Indices of the rows of batches of equal sizes, each pass through all n in another order."""
+    for _ in range(n_epochs):
+        yield from np.array_split(rng.permutation(n), -(-n // batch_size))

@@ -1,6 +1,5 @@
 """Dual problems of parts of a training set, one after another or side by side through joblib."""
 
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from joblib import Parallel, delayed
 from kbench.kernels import KernelMatrix
 from kbench.methods._box_svc import Problem, solve_problems
 from kbench.solvers import BoxDualResult
-from kbench.trace import Trace
+from kbench.trace import Deadline
 
 
 class Part(NamedTuple):
@@ -25,21 +24,6 @@ class Part(NamedTuple):
         """The rows with a coefficient that is not zero (in one of the problems)."""
         kept = self.alpha.any(axis=1)
         return self._replace(rows=self.rows[kept], alpha=self.alpha[kept])
-
-
-class Deadline:
-    """`max_time` seconds from now on, during which the trace's callbacks do not count."""
-
-    def __init__(self, max_time: float | None, trace: Trace) -> None:
-        self._trace = trace
-        self._end = None if max_time is None else self._now() + max_time
-
-    def _now(self) -> float:
-        return time.perf_counter() - self._trace.paused_wall_s
-
-    def seconds_left(self) -> float | None:
-        """What `max_time` of a solver should be; None is no limit."""
-        return None if self._end is None else max(0.0, self._end - self._now())
 
 
 def solve_parts(

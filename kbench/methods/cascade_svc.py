@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods._box_svc import BoxSVC, Problem
-from kbench.methods._parts import Deadline, Part, solve_parts
+from kbench.methods._parts import Part, solve_parts
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class CascadeSVC(BoxSVC):

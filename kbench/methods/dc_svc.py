@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods._box_svc import BoxSVC, Problem, solve_problems
 from kbench.methods._division import PARTITIONS, Division, divide, split
-from kbench.methods._parts import Deadline, Part, solve_parts
+from kbench.methods._parts import Part, solve_parts
 from kbench.prediction import (
     BayesianCommittee,
     CommitteeMember,
@@ -22,7 +22,7 @@ from kbench.prediction import (
     prediction_dtype,
 )
 from kbench.solvers import BoxDualResult
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class Level(NamedTuple):

@@ -35,7 +35,9 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         Passes over the rows of `fit`.
     max_blocks : int or None, default=None
         Blocks of features; when there are as many, each step takes a random one of them again.
-    kernel : {"rbf", "laplacian", "matern", "poly"}, default="rbf"
+    kernel : {"rbf", "laplacian", "matern", "poly", "convolution"}, default="rbf"
+        "convolution": features of images by two layers of random filters; with max_blocks=1 a
+        convolutional net whose last layer alone learns.
     gamma : float or {"median", "scale", "auto"}, default="median"
         "median": 1 / (2 m^2), m the median distance of 1,000 rows. Matern: the length scale is
         1 / sqrt(2 gamma).
@@ -59,6 +61,26 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 takes the last
         function.
+    unit_norm : bool, default=False
+        Scale rows to length 1.
+    pca_components : int or None, default=None
+        Project rows onto so many principal axes (of second moments, not centred).
+    virtual : {"shifts", "elastic", "coulomb"} or None, default=None
+        Learn from virtual examples: images that are shifted or deformed, molecules whose atoms are
+        ordered anew. They are made before `unit_norm` and `pca_components`.
+    virtual_size : float, default=1.0
+        Largest shift or standard deviation of the deformation, in pixels; standard deviation of the
+        noise on the norms of the Coulomb matrix' rows.
+    n_copies : int, default=1
+        Copies of each row; the first is the row itself. All of them make a pass.
+    predict_votes : int, default=1
+        Copies of a row whose values are averaged to predict it.
+    max_time : float or None, default=None
+        Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
+    n_shards : int, default=1
+        Parts of a batch whose gradients and Gram matrices are computed apart and added in order.
+    n_jobs : int or None, default=None
+        Parts computed at once, through joblib; the function does not depend on it.
     cache_mb : float, default=64.0
         MiB of drawn frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None
@@ -129,6 +151,15 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         preconditioned: bool = True,
         ridge: float = 1e-4,
         average: float = 0.0,
+        unit_norm: bool = False,
+        pca_components: int | None = None,
+        virtual: str | None = None,
+        virtual_size: float = 1.0,
+        n_copies: int = 1,
+        predict_votes: int = 1,
+        max_time: float | None = None,
+        n_shards: int = 1,
+        n_jobs: int | None = None,
         cache_mb: float = 64.0,
         checkpoint: str | None = None,
         checkpoint_s: float = 60.0,
@@ -150,6 +181,15 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
             preconditioned=preconditioned,
             ridge=ridge,
             average=average,
+            unit_norm=unit_norm,
+            pca_components=pca_components,
+            virtual=virtual,
+            virtual_size=virtual_size,
+            n_copies=n_copies,
+            predict_votes=predict_votes,
+            max_time=max_time,
+            n_shards=n_shards,
+            n_jobs=n_jobs,
             cache_mb=cache_mb,
             checkpoint=checkpoint,
             checkpoint_s=checkpoint_s,
@@ -245,7 +285,9 @@ class DoublySGDRegressor(RegressorMixin, DoublySGD):
         Passes over the rows of `fit`.
     max_blocks : int or None, default=None
         Blocks of features; when there are as many, each step takes a random one of them again.
-    kernel : {"rbf", "laplacian", "matern", "poly"}, default="rbf"
+    kernel : {"rbf", "laplacian", "matern", "poly", "convolution"}, default="rbf"
+        "convolution": features of images by two layers of random filters; with max_blocks=1 a
+        convolutional net whose last layer alone learns.
     gamma : float or {"median", "scale", "auto"}, default="median"
         "median": 1 / (2 m^2), m the median distance of 1,000 rows. Matern: the length scale is
         1 / sqrt(2 gamma).
@@ -269,6 +311,26 @@ class DoublySGDRegressor(RegressorMixin, DoublySGD):
     average : float, default=0.0
         Fraction of the last steps whose functions are averaged (suffix averaging); 0 takes the last
         function.
+    unit_norm : bool, default=False
+        Scale rows to length 1.
+    pca_components : int or None, default=None
+        Project rows onto so many principal axes (of second moments, not centred).
+    virtual : {"shifts", "elastic", "coulomb"} or None, default=None
+        Learn from virtual examples: images that are shifted or deformed, molecules whose atoms are
+        ordered anew. They are made before `unit_norm` and `pca_components`.
+    virtual_size : float, default=1.0
+        Largest shift or standard deviation of the deformation, in pixels; standard deviation of the
+        noise on the norms of the Coulomb matrix' rows.
+    n_copies : int, default=1
+        Copies of each row; the first is the row itself. All of them make a pass.
+    predict_votes : int, default=1
+        Copies of a row whose values are averaged to predict it.
+    max_time : float or None, default=None
+        Seconds after which `fit` ends; with a checkpoint, another `fit` goes on from there.
+    n_shards : int, default=1
+        Parts of a batch whose gradients and Gram matrices are computed apart and added in order.
+    n_jobs : int or None, default=None
+        Parts computed at once, through joblib; the function does not depend on it.
     cache_mb : float, default=64.0
         MiB of drawn frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None

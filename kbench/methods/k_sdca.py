@@ -29,6 +29,8 @@ class KernelSDCA(KernelPasses):
     batch_size : int, default=1024
         Rows whose function values are computed together.
     n_epochs : int, default=1
+    max_time : float or None, default=None
+        Seconds after which the passes end.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -73,6 +75,7 @@ class KernelSDCA(KernelPasses):
         nu: float = 1e-4,
         batch_size: int = 1024,
         n_epochs: int = 1,
+        max_time: float | None = None,
         kernel: Any = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -83,6 +86,7 @@ class KernelSDCA(KernelPasses):
         self.nu = nu
         self.batch_size = batch_size
         self.n_epochs = n_epochs
+        self.max_time = max_time
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -33,6 +33,8 @@ class NORMA(KernelPasses):
     batch_size : int, default=64
         Rows of a step, at most.
     n_epochs : int, default=1
+    max_time : float or None, default=None
+        Seconds after which the passes end.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -82,6 +84,7 @@ class NORMA(KernelPasses):
         theta: float = 1.0,
         batch_size: int = 64,
         n_epochs: int = 1,
+        max_time: float | None = None,
         kernel: Any = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -94,6 +97,7 @@ class NORMA(KernelPasses):
         self.theta = theta
         self.batch_size = batch_size
         self.n_epochs = n_epochs
+        self.max_time = max_time
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree

@@ -7,7 +7,7 @@ Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdie
     w <- min(1, 1 / (sqrt(nu) ||w||)) w        where it is projected
 """
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods._linearised import LinearisedSVC
-from kbench.methods._mean_loss import MeanLoss
+from kbench.methods._mean_loss import MeanLoss, random_batches
 from kbench.methods.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class PegasosClassifier(MeanLoss, LinearisedSVC):
@@ -36,6 +36,8 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
     batch_size : int, default=64
         Rows of a step, at most.
     n_epochs : int, default=1
+    max_time : float or None, default=None
+        Seconds after which the passes end.
     project : bool, default=True
         Onto the ball that holds the optimum.
     kernel : {"rbf", "laplacian"}, default="rbf"
@@ -73,6 +75,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         **SDCAClassifier._parameter_constraints,
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "project": ["boolean"],
     }
 
@@ -84,6 +87,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         nu: float = 1e-4,
         batch_size: int = 64,
         n_epochs: int = 1,
+        max_time: float | None = None,
         project: bool = True,
         kernel: str = "rbf",
         gamma: float | str = "scale",
@@ -95,6 +99,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         self.nu = nu
         self.batch_size = batch_size
         self.n_epochs = n_epochs
+        self.max_time = max_time
         self.project = project
         self.kernel = kernel
         self.gamma = gamma
@@ -113,13 +118,14 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         y : (n,) labels
         sample_weight : (n,), optional
         trace : Trace, optional
-            Told the rows seen after each batch, and the phases.
+            Told the rows seen and the machine after each batch, and the phases.
 
         Returns
         -------
         self
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -129,20 +135,26 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
         weight = targets.C * (self.nu * n)
         coef = np.zeros((self.feature_map_.n_features_out_, m))
         t = n_seen = 0
+
+        def predict(rows: Any) -> np.ndarray:
+            self._set_machine(coef)
+            return self.predict(rows)
+
         with trace.phase("step"):
-            for _ in range(self.n_epochs):
-                for batch in np.array_split(rng.permutation(n), -(-n // self.batch_size)):
-                    t += 1
-                    Z = np.empty((len(batch), len(coef)), np.float32)
-                    self.feature_map_.fill(targets.X[batch], Z)
-                    gradient = LOSSES["hinge"].gradient(Z @ coef, targets.Y[batch])
-                    coef *= 1.0 - 1.0 / t
-                    coef -= Z.T @ (weight[batch, None] * gradient) / (self.nu * t * len(batch))
-                    if self.project:
-                        norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
-                        coef /= np.maximum(norms, 1.0)
-                    n_seen += len(batch)
-                    trace(samples=n_seen)
+            for batch in random_batches(n, self.batch_size, self.n_epochs, rng):
+                t += 1
+                Z = np.empty((len(batch), len(coef)), np.float32)
+                self.feature_map_.fill(targets.X[batch], Z)
+                gradient = LOSSES["hinge"].gradient(Z @ coef, targets.Y[batch])
+                coef *= 1.0 - 1.0 / t
+                coef -= Z.T @ (weight[batch, None] * gradient) / (self.nu * t * len(batch))
+                if self.project:
+                    norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
+                    coef /= np.maximum(norms, 1.0)
+                n_seen += len(batch)
+                trace(samples=n_seen, predict=predict)
+                if deadline.passed:
+                    break
         self._set_machine(coef)
         self.n_iter_ = t
         self.timings_ = dict(trace.timings)

@@ -21,6 +21,7 @@ import numpy as np
 from kbench.cost import linear_prediction_s
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
+from kbench.run.learning import LearningCurves
 from kbench.trace import Trace
 
 WARMUP_ROWS = 256
@@ -120,7 +121,14 @@ def run(
     warmup_s = time.perf_counter() - begin
 
     curves: Curves = {}
-    trace = Trace(lambda seconds, state: _record(curves, seconds, state))
+    learning = LearningCurves(task["task"], data.X_test, data.y_test)
+
+    def look(seconds: float, state: dict[str, Any]) -> None:
+        _record(curves, seconds, state)
+        if task.get("holdout") is None:
+            learning.observe(seconds, state)
+
+    trace = Trace(look)
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
     started()
     with _warnings() as warned:
@@ -132,6 +140,8 @@ def run(
         )
     if "path" in task:
         kept |= {"data": data, "estimator": estimator}
+    fit_wall_s = fit.wall_s - trace.paused_wall_s
+    learning.close(fit_wall_s, predicted)
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
     linear_s = linear_prediction_s(data.X_test, n_outputs)
     row = {
@@ -142,7 +152,7 @@ def run(
         **metrics.score(task["task"], data.y_test, predicted),
         **_ranked(estimator, data),
         **_target_errors(task["task"], estimator, data),
-        "fit_wall_s": fit.wall_s - trace.paused_wall_s,
+        "fit_wall_s": fit_wall_s,
         "fit_cpu_s": fit.cpu_s - trace.paused_cpu_s,
         "predict_wall_s": predict_wall_s,
         "predict_cpu_s": predict_cpu_s,
@@ -154,10 +164,11 @@ def run(
         **_learnt(estimator, converged=not warned),
         **_kept(task, estimator, data),
     }
-    return row, [
+    told = [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
+    return row, told + learning.tables()
 
 
 def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:

@@ -15,12 +15,17 @@ released. For  min_f  E l(f(x), y) + nu/2 ||f||^2,  f = sum_j Phi_j A_j:
 
 All A_i share one scale, so that the decay is one multiplication. f(X) takes every block anew; for
 rows that come again, values may be kept (`Memory`), and then only blocks since are evaluated.
+
+Rows of a batch matter through sums only: shares of it may be computed apart, in other processes,
+and the step depends on where the batch is cut by rounding alone, not at all on who computes.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.linalg import blas, lapack
 
 from kbench.approximation import philox
@@ -105,23 +110,54 @@ class DoublyStochastic:
     def _revisits(self) -> bool:
         return len(self.coef) == self.max_blocks
 
-    def step(self, X: Any, Y: np.ndarray, memory: Memory | None = None) -> float:
+    def step(
+        self,
+        X: Any,
+        Y: np.ndarray,
+        memory: Memory | None = None,
+        *,
+        n_shards: int = 1,
+        parallel: Parallel | None = None,
+    ) -> float:
         """One step on a batch X : (b, d), Y : (b, q); the batch's mean loss before it.
 
-        `memory` is one of `memories`, that of this batch.
+        `memory` is one of `memories`, that of this batch. The batch is cut into `n_shards`
+        consecutive parts (one for each row, at most), whose shares `parallel` computes.
 
         Raises
         ------
         ValueError
             The function grew beyond all bounds; `ridge` is too small for a preconditioner.
         """
-        F = self.values(X, memory)
-        loss = LOSSES[self.loss].value(F, Y)
-        gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
+        memory = Memory(len(Y), self.n_outputs) if memory is None else memory
+        if self._revisits:
+            memory.values[:], memory.n_blocks = 0.0, 0
+        first, last = memory.n_blocks, len(self.coef)
         block = self._choose()
+        ends = np.linspace(0, len(Y), min(n_shards, len(Y)) + 1).astype(int)
+        shards = [slice(*pair) for pair in pairwise(ends)]
+        parallel = Parallel(n_jobs=1) if parallel is None else parallel
+        shares = parallel(
+            delayed(share)(
+                self.features,
+                self.loss,
+                self.scale,
+                dict(zip(range(first, last), self.coef[first:last], strict=True)),
+                block,
+                X[rows],
+                Y[rows],
+                memory.values[rows],
+                gram_dtype=self._gram_dtype if self.preconditioned else None,
+            )
+            for rows in shards
+        )
+        for rows, part in zip(shards, shares, strict=True):
+            memory.values[rows] = part.values
+        memory.n_blocks = last
+        loss = sum(part.loss for part in shares) / len(Y)
+        gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
         before = self.scale * self.coef[block]
-        R = LOSSES[self.loss].gradient(F, Y).astype(np.float32)
-        change = -gamma * self._direction(block, X, R, before)
+        change = -gamma * self._direction(block, shares, len(Y), before)
         if not max(loss, np.abs(change).max()) < _LARGEST:
             raise ValueError(
                 f"the function grows beyond all bounds by step {self.n_steps}: "
@@ -186,45 +222,35 @@ class DoublyStochastic:
             self.total.append(np.zeros(shape))
         return len(self.coef) - 1
 
+    @property
+    def _gram_dtype(self) -> type:
+        return np.float32 if self.nu + self.ridge >= _FLOAT32_RIDGE else np.float64
+
     def _direction(
         self,
         block: int,
-        X: Any,  # (b, d)
-        R: np.ndarray,  # (b, q)
+        shares: list["Share"],
+        b: int,
         before: np.ndarray,  # (D, q)
     ) -> np.ndarray:
         """G, or (Phi' Phi / b + (nu + ridge) I)^-1 (G + nu A_j); (D, q) float64."""
-        D, b = self.features.n_features, len(R)
-        G = np.zeros((D, self.n_outputs))
+        G = np.sum([part.gradient for part in shares], axis=0) / b
         if not self.preconditioned:
-            for rows in self.features.tiles(X):
-                G += self._features(block, X[rows]).T @ R[rows]
-            return G / b
-        ridge = self.nu + self.ridge
-        dtype = np.float32 if ridge >= _FLOAT32_RIDGE else np.float64
-        syrk, posv = (
-            (blas.ssyrk, lapack.sposv) if dtype == np.float32 else (blas.dsyrk, lapack.dposv)
-        )
-        H = np.zeros((D, D), dtype, order="F")
-        for start in range(0, b, _GRAM_ROWS):
-            rows = slice(start, start + _GRAM_ROWS)
-            features = self._features(block, X[rows]).astype(dtype, copy=False)
-            G += features.T @ R[rows]
-            H = syrk(1.0 / b, features.T, beta=1.0, c=H, overwrite_c=1)
-        H[np.diag_indices_from(H)] += dtype(ridge)
-        right = (G / b + self.nu * before).astype(dtype)
-        _, direction, info = posv(H, right, overwrite_a=1)
+            return G
+        dtype = self._gram_dtype
+        H = shares[0].gram
+        for part in shares[1:]:
+            H += part.gram
+        H /= dtype(b)
+        H[np.diag_indices_from(H)] += dtype(self.nu + self.ridge)
+        posv = lapack.sposv if dtype == np.float32 else lapack.dposv
+        _, direction, info = posv(H, (G + self.nu * before).astype(dtype), overwrite_a=1)
         if info:
             raise ValueError(
                 f"ridge={self.ridge:g} is too small: the Gram matrix of block {block} on {b} rows "
                 "is not positive definite"
             )
         return direction.astype(np.float64)
-
-    def _features(self, block: int, X: Any) -> np.ndarray:
-        out = np.empty((X.shape[0], self.features.n_features), np.float32)
-        self.features.fill(block, X, out)
-        return out
 
     def _shrink(self, decay: float) -> None:
         self.scale *= decay if abs(decay) > _LEAST_DECAY else _LEAST_DECAY
@@ -237,3 +263,63 @@ class DoublyStochastic:
         for memory in self.memories:
             memory.values *= self.scale
         self.scale, self.scale_sum = 1.0, 0.0
+
+
+class Share(NamedTuple):
+    """What some rows of a batch bring to a step."""
+
+    values: np.ndarray  # (rows, q) float64, of the blocks so far, without the scale
+    loss: float  # summed
+    gradient: np.ndarray  # (D, q) float64, Phi' R
+    gram: Any  # (D, D) upper triangle of Phi' Phi; None for a plain step
+
+
+def share(
+    features: SeededFeatures,
+    loss: str,
+    scale: float,
+    coef: dict[int, np.ndarray],
+    block: int,
+    X: Any,
+    Y: np.ndarray,
+    values: np.ndarray,
+    *,
+    gram_dtype: type | None,
+) -> Share:
+    """Evaluate the function at rows and sum the parts of the gradient and the Gram matrix.
+
+    Parameters
+    ----------
+    features : SeededFeatures
+    loss, scale
+        As in `DoublyStochastic`.
+    coef : dict of int to (D, q) float32
+        A_j of the blocks that `values` lacks.
+    block : int
+        That of the step.
+    X : (rows, d) float32 or CSR
+    Y, values : (rows, q)
+    gram_dtype : float32, float64 or None
+        None leaves out the Gram matrix.
+    """
+    values = np.array(values)
+    D, n_rows = features.n_features, len(Y)
+    total, gradient = 0.0, np.zeros((D, Y.shape[1]))
+    gram: Any = None if gram_dtype is None else np.zeros((D, D), gram_dtype, order="F")
+    syrk = blas.ssyrk if gram_dtype == np.float32 else blas.dsyrk
+    step = features.tile_rows if gram is None else _GRAM_ROWS
+    for j, A in coef.items():
+        if j != block:
+            features.add(j, X, A, values)
+    for start in range(0, n_rows, step):
+        rows = slice(start, start + step)
+        Phi = np.empty((len(Y[rows]), D), np.float32)
+        features.fill(block, X[rows], Phi)
+        if block in coef:
+            values[rows] += Phi @ coef[block]
+        F = scale * values[rows]
+        total += len(Phi) * LOSSES[loss].value(F, Y[rows])
+        gradient += Phi.T @ LOSSES[loss].gradient(F, Y[rows]).astype(np.float32)
+        if gram is not None:
+            gram = syrk(1.0, Phi.astype(gram_dtype, copy=False).T, beta=1.0, c=gram, overwrite_c=1)
+    return Share(values, total, gradient, gram)

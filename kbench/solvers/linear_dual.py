@@ -111,7 +111,8 @@ def solve_linear_dual(
     max_iter : int
         Limit on passes over all points; one over fewer counts as a fraction, of 1/100 at least.
     trace : Trace, optional
-        Told objective (summed over problems), violation and n_active after each pass.
+        Told objective (summed over problems), violation, n_active and coef : (d, m) after each
+        pass.
 
     Returns
     -------
@@ -197,6 +198,7 @@ class _Solver:
                     objective=float(self.objective().sum()),
                     violation=float(width.max()),
                     n_active=n_active,
+                    coef=self.coef.T,
                 )
         objective = self.objective()
         return LinearDualResult(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.signal import correlate2d
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
@@ -100,3 +101,46 @@ def test_median_gamma():
 def test_parameters_that_cannot_be(kernel, options, message):
     with pytest.raises(ValueError, match=message):
         seeded_features(kernel, 5, 8, 0, 1.0, **options)
+
+
+@pytest.mark.parametrize(("side", "channels"), [(8, 1), (10, 3)])
+def test_convolution_is_filters_maxima_and_rectifiers(side, channels):
+    """Pixel by pixel with scipy's correlation."""
+    n_filters, places = 3, (side // 4) ** 2
+    X = np.random.default_rng(0).normal(size=(70, channels * side * side)).astype(np.float32)
+    blocks = seeded_features("convolution", X.shape[1], n_filters * places, 5, 1.0)
+    out = np.empty((len(X), n_filters * places), np.float32)
+    blocks.fill(2, X, out)
+    numbers = blocks.drawn(2).astype(np.float64)
+    first = numbers[: 25 * channels * 16].reshape(channels, 5, 5, 16)
+    second = numbers[25 * channels * 16 :].reshape(16, 5, 5, n_filters)
+
+    def layer(planes, filters):
+        fan_in, half = filters[..., 0].size, planes.shape[1] // 2
+        results = []
+        for k in range(filters.shape[-1]):
+            value = sum(
+                correlate2d(plane, f, mode="same")
+                for plane, f in zip(planes, filters[..., k], strict=True)
+            ) / np.sqrt(fan_in)
+            cut = value[: 2 * half, : 2 * half].reshape(half, 2, half, 2)
+            results.append(np.maximum(cut.max(axis=(1, 3)), 0))
+        return np.array(results)
+
+    for i in (0, 69):
+        image = X[i].reshape(channels, side, side).astype(np.float64)
+        expected = layer(layer(image, first), second).transpose(1, 2, 0).ravel()
+        np.testing.assert_allclose(out[i], expected / np.sqrt(n_filters), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("d", "n_features", "message"),
+    [
+        (63, 32, "X has 63 features, which are no square images"),
+        (64, 30, "block_size is 30, should be a multiple of 4, the places of images of 8 x 8"),
+        (9, 4, "images of 3 x 3 pixels"),
+    ],
+)
+def test_images_that_filters_do_not_fit_are_refused(d, n_features, message):
+    with pytest.raises(ValueError, match=message):
+        seeded_features("convolution", d, n_features, 0, 1.0)

@@ -60,6 +60,17 @@ def test_kernels_on_two_classes(kernel):
     np.testing.assert_array_equal(model.predict_proba(X)[:, 1] > 0.5, model.predict(X) == "yes")
 
 
+def test_a_net_of_fixed_random_filters():
+    X, y = digits()
+    options = {"kernel": "convolution", "max_blocks": 1, "unit_norm": True, "step_size": 3.0}
+    model = DoublySGDClassifier(
+        block_size=256, batch_size=300, n_epochs=5, random_state=0, **options
+    )
+    model.fit(X[:1200], y[:1200])
+    assert model.n_parameters_ == 256 * 10
+    assert model.score(X[1200:], y[1200:]) > 0.95
+
+
 def test_regression_of_several_targets_approaches_kernel_ridge():
     X, y = make_friedman1(600, n_features=5, random_state=0)
     Y = np.column_stack([y, -2.0 * y])
@@ -91,6 +102,33 @@ def test_same_seed_same_machine(options):
     copy = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(one.decision_function(X), copy.decision_function(X))
     assert len(one.coef_) == options.get("max_blocks", one.n_iter_)
+
+
+@pytest.mark.parametrize("preconditioned", [True, False])
+@pytest.mark.parametrize("n_epochs", [1, 2])
+def test_a_batch_in_shards_is_the_batch(preconditioned, n_epochs):
+    """Whoever computes the shards: bit for bit; however many there are: up to rounding."""
+    X, y = digits()
+    options = {**SMALL, "batch_size": 300, "n_epochs": n_epochs, "ridge": 1e-2}
+    options |= {"preconditioned": preconditioned, "nu": 1e-3}
+    whole, cut, sent = (
+        DoublySGDClassifier(n_shards=n_shards, n_jobs=n_jobs, **options)
+        .fit(X, y)
+        .decision_function(X)
+        for n_shards, n_jobs in ((1, None), (3, 1), (3, 2))
+    )
+    np.testing.assert_array_equal(cut, sent)
+    assert np.linalg.norm(cut - whole) <= 1e-5 * np.linalg.norm(whole)
+
+
+def test_more_shards_than_rows_and_a_stream_of_shards():
+    X, y = binary(50)
+    options = {"block_size": 16, "batch_size": 10, "ridge": 1e-2, "random_state": 0}
+    few = DoublySGDClassifier(n_shards=30, **options).partial_fit(X, y)
+    one = DoublySGDClassifier(n_shards=1, **options).partial_fit(X, y)
+    np.testing.assert_allclose(
+        few.decision_function(X), one.decision_function(X), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_csr_rows_are_dense_rows():

@@ -36,6 +36,15 @@ SETTINGS = {
     "dcsvm": {"n_clusters": 4, "n_levels": 4, "combine": "exact", "partition": "kernel_kmeans"},
     "dcsvm_early": {"tol": 0.1},
     "bka_svm": {"n_levels": 1},
+    "conv_fixed": {
+        "kernel": "convolution",
+        "block_size": 1568,
+        "max_blocks": 1,
+        "n_epochs": 5,
+        "gamma": 1.0,
+        "step_size": 3.0,
+        "unit_norm": True,
+    },
 }
 TASKS = {
     "doubly_sgd_regressor": {"regression"},
@@ -64,6 +73,7 @@ METHODS = {
     "ltpu": "LTPU",
     "doubly_sgd": "DoublySGDClassifier",
     "doubly_sgd_regressor": "DoublySGDRegressor",
+    "conv_fixed": "DoublySGDClassifier",
     "norma": "NORMA",
     "k_sdca": "KernelSDCA",
     "r_pegasos": "PegasosClassifier",

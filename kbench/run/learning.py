@@ -1,0 +1,65 @@
+"""Test scores of a machine while it learns: curves against seconds and against rows seen.
+
+A method that learns step by step tells its trace `samples`, the rows seen so far, and `predict`,
+its present machine. Test rows are known here alone, and the fit's clock stands still meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kbench.run.metrics import METRICS
+
+# Evaluations are this factor apart in rows seen: together they cost a few final predictions.
+_RATIO = 2.0**0.5
+
+
+class LearningCurves:
+    """Errors on rows X : (u, d) with targets y : (u,) after more and more rows seen.
+
+    A curve for each metric of `task` that is to be small, `test_error` or `test_rmse` and
+    `test_mae`.
+    """
+
+    def __init__(self, task: str, X: Any, y: np.ndarray) -> None:
+        self._X, self._y = X, np.asarray(y)
+        self._metrics = [spec for spec in METRICS[task] if spec.direction == "min"]
+        self._seen = self._due = 0.0
+        self._seconds: list[float] = []
+        self._samples: list[float] = []
+        self._values: list[list[float]] = []
+
+    def observe(self, seconds: float, state: dict[str, Any]) -> None:
+        """Evaluate a state of the fit where it is due."""
+        predict: Callable[[Any], np.ndarray] | None = state.get("predict")
+        if predict is None:
+            return
+        self._seen = float(state["samples"])
+        if self._seen >= self._due:
+            self._due = _RATIO * self._seen
+            self._add(seconds, predict(self._X))
+
+    def close(self, seconds: float, predicted: np.ndarray) -> None:
+        """Add the predictions of the fitted machine, where it was seen to learn."""
+        if self._seen:
+            self._add(seconds, predicted)
+
+    def _add(self, seconds: float, predicted: np.ndarray) -> None:
+        self._seconds.append(seconds)
+        self._samples.append(self._seen)
+        self._values.append([spec.function(self._y, predicted) for spec in self._metrics])
+
+    def tables(self) -> list[dict[str, Any]]:
+        """The curves as the results folder takes them."""
+        return [
+            {
+                "curve": f"test_{spec.name}",
+                "x_name": name,
+                "x": x,
+                "value": [row[k] for row in self._values],
+            }
+            for k, spec in enumerate(self._metrics)
+            for name, x in (("seconds", self._seconds), ("samples", self._samples))
+            if x
+        ]
