@@ -95,7 +95,7 @@ class Fastfood(FourierFeatures):
 
     def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
         signs, gaussians = self.signs_.astype(dtype), self.gaussians_.astype(dtype)
-        scales = self.scales_.astype(dtype)
+        scales = (self.scales_ / (2.0 * np.pi)).astype(dtype)
 
         def project(X: Any, out: np.ndarray) -> None:
             _project(dense(X, dtype), signs, gaussians, scales, self.permutations_, out)

@@ -9,6 +9,10 @@ b uniform in [0, 2 pi], and
 
     exp(-gamma ||x||^2):    omega ~ N(0, 2 gamma I)
     exp(-gamma ||x||_1):    the entries of omega independently Cauchy(0, gamma)
+
+Orthogonal frequencies (Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal Random
+Features", NIPS 2016) are d at a time the rows of S Q, Q a random orthogonal matrix and S the
+lengths of independent Gaussian rows: each is Gaussian, and the estimate varies less.
 """
 
 from abc import abstractmethod
@@ -23,6 +27,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench.approximation.feature_map import FeatureMap, dense
+from kbench.approximation.turns import SERIES, write_features
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
 
@@ -62,20 +67,16 @@ class FourierFeatures(FeatureMap):
 
     @abstractmethod
     def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
-        """A function that writes X Omega' into its second argument : (u, D)."""
+        """A function that writes X Omega' / (2 pi), angles in turns, into its second argument."""
 
     def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
-        project, phases, D = self._projector(dtype), self.phases_.astype(dtype), self.n_frequencies_
+        project, D = self._projector(dtype), self.n_frequencies_
+        phases = (self.phases_ / (2.0 * np.pi)).astype(dtype)
+        scale = dtype.type(np.sqrt((2.0 if len(phases) else 1.0) / D))
 
         def fill(X: Any, out: np.ndarray) -> None:
-            angles = out[:, :D]
-            project(X, angles)
-            if len(phases):
-                angles += phases
-            else:
-                np.sin(angles, out=out[:, D:])
-            np.cos(angles, out=angles)
-            out *= dtype.type(np.sqrt((2.0 if len(phases) else 1.0) / D))
+            project(X, out[:, :D])
+            write_features(out, phases, scale, SERIES[dtype])
 
         return fill
 
@@ -92,6 +93,8 @@ class RandomFourierFeatures(FourierFeatures):
     form : {"phase", "cos_sin"}, default="phase"
         A random phase for each cosine, or a cosine and a sine for each frequency: half as many
         frequencies, and a lower variance for the Gaussian kernel.
+    orthogonal : bool, default=False
+        Orthogonal frequencies instead of independent ones, for the Gaussian kernel only.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -121,6 +124,7 @@ class RandomFourierFeatures(FourierFeatures):
     _parameter_constraints: ClassVar[dict] = {
         **FourierFeatures._parameter_constraints,
         "kernel": [StrOptions({"rbf", "laplacian"})],
+        "orthogonal": ["boolean"],
     }
 
     def __init__(
@@ -130,20 +134,26 @@ class RandomFourierFeatures(FourierFeatures):
         kernel: str = "rbf",
         gamma: float | str = "scale",
         form: str = "phase",
+        orthogonal: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
         self.form = form
+        self.orthogonal = orthogonal
         self.random_state = random_state
 
     def _draw(self, d: int, gamma: float, rng: np.random.RandomState) -> None:
         shape = (d, self.n_frequencies_)
-        if self.kernel == "rbf":
-            self.frequencies_ = np.sqrt(2.0 * gamma) * rng.standard_normal(shape)
-        else:
+        if self.kernel == "laplacian":
+            if self.orthogonal:
+                raise ValueError("orthogonal=True has the kernel 'rbf' only, found 'laplacian'")
             self.frequencies_ = gamma * rng.standard_cauchy(shape)
+        elif self.orthogonal:
+            self.frequencies_ = np.sqrt(2.0 * gamma) * _orthogonal_normals(shape, rng)
+        else:
+            self.frequencies_ = np.sqrt(2.0 * gamma) * rng.standard_normal(shape)
 
     @property
     def nbytes_(self) -> int:
@@ -154,9 +164,19 @@ class RandomFourierFeatures(FourierFeatures):
         return self.frequencies_.size + self.phases_.size
 
     def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
-        frequencies = self.frequencies_.astype(dtype)
+        frequencies = (self.frequencies_ / (2.0 * np.pi)).astype(dtype)
 
         def project(X: Any, out: np.ndarray) -> None:
             np.matmul(dense(X, dtype), frequencies, out=out)
 
         return project
+
+
+def _orthogonal_normals(shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
+    """(d, D) whose columns are standard normal, and orthogonal d at a time. O(D d^2)."""
+    d, D = shape
+    out = np.empty(shape)
+    for start in range(0, D, d):
+        part = out[:, start : start + d]
+        part[:] = np.linalg.qr(rng.standard_normal((d, d)))[0][:, : part.shape[1]]
+    return out * np.sqrt(rng.chisquare(d, D))

@@ -11,6 +11,7 @@ _MODULES = {
     "BaggingSVC": "kbench.methods.bagging_svc",
     "BKAClassifier": "kbench.methods.bka_ridge",
     "BKARegressor": "kbench.methods.bka_ridge",
+    "BlockSpectra": "kbench.methods.block_spectra",
     "CascadeSVC": "kbench.methods.cascade_svc",
     "DCKernelRidge": "kbench.methods.dc_kernel_ridge",
     "DCKernelRidgeClassifier": "kbench.methods.dc_kernel_ridge",

@@ -4,7 +4,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from kbench.approximation import KernelApproximation, LowRankKernel, SpectralNystrom
 from kbench.methods._ridge import (
@@ -31,9 +31,9 @@ class NystromRidge(ApproximateRidge):
     coef0 : float, default=0.0
         From `kernel` on as in `KernelSVC`.
     landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
-    n_landmarks : int, "all" or None, default=None
-        None: 2 `rank`, as in the comparison of the MEKA paper. "all" rows make the truncated
-        eigendecomposition, the best there is.
+    n_landmarks : int, float, "all" or None, default=None
+        A float is a multiple of `rank`; None is 2.0, as in the comparison of the MEKA paper. "all"
+        rows make the truncated eigendecomposition, the best there is.
     eigensolver : {"exact", "randomized", "lanczos"}, default="exact"
     n_experts : int, default=1
         More than one: ensemble Nystrom, the columns and landmarks shared by the experts.
@@ -77,7 +77,12 @@ class NystromRidge(ApproximateRidge):
                 "memory_mb",
             )
         },
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"all"}), None],
+        "n_landmarks": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 1, None, closed="left"),
+            StrOptions({"all"}),
+            None,
+        ],
     }
 
     def __init__(
@@ -90,7 +95,7 @@ class NystromRidge(ApproximateRidge):
         degree: int = 3,
         coef0: float = 0.0,
         landmarks: str = "uniform",
-        n_landmarks: int | str | None = None,
+        n_landmarks: float | str | None = None,
         eigensolver: str = "exact",
         n_experts: int = 1,
         n_samples: int = 20000,
@@ -122,9 +127,12 @@ class NystromRidge(ApproximateRidge):
         self.random_state = random_state
 
     def _approximate(self, X: Any, rng: np.random.RandomState, trace: Trace) -> KernelApproximation:
+        wanted = 2.0 if self.n_landmarks is None else self.n_landmarks
         n = X.shape[0]
-        wanted = 2 * self.rank if self.n_landmarks is None else self.n_landmarks
-        size = n if isinstance(wanted, str) else wanted
+        if isinstance(wanted, str):
+            size = n
+        else:
+            size = wanted if isinstance(wanted, Integral) else round(wanted * self.rank)
         with trace.phase("landmarks"):
             feature_map = SpectralNystrom(
                 size,

@@ -23,13 +23,13 @@ class RandomFeatureRidge(ApproximateRidge):
     Parameters
     ----------
     rank : int, default=128
-        Random frequencies.
+        Half the number of features: the frequencies of form="cos_sin", half of those of "phase".
     alpha : float, default=1.0
         Added to the diagonal of the kernel matrix: lambda of the papers.
-    features : {"fourier", "fastfood"}, default="fourier"
-        Dense Gaussian or Cauchy frequencies, or Fastfood's.
+    features : {"fourier", "orthogonal", "fastfood"}, default="fourier"
+        Independent Gaussian or Cauchy frequencies, orthogonal ones, or Fastfood's.
     kernel : {"rbf", "laplacian"}, default="rbf"
-        "laplacian" for dense frequencies only.
+        "laplacian" for independent frequencies only.
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"cos_sin", "phase"}, default="cos_sin"
         A cosine and a sine for each frequency, or one cosine with a random phase.
@@ -62,7 +62,7 @@ class RandomFeatureRidge(ApproximateRidge):
         },
         "rank": [Interval(Integral, 1, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "features": [StrOptions({"fourier", "fastfood"})],
+        "features": [StrOptions({"fourier", "orthogonal", "fastfood"})],
         "kernel": [StrOptions({"rbf", "laplacian"})],
         "form": [StrOptions({"cos_sin", "phase"})],
     }
@@ -99,13 +99,13 @@ class RandomFeatureRidge(ApproximateRidge):
         self.random_state = random_state
 
     def _approximate(self, X: Any, rng: np.random.RandomState, trace: Trace) -> KernelApproximation:
-        if self.features == "fastfood" and self.kernel != "rbf":
+        if self.features != "fourier" and self.kernel != "rbf":
             raise ValueError(
-                f"features='fastfood' has the kernel 'rbf' only, found {self.kernel!r}; use "
+                f"features={self.features!r} has the kernel 'rbf' only, found {self.kernel!r}; use "
                 "features='fourier'"
             )
         options: dict[str, Any] = {
-            "n_components": self.rank * (2 if self.form == "cos_sin" else 1),
+            "n_components": 2 * self.rank,
             "gamma": self.gamma,
             "form": self.form,
             "random_state": rng.randint(2**31),
@@ -114,7 +114,9 @@ class RandomFeatureRidge(ApproximateRidge):
         if self.features == "fastfood":
             feature_map = Fastfood(**options)
         else:
-            feature_map = RandomFourierFeatures(kernel=self.kernel, **options)
+            feature_map = RandomFourierFeatures(
+                kernel=self.kernel, orthogonal=self.features == "orthogonal", **options
+            )
         with trace.phase("features"):
             return LowRankKernel(feature_map.fit(X), X)
 

@@ -28,6 +28,7 @@ MAPS = [
     SpectralNystrom(12, rank=6),
     RandomFourierFeatures(20),
     RandomFourierFeatures(20, kernel="laplacian", form="cos_sin"),
+    RandomFourierFeatures(20, form="cos_sin", orthogonal=True),
     Fastfood(20),
     Fastfood(20, form="cos_sin"),
 ]

@@ -5,6 +5,7 @@ import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels, rbf_kernel
 
 from kbench.approximation import (
@@ -14,6 +15,7 @@ from kbench.approximation import (
     RandomFourierFeatures,
     walsh_hadamard,
 )
+from kbench.approximation.turns import SERIES, write_features
 
 
 def rows(n=120, d=5, seed=0):
@@ -114,14 +116,15 @@ def mean_gram(make, X, n_seeds):
 
 
 @pytest.mark.parametrize("form", ["phase", "cos_sin"])
-@pytest.mark.parametrize("name", ["rbf", "laplacian", "fastfood"])
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "orthogonal", "fastfood"])
 def test_features_are_unbiased_over_seeds(name, form):
     X = 0.5 * rows(12, 6)
 
     def make(seed):
         if name == "fastfood":
             return Fastfood(64, gamma=0.4, form=form, random_state=seed)
-        return RandomFourierFeatures(64, kernel=name, gamma=0.4, form=form, random_state=seed)
+        options = {"orthogonal": True} if name == "orthogonal" else {"kernel": name}
+        return RandomFourierFeatures(64, gamma=0.4, form=form, random_state=seed, **options)
 
     K = (laplacian_kernel if name == "laplacian" else rbf_kernel)(X, gamma=0.4)
     mean, error = mean_gram(make, X, 600)
@@ -142,6 +145,47 @@ def test_error_falls_with_the_square_root_of_the_features(cls):
         errors.append(np.mean([np.sqrt(np.mean((F @ F.T - K) ** 2)) for F in grams]))
     # sqrt(4096 / 256) = 4.
     assert 3.0 < errors[0] / errors[1] < 5.3
+
+
+@pytest.mark.parametrize(("d", "D"), [(1, 3), (5, 3), (5, 17)])
+def test_orthogonal_frequencies_are_orthogonal_and_estimate_better(d, D):
+    X = 0.3 * rows(40, d)
+    K = rbf_kernel(X, gamma=0.5)
+    errors = np.zeros(2)
+    for seed in range(60):
+        for orthogonal in (False, True):
+            options = {"form": "cos_sin", "orthogonal": orthogonal, "random_state": seed}
+            feature_map = RandomFourierFeatures(2 * D, gamma=0.5, **options).fit(X)
+            F = feature_map.transform(X)
+            errors[int(orthogonal)] += np.square(F @ F.T - K).sum()
+        frequencies = feature_map.frequencies_
+        assert frequencies.shape == (d, D)
+        for start in range(0, D, d):
+            products = frequencies[:, start : start + d].T @ frequencies[:, start : start + d]
+            np.testing.assert_allclose(products, np.diag(products.diagonal()), atol=1e-12)
+    assert d == 1 or errors[1] < 0.8 * errors[0]
+
+
+def test_laplacian_frequencies_are_independent():
+    with pytest.raises(ValueError, match="orthogonal=True has the kernel 'rbf' only"):
+        RandomFourierFeatures(8, kernel="laplacian", orthogonal=True).fit(rows(20, 3))
+
+
+@settings(deadline=None)
+@given(turns=arrays(np.float64, 24, elements=st.floats(-1e3, 1e3)), dtype=st.sampled_from("fd"))
+def test_cosines_of_turns_are_those_of_numpy(turns, dtype):
+    angles = turns.astype(dtype)
+    exact = angles - np.rint(angles)  # without error
+    expected = np.cos(2 * np.pi * exact), np.sin(2 * np.pi * exact)
+    series, tolerance = SERIES[np.dtype(dtype)], 8 * np.finfo(dtype).eps
+    pair = np.tile(angles.reshape(4, 6), 2)
+    write_features(pair, series[:0], series.dtype.type(0.5), series)
+    np.testing.assert_allclose(2 * pair[:, :6].ravel(), expected[0], atol=tolerance)
+    np.testing.assert_allclose(2 * pair[:, 6:].ravel(), expected[1], atol=tolerance)
+    shifted = angles.reshape(4, 6).copy()
+    write_features(shifted, np.full(6, 0.75, dtype), series.dtype.type(1), series)
+    tolerance += 2 * np.pi * np.finfo(dtype).eps * (1 + np.abs(angles))  # of t + 3/4
+    assert np.all(np.abs(shifted.ravel() - expected[1]) <= tolerance)
 
 
 @pytest.mark.parametrize(("d", "D"), [(1, 5), (8, 8), (9, 40), (13, 33)])

@@ -1,10 +1,18 @@
-"""Diagnostics of DC-SVM's Figures 1 and 2: the bound holds, curves end at the exact machine."""
+"""Diagnostics of the papers' figures: bounds hold, curves end at the exact machine, ranks."""
 
 import numpy as np
 import pytest
+import scipy.linalg
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kbench.methods import DCSVC, DivisionBound, KernelSVC, SupportCurves
+from kbench.methods import (
+    DCSVC,
+    BKAClassifier,
+    BlockSpectra,
+    DivisionBound,
+    KernelSVC,
+    SupportCurves,
+)
 from kbench.trace import Trace
 
 
@@ -93,3 +101,39 @@ def test_two_classes_only(cls):
     y[:10] = 7
     with pytest.raises(ValueError, match="Only binary classification is supported"):
         cls().fit(X, y)
+
+
+def test_blocks_of_a_linear_kernel_have_the_rank_of_the_space_and_one_basis():
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y = X[:, 0] > 0
+    model = BlockSpectra(3, kernel="linear", n_angles=4, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.ranks_, 4)
+    between = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose(model.cosines_[between], 1.0, atol=1e-12)
+    assert np.isnan(model.cosines_[~between]).all()
+
+
+def test_ranks_and_angles_are_those_of_the_blocks():
+    X, y = blobs()
+    model = BlockSpectra(4, gamma=0.5, n_angles=6, random_state=0)
+    states = told(model, X, y)
+    same = BKAClassifier(4, gamma=0.5, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))
+    assert {"cluster", "blocks", "spectra", "solve"} == set(model.timings_)
+    K = rbf_kernel(X, gamma=0.5)
+    for s in range(4):
+        for t in range(4):
+            block = K[np.ix_(model.labels_ == s, model.labels_ == t)]
+            tol = max(block.shape) * np.linalg.norm(block, 2) * 1e-6
+            assert model.ranks_[s, t] == np.linalg.matrix_rank(block, tol)
+            if s != t:
+                own = K[np.ix_(model.labels_ == s, model.labels_ == s)]
+                bases = [scipy.linalg.svd(matrix)[0][:, :6] for matrix in (own, block)]
+                cosines = np.sort(np.cos(scipy.linalg.subspace_angles(*bases)))[::-1]
+                np.testing.assert_allclose(model.cosines_[s, t], cosines, atol=1e-6)
+    ranks = [(s["row"], s["column"], s["rank"]) for s in states if "rank" in s]
+    assert len(ranks) == 16
+    assert all(model.ranks_[row, column] == rank for row, column, rank in ranks)
+    np.testing.assert_array_equal(model.ranks_, model.ranks_.T)
+    told_cosines = [s["cosine"] for s in states if "cosine" in s]
+    np.testing.assert_array_equal(told_cosines, model.cosines_[~np.eye(4, dtype=bool)].ravel())

@@ -13,6 +13,7 @@ from kbench.methods import (
     BaggingSVC,
     BKAClassifier,
     BKARegressor,
+    BlockSpectra,
     CascadeSVC,
     DCKernelRidge,
     DCKernelRidgeClassifier,
@@ -94,6 +95,7 @@ ESTIMATORS = [
     RandomFeatureClassifier(8),
     BKARegressor(1),
     BKAClassifier(1),
+    BlockSpectra(1),
     MEKARegressor(10, n_clusters=1, alpha=1e-4, gamma=0.01),
     MEKAClassifier(8, n_clusters=1),
 ]

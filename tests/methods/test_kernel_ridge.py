@@ -106,6 +106,23 @@ def test_falkon_is_the_ridge_in_the_span_of_its_landmarks(memory_mb, n_component
         assert model.kernel_entries_ == n_components**2 + 240 * n_components
 
 
+@pytest.mark.parametrize("form", ["cos_sin", "phase"])
+def test_random_features_are_two_for_each_unit_of_rank(form):
+    X, y = data()
+    for features in ("fourier", "orthogonal", "fastfood"):
+        model = RandomFeatureRegressor(30, features=features, form=form, random_state=0).fit(X, y)
+        assert model.n_parameters_ == 240 * 60
+    with pytest.raises(ValueError, match="features='orthogonal' has the kernel 'rbf' only"):
+        RandomFeatureRegressor(features="orthogonal", kernel="laplacian").fit(X, y)
+
+
+def test_landmarks_may_be_a_multiple_of_the_rank():
+    X, y = data()
+    for n_landmarks, m in ((None, 60), (1.5, 45), (40, 40), ("all", 240)):
+        model = NystromRegressor(30, n_landmarks=n_landmarks, random_state=0).fit(X, y)
+        assert model.kernel_entries_ == m * (m + 240)
+
+
 @pytest.mark.parametrize("name", APPROXIMATE)
 def test_direct_and_iterative_solvers_agree(name):
     X, Y = data(m=2)

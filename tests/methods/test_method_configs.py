@@ -66,6 +66,7 @@ METHODS = {
     "kernel_svr": "KernelSVR",
     "division_bound": "DivisionBound",
     "support_curves": "SupportCurves",
+    "block_spectra": "BlockSpectra",
     "llsvm": "LLSVM",
     "fastfood_svm": "FastfoodSVC",
     "rks_svm": "RandomFourierSVC",
