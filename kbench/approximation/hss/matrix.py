@@ -326,13 +326,23 @@ class HSSMatrix(BaseEstimator):
             raise IndefiniteError(f"{error}: {self._enough()}") from None
         return ShiftedFactor(factor, self.tree_.permutation)
 
-    def _enough(self) -> str:
+    def needed_shift(self) -> float:
+        """What K~ lacks to be positive definite: minus its least eigenvalue, or 0. To about 1 %.
+
+        nan where the eigenvalue was not found. O(n (r + leaf_size)) an iteration of Lanczos.
+        """
         try:
-            least = float(eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0])
+            least = eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0]
         except (ArpackNoConvergence, TypeError):
+            return np.nan
+        return max(0.0, -float(least))
+
+    def _enough(self) -> str:
+        shift = self.needed_shift()
+        if np.isnan(shift):
             return "raise the shift, or compress more accurately"
         return (
-            f"the least eigenvalue of K~ is about {least:.3g}; a shift of {-1.1 * least:.3g} is "
+            f"the least eigenvalue of K~ is about {-shift:.3g}; a shift of {1.1 * shift:.3g} is "
             "enough"
         )
 
