@@ -43,7 +43,7 @@ EXPECTED_FAILURES = (
             "SubsampleSVC": "the sample is drawn from the rows as given; ",
         }.items()
     }
-    | {name: {} for name in ("BaggingSVC", "DivisionBound", "SupportCurves")}
+    | {name: {} for name in ("BaggingSVC", "DivisionBound", "KernelSpectrum", "SupportCurves")}
     | {
         name: {"check_methods_subset_invariance": _FLOAT32}
         for name in ("DoublySGDClassifier", "DoublySGDRegressor")

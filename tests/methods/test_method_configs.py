@@ -44,6 +44,7 @@ TASKS = {
     "kernel_svr": {"regression"},
     "division_bound": {"binary"},
     "support_curves": {"binary"},
+    "kernel_spectrum": {"binary"},
 }
 METHODS = {
     "kernel_svc": "KernelSVC",
@@ -57,6 +58,7 @@ METHODS = {
     "kernel_svr": "KernelSVR",
     "division_bound": "DivisionBound",
     "support_curves": "SupportCurves",
+    "kernel_spectrum": "KernelSpectrum",
     "llsvm": "LLSVM",
     "fastfood_svm": "FastfoodSVC",
     "rks_svm": "RandomFourierSVC",
