@@ -1,5 +1,7 @@
 """HSSADMMClassifier: the estimator around compression and ADMM, whose facts have tests there."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -241,3 +243,26 @@ def test_a_shift_is_raised_where_it_is_left_to_the_method():
     assert model.beta_ > 100.0
     with pytest.raises(ValueError, match="not positive definite"):
         HSSADMMClassifier(random_state=0, beta=100.0, **crude).fit(X, y)
+
+
+@pytest.mark.parametrize("predict_with", ["exact", "compressed"])
+def test_wide_sparse_rows_are_never_dense(predict_with):
+    """47,236 columns, those of rcv1."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((1000, 47_236), density=1e-3, rng=rng, format="csr", dtype=np.float32)
+    X.data = np.abs(X.data)
+    y = np.where(X[:, [0, 1, 2, 3]].sum(axis=1) + X[:, 4:2000].sum(axis=1) > 1.0, 1, 0)
+    X[:, :2000] *= 3.0
+    model = HSSADMMClassifier(
+        C=10.0, gamma=0.05, beta=1.0, leaf_size=128, predict_with=predict_with, random_state=0
+    )
+    tracemalloc.start()
+    try:
+        accuracy = model.fit(X, y).score(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    dense = 4 * X.shape[0] * X.shape[1]
+    assert peak < dense / 4
+    assert accuracy > 0.9
+    assert model.model_bytes_ < dense / 4
