@@ -31,6 +31,7 @@ _MODULES = {
     "KernelRidgeClassifier": "kbench.methods.kernel_ridge",
     "KernelSDCA": "kbench.methods.k_sdca",
     "KernelSVC": "kbench.methods.kernel_svc",
+    "KernelSpectrum": "kbench.methods.kernel_spectrum",
     "KernelSVR": "kbench.methods.kernel_svr",
     "LDKLClassifier": "kbench.methods.ldkl",
     "LaSVC": "kbench.methods.la_svc",

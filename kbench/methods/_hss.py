@@ -37,6 +37,10 @@ _COMPRESSION = (
     "dtype",
 )
 
+# By how much a shift exceeds the least eigenvalue's size, and how often it is doubled after that.
+_SAFETY = 1.1
+_ATTEMPTS = 8
+
 HSS_CONSTRAINTS = {
     name: HSSMatrix._parameter_constraints[name] for name in (*_ORDERING, *_COMPRESSION)
 }
@@ -48,6 +52,8 @@ class CompressedKernel:
     Attributes
     ----------
     matrix : HSSMatrix
+    shift : float or None
+        Of the last factors.
     """
 
     def __init__(self, matrix: HSSMatrix, rows_key: str) -> None:
@@ -72,6 +78,10 @@ class CompressedKernel:
         matrix = HSSMatrix(**parameters).fit(X, like=like, trace=trace)
         return CompressedKernel(matrix, key)
 
+    @property
+    def shift(self) -> float | None:
+        return None if self._factor is None else self._factor.shift
+
     def factorise(self, shift: float, dtype: str, *, explain: bool = True) -> ShiftedFactor:
         """Factors of K~ + shift I; the last ones where these are asked for again.
 
@@ -82,6 +92,29 @@ class CompressedKernel:
             self._factor = self.matrix.factorise(shift, dtype, explain=explain)
             self._dtype = dtype
         return self._factor
+
+    def enough(self, shift: float, dtype: str) -> float:
+        """`shift`, or the least one beyond it, about, for which K~ + shift I can be factorised.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            A ValueError: the matrix is so indefinite that no shift was found.
+        """
+        try:
+            self.factorise(shift, dtype, explain=False)
+        except np.linalg.LinAlgError:
+            # Rounding in the factors may ask for more than the eigenvalue does.
+            shift = _SAFETY * max(shift, self.matrix.needed_shift())
+            for _ in range(_ATTEMPTS):
+                try:
+                    self.factorise(shift, dtype, explain=False)
+                except np.linalg.LinAlgError:
+                    shift *= 2.0
+                else:
+                    return shift
+            self.factorise(shift, dtype)
+        return shift
 
     def keep(self, estimator: Any) -> None:
         """Stay with the estimator for its next `fit`, where `warm_start` asks for it."""

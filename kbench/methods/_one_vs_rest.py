@@ -16,7 +16,7 @@ class Targets(NamedTuple):
 
     X: Any  # (n, d) array or CSR, checked
     Y: np.ndarray  # (n, m) of -1, +1; m = 1 for two classes, else one-vs-rest
-    C: np.ndarray  # (n,) C times the weights of row and class
+    C: np.ndarray  # (n,) C times the weights of row and class; (n, p) for p values of C
 
 
 class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
@@ -65,7 +65,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         return Targets(
             X=X,
             Y=np.where(np.equal.outer(index, positive), 1.0, -1.0),
-            C=self.C * weight * class_weight[index],
+            C=np.multiply.outer(weight * class_weight[index], self.C),
         )
 
     def _count_by_class(self, Y: np.ndarray) -> np.ndarray:

@@ -168,7 +168,23 @@ def run(
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    return row, told + learning.tables()
+    return row, [*told, *learning.tables(), *_path(task["task"], estimator, data)]
+
+
+def _path(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
+    """Scores on the test rows over a parameter of which the estimator fitted several values.
+
+    `path_` is the parameter's name and the values, `predict_path` predicts by each of them:
+    (u, number of values).
+    """
+    if not hasattr(estimator, "predict_path"):
+        return []
+    name, values = estimator.path_
+    scores = [metrics.score(task, data.y_test, y) for y in estimator.predict_path(data.X_test).T]
+    return [
+        {"curve": metric, "x_name": name, "x": values, "value": [score[metric] for score in scores]}
+        for metric in (scores[0] if scores else ())
+    ]
 
 
 def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:

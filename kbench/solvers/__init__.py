@@ -1,6 +1,6 @@
 """Optimisation engines; they know no estimator."""
 
-from kbench.solvers.admm import ADMMResult, intercepts, solve_admm
+from kbench.solvers.admm import ADMMResult, balance, intercepts, solve_admm
 from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
 from kbench.solvers.cg import CGResult, solve_cg
 from kbench.solvers.kernel_ridge import solve_kernel_ridge
@@ -16,6 +16,7 @@ __all__ = [
     "RACQPResult",
     "RowBlocks",
     "SparsePrimalResult",
+    "balance",
     "intercepts",
     "solve_admm",
     "solve_box_dual",

@@ -160,6 +160,29 @@ def _step(primal: float, dual: float) -> float:
     return min(max(ratio, 1.0 / _BALANCE), _BALANCE)
 
 
+def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
+    """z of each problem, lowered on the side that outweighs the other until y'z = 0.
+
+    Free variables alone are lowered where that is enough: those at their bounds stay there.
+
+    Parameters
+    ----------
+    Y, z, C : (n, m)
+
+    Returns
+    -------
+    (n, m)
+    """
+    surplus = (Y * z).sum(axis=0)
+    heavy = (Y * surplus > 0.0) & (z > 0.0)
+    free = heavy & (z < C)
+    enough = np.where(free, z, 0.0).sum(axis=0) >= np.abs(surplus)
+    lowered = np.where(enough, free, heavy)
+    total = np.where(lowered, z, 0.0).sum(axis=0)
+    factor = 1.0 - np.abs(surplus) / np.where(total > 0.0, total, 1.0)
+    return np.where(lowered, z * factor, z)
+
+
 def intercepts(
     product: Callable[[np.ndarray], np.ndarray],
     Y: np.ndarray,

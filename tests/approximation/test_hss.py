@@ -174,9 +174,18 @@ def test_another_kernel_or_search_uses_what_is_there():
         HSSMatrix().fit(X[1:], like=first)
 
 
-def test_too_few_neighbours_are_doubled():
-    matrix = fit(points(), preset="paper_table5", n_neighbours=2, rel_tol=1e-3, abs_tol=1e-6)
-    assert matrix.neighbours_.shape[1] > 2
+def test_nodes_without_neighbours_outside_get_columns_from_everywhere():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(8, 3))
+    X = np.repeat(centres, 50, axis=0) + 1e-3 * rng.normal(size=(400, 3))
+    settings = {"rel_tol": 1e-3, "abs_tol": 1e-6, "n_neighbours": 2, "leaf_size": 64}
+    matrix = fit(X, preset="paper_table5", **settings)
+    assert matrix.neighbours_.shape[1] == 2
+    assert matrix.relative_error(random_state=0) < 0.05
+    # Blocks between clusters are of rank 1, as good as.
+    assert max(largest for _, _, largest in matrix.ranks_) < 16
+    copies = fit(np.repeat(centres, 50, axis=0), preset="paper_table4", leaf_size=64)
+    assert copies.ranks_[-1][0] >= 1
 
 
 def test_wide_sparse_rows_go_through():

@@ -45,7 +45,7 @@ EXPECTED_FAILURES = (
             "SubsampleSVC": "the sample is drawn from the rows as given; ",
         }.items()
     }
-    | {name: {} for name in ("BaggingSVC", "DivisionBound", "SupportCurves")}
+    | {name: {} for name in ("BaggingSVC", "DivisionBound", "KernelSpectrum", "SupportCurves")}
     | {
         "LDKLClassifier": dict.fromkeys(
             _EQUIVALENCE, "the problem is not convex, and its batches are drawn from the rows given"

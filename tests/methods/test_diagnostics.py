@@ -1,4 +1,4 @@
-"""Diagnostics of the papers' figures: bounds hold, curves end at the exact machine, ranks."""
+"""Diagnostics of figures: bounds hold, curves end at the exact machine, ranks and spectra are right."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from kbench.methods import (
     BKAClassifier,
     BlockSpectra,
     DivisionBound,
+    KernelSpectrum,
     KernelSVC,
     SupportCurves,
 )
@@ -95,7 +96,35 @@ def test_curves_compare_with_the_reference(solver, kernel):
         np.testing.assert_array_equal(model.predict(X), exact.predict(X))
 
 
-@pytest.mark.parametrize("cls", [DivisionBound, SupportCurves])
+def test_spectrum_and_heat_maps_are_those_of_the_matrix():
+    X, y = blobs(90)
+    model = KernelSpectrum(5, resolution=20, gamma=0.5, random_state=0)
+    states = told(model, X, y)
+    K = rbf_kernel(X, gamma=0.5)
+    np.testing.assert_allclose(
+        model.singular_values_, np.linalg.svd(K, compute_uv=False), atol=1e-10
+    )
+    np.testing.assert_array_equal(
+        [state["singular_value"] for state in states if "singular_value" in state],
+        model.singular_values_,
+    )
+    assert model.heat_map_.shape == (20, 20)
+    edges = np.arange(21) * 90 // 20
+    cell = K[edges[3] : edges[4], edges[19] : edges[20]]
+    assert model.heat_map_[3, 19] == pytest.approx(cell.mean())
+    np.testing.assert_array_equal(np.sort(model.order_), np.arange(90))
+    entries = [state["clustered_entry"] for state in states if "entry" in state]
+    np.testing.assert_array_equal(entries, model.clustered_heat_map_.ravel())
+    # Clusters bring large entries to the diagonal.
+    near = np.abs(np.subtract.outer(np.arange(20), np.arange(20))) < 3
+    assert model.clustered_heat_map_[near].mean() > 1.5 * model.heat_map_[near].mean()
+    # One cell an entry where there are as many cells as rows.
+    exact = KernelSpectrum(1, resolution=1000, gamma=0.5).fit(X, y)
+    np.testing.assert_allclose(exact.heat_map_, K, atol=1e-12)
+    np.testing.assert_array_equal(exact.heat_map_, exact.clustered_heat_map_)
+
+
+@pytest.mark.parametrize("cls", [DivisionBound, KernelSpectrum, SupportCurves])
 def test_two_classes_only(cls):
     X, y = blobs()
     y[:10] = 7

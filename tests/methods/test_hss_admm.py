@@ -1,5 +1,7 @@
 """HSSADMMClassifier: the estimator around compression and ADMM, whose facts have tests there."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from kbench.methods import HSSADMMClassifier
+from kbench.methods import HSSADMMClassifier, KernelSVC
 from kbench.trace import Trace
 
 
@@ -157,3 +159,110 @@ def test_a_shift_that_is_too_small_is_named():
     )
     with pytest.raises(ValueError, match=r"not positive definite: .* a shift of .* is enough"):
         model.fit(X, y)
+
+
+def test_polished_it_is_the_exact_machine_and_starts_close_to_it():
+    X, y = binary(3000)
+    options = {"C": 1.0, "gamma": 0.5}
+    iteration = {"tol": 0.05, "max_iter": 500, "leaf_size": 256, "random_state": 0}
+    cold = KernelSVC(tol=1e-6, **options).fit(X, y)
+    model = HSSADMMClassifier(polish=True, polish_tol=1e-6, **iteration, **options).fit(X, y)
+    assert model.converged_
+    assert model.objective_ == pytest.approx(cold.objective_, rel=1e-6)
+    assert model.intercept_[0] == pytest.approx(cold.intercept_[0], abs=1e-4)
+    np.testing.assert_array_equal(model.predict(X), cold.predict(X))
+    assert "polish" in model.timings_
+    warm = HSSADMMClassifier(polish=True, **iteration, **options).fit(X, y)
+    compression = HSSADMMClassifier(**iteration, **options).fit(X, y).kernel_entries_
+    cold = KernelSVC(**options).fit(X, y)
+    assert warm.kernel_entries_ - compression < 0.8 * cold.kernel_entries_
+
+
+def test_polishing_several_classes_and_dense_starts():
+    X, y = load_iris(return_X_y=True)
+    model = HSSADMMClassifier(gamma=0.5, polish=True, polish_tol=1e-6, leaf_size=32, random_state=0)
+    model.fit(X, y)
+    exact = KernelSVC(gamma=0.5, tol=1e-6).fit(X, y)
+    assert model.objective_ == pytest.approx(exact.objective_, rel=1e-6)
+    np.testing.assert_array_equal(model.n_support_.shape, exact.n_support_.shape)
+    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_path_is_its_machines_one_by_one(several):
+    X, y = load_iris(return_X_y=True) if several else binary()
+    values = [0.02, 0.1, 10.0]
+    options = {"gamma": 0.5, "beta": 10.0, "leaf_size": 64, "dtype": "float64", "random_state": 0}
+    path = HSSADMMClassifier(C=values, **options)
+    told = []
+    path.fit(X, y, trace=Trace(lambda seconds, state: told.append(state)))
+    assert path.path_ == ("C", values)
+    labels = path.predict_path(X)
+    for j, C in enumerate(values):
+        alone = HSSADMMClassifier(C=C, **options).fit(X, y)
+        np.testing.assert_array_equal(labels[:, j], alone.predict(X))
+        if path.C_ == C:
+            np.testing.assert_allclose(path.dual_coef_, alone.dual_coef_, atol=1e-9)
+            np.testing.assert_allclose(
+                path.decision_function(X), alone.decision_function(X), atol=1e-9
+            )
+            assert path.objective_ == pytest.approx(alone.objective_)
+    # The smallest of the best.
+    chosen = int(np.argmax(path.validation_scores_))
+    assert values[chosen] == path.C_
+    scores = [state["validation_accuracy"] for state in told if "C" in state]
+    assert scores == list(path.validation_scores_)
+    assert "validate" in path.timings_
+    # One compression of all rows, and one factorisation.
+    n = len(y)
+    assert path.kernel_entries_ < 3 * n * n
+    assert not hasattr(alone, "predict_path")
+
+
+def test_warm_starts_go_on_with_the_last_beta():
+    X, y = binary()
+    model = HSSADMMClassifier(
+        gamma=0.5, tol=1e-4, max_iter=2000, leaf_size=64, warm_start=True, random_state=0
+    )
+    model.fit(X, y)
+    cold = HSSADMMClassifier(**{**model.get_params(), "C": 1.3, "warm_start": False}).fit(X, y)
+    beta, told = model.beta_, []
+    trace = Trace(lambda seconds, state: told.append(state))
+    model.set_params(C=1.3).fit(X, y, trace=trace)
+    assert model.converged_
+    assert model.n_iter_ < cold.n_iter_
+    assert next(state["beta"] for state in told if "beta" in state) == beta < 100.0
+
+
+def test_a_shift_is_raised_where_it_is_left_to_the_method():
+    X, y = binary()
+    crude = {"preset": "paper_table4", "n_neighbours": 8, "leaf_size": 32}
+    crude["kernel"] = lambda A, B: 1e6 * rbf_kernel(A, B, gamma=0.5)
+    with pytest.warns(UserWarning, match="beta='auto' is .* in place of 100, with which"):
+        model = HSSADMMClassifier(random_state=0, **crude).fit(X, y)
+    assert model.beta_ > 100.0
+    with pytest.raises(ValueError, match="not positive definite"):
+        HSSADMMClassifier(random_state=0, beta=100.0, **crude).fit(X, y)
+
+
+@pytest.mark.parametrize("predict_with", ["exact", "compressed"])
+def test_wide_sparse_rows_are_never_dense(predict_with):
+    """47,236 columns, those of rcv1."""
+    rng = np.random.default_rng(0)
+    X = sp.random_array((1000, 47_236), density=1e-3, rng=rng, format="csr", dtype=np.float32)
+    X.data = np.abs(X.data)
+    y = np.where(X[:, [0, 1, 2, 3]].sum(axis=1) + X[:, 4:2000].sum(axis=1) > 1.0, 1, 0)
+    X[:, :2000] *= 3.0
+    model = HSSADMMClassifier(
+        C=10.0, gamma=0.05, beta=1.0, leaf_size=128, predict_with=predict_with, random_state=0
+    )
+    tracemalloc.start()
+    try:
+        accuracy = model.fit(X, y).score(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    dense = 4 * X.shape[0] * X.shape[1]
+    assert peak < dense / 4
+    assert accuracy > 0.9
+    assert model.model_bytes_ < dense / 4

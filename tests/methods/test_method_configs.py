@@ -53,6 +53,7 @@ TASKS = {
     "kernel_svr": {"regression"},
     "division_bound": {"binary"},
     "support_curves": {"binary"},
+    "kernel_spectrum": {"binary"},
 }
 METHODS = {
     "kernel_svc": "KernelSVC",
@@ -67,6 +68,7 @@ METHODS = {
     "division_bound": "DivisionBound",
     "support_curves": "SupportCurves",
     "block_spectra": "BlockSpectra",
+    "kernel_spectrum": "KernelSpectrum",
     "llsvm": "LLSVM",
     "fastfood_svm": "FastfoodSVC",
     "rks_svm": "RandomFourierSVC",

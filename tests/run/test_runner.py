@@ -202,3 +202,14 @@ def test_parameters_are_checked_before_anything_runs(here, words, named):
 def test_a_parameter_is_named_before_data_are_looked_for(here):
     done = kbench(here, "-m", "method=svc", "method.C=1,-1", "dataset=ijcnn1,digits", check=2)
     assert "The 'C' parameter of SVC must be" in done.stderr
+
+
+def test_test_scores_of_several_values_are_a_curve(here):
+    words = ["method=hss_admm", "dataset=breast_cancer", "dataset.scale=unit"]
+    kbench(here, *words, "method.C=[0.01,1]", check=0)
+    row = rows(here).iloc[0]
+    curves = pd.read_parquet(here / "results" / "_curves")
+    scores = curves[(curves["curve"] == "accuracy") & (curves["x_name"] == "C")]
+    assert list(scores["x"]) == [0.01, 1.0]
+    assert row["accuracy"] in set(scores["value"])
+    assert len(curves[curves["curve"] == "validation_accuracy"]) == 2

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from kbench.solvers import intercepts, solve_admm
+from kbench.solvers import balance, intercepts, solve_admm
 
 
 @pytest.fixture
@@ -112,3 +112,18 @@ def test_intercept_falls_back_to_the_multiplier():
     Y = np.array([[1.0, 1.0], [-1.0, -1.0]])
     b = intercepts(lambda V: np.zeros_like(V), Y, z, np.ones_like(z), np.array([3.0, 3.0]))
     np.testing.assert_array_equal(b, [3.0, 0.0])
+
+
+def test_balance_reaches_the_hyperplane_and_keeps_what_is_at_its_bound():
+    rng = np.random.default_rng(0)
+    C = np.ones((200, 3))
+    Y = np.repeat([[1.0], [-1.0]], 100, axis=0) * np.ones(3)
+    z = np.clip(rng.normal(0.5, 0.5, size=C.shape), 0.0, C)
+    z[:, 2] = Y[:, 2] > 0  # no free variable
+    balanced = balance(Y, z, C)
+    np.testing.assert_allclose((Y * balanced).sum(axis=0), 0.0, atol=1e-12)
+    assert np.all((balanced >= 0.0) & (balanced <= z))
+    assert np.all(balanced[z == 0.0] == 0.0)
+    assert np.all(balanced[:, :2][z[:, :2] == 1.0] == 1.0)
+    assert np.all(balanced[:, 2] == 0.0)
+    np.testing.assert_array_equal(balance(Y, 0.0 * z, C), 0.0 * z)

@@ -10,7 +10,9 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 J are near neighbours of the node's points, as in the paper. Beyond it: only the most telling
 ones of these, and columns drawn from everywhere, weighted so that K(I, J) K(I, J)' estimates the
 product over all columns; without them tolerances say nothing about what is far. Many columns are
-first added up in random groups with random signs (count sketch).
+first added up in random groups with random signs (count sketch). And a node with too few near
+columns to tell its rank, as among points that are copies of each other, gets columns drawn from
+everywhere, where STRUMPACK begins anew with twice the neighbours for all nodes.
 """
 
 from dataclasses import dataclass, field
@@ -101,8 +103,7 @@ def compress(
     rng: np.random.RandomState,
     *,
     max_bytes: float = np.inf,
-    may_fail: bool = True,
-) -> list[Node] | None:
+) -> list[Node]:
     """Compress the kernel matrix of points in the order of the tree.
 
     Parameters
@@ -115,12 +116,10 @@ def compress(
     tolerances : Tolerances
     rng : RandomState
     max_bytes : float
-    may_fail : bool
-        Whether to give up where the columns of a node are too few to tell its rank.
 
     Returns
     -------
-    list of Node, by the tree's nodes; None where it gave up and more neighbours are needed.
+    list of Node, by the tree's nodes
 
     Raises
     ------
@@ -156,10 +155,14 @@ def compress(
             weights = np.ones(len(columns), kernel.dtype)
             if len(far):
                 weights[len(near[i]) :] = np.sqrt((n_outside - len(near[i])) / len(far))
-            node.basis = _basis(kernel, rows, columns, weights, int(tree.level[i]), tolerances, rng)
-            rank = node.basis.rank
-            if may_fail and not _enough(len(columns), len(rows), rank, n_outside, tolerances):
-                return None
+            level = int(tree.level[i])
+            node.basis = _basis(kernel, rows, columns, weights, level, tolerances, rng)
+            wanted = min(len(rows), tolerances.max_rank, n_outside)
+            if len(columns) < min(wanted, node.basis.rank + _OVERSAMPLING + 1):
+                more = _far_columns(n, start, stop, columns, wanted, rng, scratch)
+                columns = np.concatenate([columns, more])
+                weights = np.concatenate([weights, np.ones(len(more), kernel.dtype)])
+                node.basis = _basis(kernel, rows, columns, weights, level, tolerances, rng)
             node.skeleton = rows[node.basis.kept]
         elif i < len(tree) - 1:
             node.basis = Interpolation(rows, np.zeros((0, 0), kernel.dtype))
@@ -170,10 +173,6 @@ def compress(
                 "leaf_size, raise the tolerances, or allow more"
             )
     return nodes
-
-
-def _enough(n_columns: int, m: int, rank: int, n_outside: int, tolerances: Tolerances) -> bool:
-    return n_columns >= min(m, tolerances.max_rank, n_outside) or rank + _OVERSAMPLING < n_columns
 
 
 def _most_telling(

@@ -26,9 +26,6 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, LocalMachines, prediction_dtype
 from kbench.trace import Trace
 
-# Tables with more neighbours than this take longer to fill than they are worth.
-_MOST_NEIGHBOURS = 1024
-
 
 class HSSMatrix(BaseEstimator):
     """HSS approximation of the kernel matrix of the rows it is fitted to.
@@ -53,8 +50,7 @@ class HSSMatrix(BaseEstimator):
     leaf_size : int or None, default=None
         Leaves have fewer points than this.
     n_neighbours : int or None, default=None
-        Near points of each point whose columns are sampled; doubled, up to 1,024, where they
-        are too few to tell a rank. 0: far columns alone.
+        Near points of each point whose columns are sampled. 0: far columns alone.
     n_trees : int or None, default=None
         Random projection trees for these, at most.
     rel_tol, abs_tol : float or None, default=None
@@ -245,25 +241,15 @@ class HSSMatrix(BaseEstimator):
         inverse[permutation] = np.arange(n, dtype=np.int32)
         k = min(settings["n_neighbours"], n)
         table = neighbours if like is None else like.neighbours_
-        while True:
-            with trace.phase("neighbours"):
-                if table is None and k and len(self.tree_) > 1:
-                    table = nearest_neighbours(X, k, rng, max_trees=settings["n_trees"])
-                places = None if table is None else inverse[table[permutation]]
-            with trace.phase("compress"):
-                nodes = compress(
-                    self.kernel_,
-                    self.tree_,
-                    places,
-                    _tolerances(settings),
-                    rng,
-                    max_bytes=max_bytes,
-                    may_fail=k < min(n, _MOST_NEIGHBOURS),
-                )
-            if nodes is not None:
-                break
-            k, table = min(2 * max(k, 1), n, _MOST_NEIGHBOURS), None
-        self.nodes_, self.neighbours_ = nodes, table
+        with trace.phase("neighbours"):
+            if table is None and k and len(self.tree_) > 1:
+                table = nearest_neighbours(X, k, rng, max_trees=settings["n_trees"])
+            places = None if table is None else inverse[table[permutation]]
+        with trace.phase("compress"):
+            self.nodes_ = compress(
+                self.kernel_, self.tree_, places, _tolerances(settings), rng, max_bytes=max_bytes
+            )
+        self.neighbours_ = table
         self.kernel_entries_ = self.kernel_.n_entries
         self.timings_ = dict(trace.timings)
         self.shape = (n, n)
@@ -326,13 +312,23 @@ class HSSMatrix(BaseEstimator):
             raise IndefiniteError(f"{error}: {self._enough()}") from None
         return ShiftedFactor(factor, self.tree_.permutation)
 
-    def _enough(self) -> str:
+    def needed_shift(self) -> float:
+        """What K~ lacks to be positive definite: minus its least eigenvalue, or 0. To about 1 %.
+
+        nan where the eigenvalue was not found. O(n (r + leaf_size)) an iteration of Lanczos.
+        """
         try:
-            least = float(eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0])
+            least = eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0]
         except (ArpackNoConvergence, TypeError):
+            return np.nan
+        return max(0.0, -float(least))
+
+    def _enough(self) -> str:
+        shift = self.needed_shift()
+        if np.isnan(shift):
             return "raise the shift, or compress more accurately"
         return (
-            f"the least eigenvalue of K~ is about {least:.3g}; a shift of {-1.1 * least:.3g} is "
+            f"the least eigenvalue of K~ is about {-shift:.3g}; a shift of {1.1 * shift:.3g} is "
             "enough"
         )
 

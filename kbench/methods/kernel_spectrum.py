@@ -1,0 +1,158 @@
+"""Diagnostic: singular values of a kernel matrix, and its heat map as it is and clustered."""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from kbench.clustering import sampled_kmeans
+from kbench.methods._diagnostic import TwoClassDiagnostic
+from kbench.methods.kernel_svc import KernelSVC
+from kbench.trace import Trace
+
+
+class KernelSpectrum(TwoClassDiagnostic):
+    """The machine of a kernel, and on the way what its matrix looks like.
+
+    Why hierarchical compression needs an ordering (Figure 1 of the HSS-ADMM paper): as a whole the
+    matrix has many large singular values where the bandwidth is small, but its large entries gather
+    in the diagonal blocks once points are sorted by clusters, and what is left between has few.
+
+    Parameters
+    ----------
+    n_clusters : int, default=5
+        Of k-means, by which points are sorted.
+    resolution : int, default=100
+        Cells of a heat map in each direction, at most; a cell is a mean of entries.
+    C : float, default=1.0
+    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
+    gamma : float or {"scale", "auto"}, default="scale"
+        1 / (2 h^2) for the bandwidth h of the paper.
+    degree : int, default=3
+    coef0 : float, default=0.0
+    tol : float, default=1e-3
+    cache_mb : float, default=200.0
+        From `C` on as in `KernelSVC`, which is what predicts.
+    random_state : int, RandomState or None, default=None
+        Of the first centres.
+
+    Attributes
+    ----------
+    singular_values_ : (n,) float64
+        Descending.
+    order_ : (n,) ints
+        Rows by cluster, and within a cluster as they come.
+    heat_map_, clustered_heat_map_ : (r, r) float64
+        In the order of the rows, and in that of `order_`.
+    timings_ : dict of str to float
+        Seconds of "prepare", "spectrum", "cluster" and "machine".
+    classes_, support_, dual_coef_, n_support_, n_iter_, objective_, violation_, converged_
+        As in `KernelSVC`.
+    n_features_in_ : int
+
+    Notes
+    -----
+    O(n^3) time and O(n^2) memory: for some thousand rows. Two classes only.
+
+    References
+    ----------
+    S. Cipolla, J. Gondzio, "Training very large scale nonlinear SVMs using Alternating Direction
+    Method of Multipliers coupled with the Hierarchically Semi-Separable kernel approximations",
+    EURO Journal on Computational Optimization 10, 2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kbench.methods import KernelSpectrum
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = KernelSpectrum(random_state=0).fit(X, y)
+    >>> bool(abs(model.singular_values_.sum() - len(X)) < 1e-6)  # the trace
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TwoClassDiagnostic._parameter_constraints,
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "resolution": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 5,
+        *,
+        resolution: int = 100,
+        C: float = 1.0,
+        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        cache_mb: float = 200.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.resolution = resolution
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.cache_mb = cache_mb
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Decompose the kernel matrix, sort it, and solve.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels of two classes
+        trace : Trace, optional
+            Told each singular_value, then entry and clustered_entry for each cell of the heat maps,
+            row by row, and the phases.
+
+        Returns
+        -------
+        self
+        """
+        trace = Trace() if trace is None else trace
+        rng = check_random_state(self.random_state)
+        with trace.phase("prepare"):
+            problem = self._two_class_problem(X, y)
+            n = len(problem.Y)
+            K = problem.kernel.block(np.arange(n))
+        with trace.phase("spectrum"):
+            values = np.abs(scipy.linalg.eigvalsh(K))
+        with trace.phase("cluster"):
+            _, labels = sampled_kmeans(problem.X, self.n_clusters, rng.permutation(n), max_iter=100)
+            order = np.argsort(labels, kind="stable")
+        with trace.phase("machine"):
+            machine = KernelSVC(fit_intercept=False, **self._machine_parameters()).fit(X, y)
+        self._take_over(machine)
+        self.singular_values_, self.order_ = np.sort(values)[::-1], order
+        self.heat_map_ = _cell_means(K, self.resolution)
+        self.clustered_heat_map_ = _cell_means(K[np.ix_(order, order)], self.resolution)
+        for value in self.singular_values_:
+            trace(singular_value=value)
+        cells = zip(self.heat_map_.flat, self.clustered_heat_map_.flat, strict=True)
+        for entry, clustered in cells:
+            trace(entry=entry, clustered_entry=clustered)
+        self.timings_ = dict(trace.timings)
+        return self
+
+
+def _cell_means(K: np.ndarray, resolution: int) -> np.ndarray:
+    """Means of K : (n, n) over r x r cells of about equal size, r = min(resolution, n)."""
+    r = min(resolution, len(K))
+    edges = np.arange(r) * len(K) // r
+    sizes = np.diff(edges, append=len(K))
+    sums = np.add.reduceat(np.add.reduceat(K, edges, axis=0), edges, axis=1)
+    return sums / np.outer(sizes, sizes)
