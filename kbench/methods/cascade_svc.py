@@ -232,7 +232,7 @@ def _violates(problem: Problem, part: Part, tol: float) -> np.ndarray:
     C = problem.C[:, None]
     violation = np.where(alpha < C, -gradient, -np.inf)
     violation = np.maximum(violation, np.where(alpha > 0.0, gradient, -np.inf))
-    return (violation > tol).any(axis=1)
+    return np.any(violation > tol, axis=1)
 
 
 def _from_zero(problem: Problem, rows: np.ndarray) -> Part:
