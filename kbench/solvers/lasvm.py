@@ -11,11 +11,12 @@ the expansion, f(x) = sum_{s in S} a_s k(x_s, x), and g_s = y_s - f(x_s) the gra
       PROCESS i: into S, unless it violates less than any pair in S could; a step with i
       REPROCESS: a step with the most violating pair of S; points with a_s = 0 that their
                  gradient holds there leave S
-    finishing: REPROCESS until the violation on S is at most tol
+    finishing: the dual of S alone to a violation of at most tol
 
 A step with the pair (i up, j down) is min((g_i - g_j) / (k_ii + k_jj - 2 k_ij), room of both).
 Without intercept a step moves one coordinate by clip(g_i / k_ii), gradients are compared with 0, as
-in the option -b 0 of the authors' program.
+in the option -b 0 of the authors' program. They finish by REPROCESS steps on S; here
+`solve_box_dual` goes on from the a at hand, to the same solution.
 
 Kernel values come by chunks of points against S, and by rows of S that a bounded cache keeps. Slots
 hold the points of S in order of arrival; those that leave are marked, and now and then closed up.
@@ -24,57 +25,22 @@ hold the points of S in order of arrival; those that leave are marked, and now a
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from kbench.kernels import KernelMatrix
+from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
 from kbench.trace import Trace
 
 _CHUNK = 256
 _SEEDS = 5
 _FEWEST_ROWS = 16
-_STEPS_BETWEEN_LOOKS = 1000
+_UNLIMITED = np.iinfo(np.int64).max
 _SLOTS, _CLOCK, _STEPS, _KNOWN = range(4)  # of `State.counts`
-_NONE, _DONE = -1, -2
-
-
-@dataclass(frozen=True)
-class OnlineResult:
-    """Solution on the expansion and how it was reached.
-
-    Attributes
-    ----------
-    alpha : (n,) float64
-        |a|, the dual variables, 0 outside the expansion.
-    intercept : float
-        0.0 without one.
-    objective : float
-        1/2 a'Ka - y'a, to be minimised.
-    violation : float
-        On the expansion, from float64 kernel values: largest g_i - g_j of a pair that can move, or
-        without intercept the largest projected gradient.
-    duality_gap : float
-        Primal less dual objective of the problem of the expansion.
-    n_iter : int
-        Steps.
-    kernel_entries : int
-    converged : bool
-        Whether violation <= tol.
-    stop_reason : {"tol", "max_iter", "max_time", "precision"}
-    """
-
-    alpha: np.ndarray
-    intercept: float
-    objective: float
-    violation: float
-    duality_gap: float
-    n_iter: int
-    kernel_entries: int
-    converged: bool
-    stop_reason: str
+_NONE = -1
 
 
 class State(NamedTuple):
@@ -119,7 +85,7 @@ def solve_online(
     max_iter: int = -1,
     max_time: float | None = None,
     trace: Trace | None = None,
-) -> OnlineResult:
+) -> BoxDualResult:
     """Visit the points in random order, `epochs` times, and finish.
 
     Parameters
@@ -142,12 +108,18 @@ def solve_online(
     trace : Trace, optional
         Told n_support and n_visited after each chunk.
 
+    Returns
+    -------
+    BoxDualResult
+        Of the dual of S: alpha is 0 and gradient NaN at the points outside; n_iter and
+        kernel_entries are those of the visits and of the finishing.
+
     Notes
     -----
     O(d) for each kernel value, of which there are |S| for every visit and up to |S| for every step;
     O(|S|) per step. Memory: `cache_mb`, 256 |S| values, O(n d).
     """
-    steps = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    steps = _UNLIMITED if max_iter < 0 else max_iter
     seconds = math.inf if max_time is None else max_time
     trace = Trace() if trace is None else trace
     learner = _Learner(kernel, y, C, intercept, tol, cache_mb, steps, seconds, trace)
@@ -172,7 +144,7 @@ class _Learner:
         self.C = C
         self.intercept = intercept
         self.tol = tol
-        self.cache_values = int(cache_mb * 2**20) // kernel.dtype.itemsize
+        self.cache_mb = cache_mb
         self.max_iter = max_iter
         self.trace = trace
         self.deadline = time.perf_counter() - trace.paused_wall_s + max_time
@@ -181,7 +153,7 @@ class _Learner:
         self.state = self.room(1)
         self.known = kernel.points(np.empty(0, np.intp))
 
-    def run(self, rng: np.random.RandomState, epochs: int) -> OnlineResult:
+    def run(self, rng: np.random.RandomState, epochs: int) -> BoxDualResult:
         usable = np.flatnonzero(self.C > 0)
         classes = [usable[self.y[usable] == sign] for sign in (-1, 1)]
         self.visit(
@@ -189,7 +161,7 @@ class _Learner:
         )
         n_visited = 0
         for points in _chunks(usable, epochs, rng):
-            if self.limit():
+            if self.seconds_left() <= 0.0 or self.state.counts[_STEPS] >= self.max_iter:
                 break
             self.visit(points)
             n_visited += len(points)
@@ -197,12 +169,8 @@ class _Learner:
             self.trace(n_support=n_support, n_visited=n_visited)
         return self.finish()
 
-    def limit(self) -> str:
-        if self.state.counts[_STEPS] >= self.max_iter:
-            return "max_iter"
-        if time.perf_counter() - self.trace.paused_wall_s >= self.deadline:
-            return "max_time"
-        return ""
+    def seconds_left(self) -> float:
+        return self.deadline - time.perf_counter() + self.trace.paused_wall_s
 
     def members(self) -> np.ndarray:
         """Points by slot, -1 for those that have left."""
@@ -233,58 +201,33 @@ class _Learner:
             among=self.kernel.block(points, self.kernel.points(points)),
         )
 
-    def finish(self) -> OnlineResult:
-        """REPROCESS until the true violation on S is at most tol."""
-        nothing = self.chunk(np.empty(0, np.intp))
-        violation, stop_reason = self.refresh(), self.limit()
-        while violation > self.tol and not stop_reason:
-            wanted = _NONE
-            while wanted != _DONE and not stop_reason:
-                last = min(self.max_iter, self.state.counts[_STEPS] + _STEPS_BETWEEN_LOOKS)
-                wanted = _reprocess_until(self.state, nothing, self.intercept, 0.8 * self.tol, last)
-                if wanted >= 0:
-                    self.supply(wanted)
-                stop_reason = self.limit()
-            before, violation = violation, self.refresh()
-            if violation > max(0.5 * before, self.tol):
-                stop_reason = stop_reason or "precision"
-        return self.result(violation, stop_reason)
-
-    def result(self, violation: float, stop_reason: str) -> OnlineResult:
+    def finish(self) -> BoxDualResult:
+        """Solve the dual of S from the a at hand."""
+        n, n_steps = len(self.y), int(self.state.counts[_STEPS])
         slots = np.flatnonzero(self.members() >= 0)
-        points, coef, g = self.state.member[slots], self.state.alpha[slots], self.state.g[slots]
-        low, _, high, _ = _extremes(self.state)
-        middle = [value for value in (low, high) if math.isfinite(value)]
-        intercept = sum(middle) / len(middle) if self.intercept and middle else 0.0
-        alpha = np.zeros(len(self.y))
-        alpha[points] = np.abs(coef)
-        y, room = self.y[points], self.C[points] - np.abs(coef)
-        margin = y * (intercept - g)
-        gap = np.abs(coef) @ np.maximum(margin, 0.0) + room @ np.maximum(-margin, 0.0)
-        converged = violation <= self.tol
-        return OnlineResult(
-            alpha=alpha,
-            intercept=intercept,
-            objective=-0.5 * float(coef @ (g + y)),
-            violation=violation,
-            duality_gap=float(gap),
-            n_iter=int(self.state.counts[_STEPS]),
-            kernel_entries=self.kernel.n_entries - self.entries_before,
-            converged=converged,
-            stop_reason="tol" if converged else stop_reason,
+        points, coef = self.state.member[slots], self.state.alpha[slots]
+        kernel = self.kernel.take(points)
+        result = solve_box_dual(
+            kernel,
+            self.y[points],
+            self.C[points],
+            intercept=self.intercept,
+            alpha0=np.abs(coef),
+            tol=self.tol,
+            cache_mb=self.cache_mb,
+            max_iter=-1 if self.max_iter == _UNLIMITED else self.max_iter - n_steps,
+            max_time=max(0.0, self.seconds_left()),
         )
-
-    def refresh(self) -> float:
-        """Compute g from float64 kernel values; the violation on S."""
-        slots = np.flatnonzero(self.members() >= 0)
-        points = self.state.member[slots]
-        exact = self.kernel.take(points).astype(np.float64)
-        values = exact.product(np.arange(len(points)), self.state.alpha[slots])
-        self.state.g[slots] = self.y[points] - values
-        self.kernel.count(exact.n_entries)
-        low, _, high, _ = _extremes(self.state)
-        gap = high - low if self.intercept else max(high, -low)
-        return max(float(gap), 0.0)
+        self.kernel.count(kernel.n_entries)
+        alpha, gradient = np.zeros(n), np.full(n, np.nan)
+        alpha[points], gradient[points] = result.alpha, result.gradient
+        return replace(
+            result,
+            alpha=alpha,
+            gradient=gradient,
+            n_iter=n_steps + result.n_iter,
+            kernel_entries=self.kernel.n_entries - self.entries_before,
+        )
 
     def supply(self, slot: int) -> None:
         """Bring the row of a slot into the cache, complete up to the slots known."""
@@ -306,7 +249,8 @@ class _Learner:
         self.state.counts[_KNOWN] = self.state.counts[_SLOTS]
 
     def room(self, capacity: int) -> State:
-        n_rows = min(capacity, max(_FEWEST_ROWS, self.cache_values // capacity))
+        cache_values = int(self.cache_mb * 2**20) // self.kernel.dtype.itemsize
+        n_rows = min(capacity, max(_FEWEST_ROWS, cache_values // capacity))
         return State(
             counts=np.zeros(4, np.int64),
             member=np.full(capacity, -1),
@@ -366,7 +310,7 @@ def _visit(
     """
     n_stages = 3 * len(chunk.points)
     while at < n_stages:
-        if state.counts[_STEPS] >= max_steps:
+        if state.counts[_STEPS] >= max_steps and not seeding:
             return n_stages, _NONE
         b, stage = at // 3, at % 3
         if stage == 0:
@@ -389,19 +333,7 @@ def _visit(
     return at, _NONE
 
 
-@njit(cache=True)
-def _reprocess_until(
-    state: State, chunk: Chunk, intercept: bool, tol: float, max_steps: int
-) -> int:
-    """REPROCESS to a violation of tol (-2), to a number of steps (-1) or to a row wanted."""
-    while state.counts[_STEPS] < max_steps:
-        wanted = _reprocess(state, chunk, intercept, tol)
-        if wanted != _NONE:
-            return wanted
-    return _NONE
-
-
-@njit(cache=True)
+@njit(cache=True, fastmath={"contract", "reassoc"})
 def _gradient(state: State, chunk: Chunk, b: int) -> float:
     """y - f(x) of a point of the chunk."""
     g = chunk.y[b]
@@ -530,11 +462,11 @@ def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
 
 @njit(cache=True)
 def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
-    """A step where S violates most; -1, -2 without a step, or the slot whose row is wanted."""
+    """A step where S violates most; -1, or the slot whose row is wanted."""
     low, falls, high, rises = _extremes(state)
     violation = high - low if intercept else max(high, -low)
     if not violation > tol or (intercept and (rises < 0 or falls < 0)):
-        return _DONE
+        return _NONE
     if intercept:
         return _pair_step(state, chunk, rises, falls)
     return _step(state, chunk, rises if high >= -low else falls)

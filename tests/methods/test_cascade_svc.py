@@ -63,6 +63,29 @@ def test_the_solution_is_that_of_the_last_merge():
     assert model.n_rounds_ == 1
 
 
+def test_feedback_brings_back_what_parts_lose_where_most_support_vectors_are_bounded():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(3000) < 0.25, 1, -1)
+    X = rng.normal(size=(3000, 5)) + 0.6 * y[:, None]
+    exact = KernelSVC(fit_intercept=False, gamma=0.03).fit(X, y)
+    assert (np.abs(exact.dual_coef_) == 1.0).mean() > 0.9
+    share = [
+        CascadeSVC(32, feedback=rounds, gamma=0.03, random_state=0).fit(X, y).objective_
+        / exact.objective_
+        for rounds in (0, 1, 20)
+    ]
+    assert share[0] < 0.998
+    assert share[1] > 0.9995
+    assert share[2] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_feedback_without_violators_costs_one_look_at_every_row():
+    X, y = ring()
+    alone, model = (CascadeSVC(1, feedback=feedback, **EXACT).fit(X, y) for feedback in (0, 9))
+    assert model.n_rounds_ == 1
+    assert model.kernel_entries_ == alone.kernel_entries_ + len(y) * len(model.support_)
+
+
 def test_several_classes_share_the_parts():
     X, y = load_iris(return_X_y=True)
     model = CascadeSVC(4, C=10.0, gamma=0.5, random_state=0).fit(X, y)

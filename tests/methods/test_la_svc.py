@@ -62,28 +62,33 @@ def test_one_pass_solves_the_problem_of_its_expansion(intercept):
     assert exact.objective_ * 0.95 >= model.objective_ >= exact.objective_ - 1e-6
 
 
+def online(X, y, intercept, **options):
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    rng = np.random.RandomState(0)
+    return solve_online(
+        kernel, y.astype(float), np.ones(len(y)), rng, intercept=intercept, epochs=3, **options
+    )
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_small_cache_changes_the_cost_and_not_the_result(intercept):
     X, y = ring(1500)
-    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
-    results = [
-        solve_online(
-            kernel,
-            y.astype(float),
-            np.ones(len(y)),
-            np.random.RandomState(0),
-            intercept=intercept,
-            epochs=3,
-            tol=1e-8,
-            cache_mb=cache_mb,
-        )
-        for cache_mb in (200, 0)
-    ]
+    large, small = (online(X, y, intercept, tol=0.1, cache_mb=cache_mb) for cache_mb in (200, 0))
     # Rounding decides which of equal violators moves first, and so who stays.
-    assert results[0].objective == pytest.approx(results[1].objective, rel=1e-5)
-    assert results[0].kernel_entries < results[1].kernel_entries
+    assert large.objective == pytest.approx(small.objective, rel=1e-5)
+    assert large.kernel_entries < small.kernel_entries
     # Every value of a pass at most: each point against all, and a row for each step.
-    assert results[0].kernel_entries < 3 * 1500**2 + 1500 * results[0].n_iter
+    assert large.kernel_entries < 3 * 1500**2 + 1500 * large.n_iter
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_finishing_costs_a_few_products_over_the_expansion(intercept):
+    X, y = ring(1500)
+    loose, tight = (online(X, y, intercept, tol=tol) for tol in (0.1, 1e-8))
+    assert tight.violation <= 1e-8
+    assert tight.n_iter > 2 * loose.n_iter
+    n_kept = max(np.isfinite(result.gradient).sum() for result in (loose, tight))
+    assert tight.kernel_entries - loose.kernel_entries < 4 * n_kept**2
 
 
 def test_dense_sparse_and_precomputed_agree():
@@ -114,7 +119,7 @@ def test_several_classes_and_seeds():
     assert first.intercept_.shape == (3,)
 
 
-@pytest.mark.parametrize("limit", [{"max_iter": 5}, {"max_time": 0.0}])
+@pytest.mark.parametrize("limit", [{"max_iter": 0}, {"max_iter": 5}, {"max_time": 0.0}])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_limit_warns_and_leaves_a_usable_model(limit, intercept):
     X, y = ring()
