@@ -1,4 +1,4 @@
-"""Diagnostics of figures: bounds hold, curves end at the exact machine, ranks and spectra are right."""
+"""Diagnostics of figures: bounds hold, curves end at the exact machine, spectra are right."""
 
 import numpy as np
 import pytest
