@@ -16,7 +16,8 @@ compares any methods over the data sets on which all of them have runs: mean ran
 of every pair over the same seeds, with 95 % bootstrap intervals.
 
 `kbench report papers [table=hss_table5,dcsvm,...] [format=...]` (no HTML) is every table of the
-five papers, each cell as "printed | measured"; table= takes tables and whole papers.
+five papers, each cell as "printed | measured", what the papers claim with verdicts computed from
+the rows (table=claims), and what part of a gain is the idea, what faster code (table=systems).
 """
 
 import sys

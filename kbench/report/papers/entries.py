@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbench.report.cells import title
-from kbench.report.papers.layout import Measure, Paper, Selector, Table, paper
+from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table, paper
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
 from kbench.report.quantities import QUANTITIES, Quantity
 from kbench.report.tables import Machine, Problem
 
-# In units of the row's second.
-_TIMES = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+# Seconds in the units of printed times.
+SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class Group:
         """The printed and the measured value as text."""
         unit = entry.printed.unit if entry.printed else ""
         given = "" if entry.printed is None else entry.printed.text
-        if unit in _TIMES:
+        if unit in SECONDS_IN:
             given = f"{given} {unit}"
         if entry.value is None:
             return given, entry.status
-        if unit in _TIMES:
-            scale = _TIMES[unit]
+        if unit in SECONDS_IN:
+            scale = SECONDS_IN[unit]
             return given, f"{_plain(self.measure).text(entry.value / scale)} {unit}"
         quantity = quantity_of(self.measure)
         decimals = quantity.decimals_of(entry.value)
@@ -110,9 +110,15 @@ def quantity_of(measure: Measure) -> Quantity:
 
 
 def entry(
-    table: Table, runs: Runs, machine: Machine | None, row: str, column: str, measure: Measure
+    table: Table,
+    runs: Runs,
+    machine: Machine | None,
+    row: str,
+    column: str,
+    measure: Measure,
+    only: Choice | None = None,
 ) -> Entry:
-    """One cell of a table on a machine."""
+    """One cell of a table on a machine, of one data set alone where `only` says so."""
     if measure.ratio is not None and measure.to is not None:
         return _ratio(table, runs, machine, row, column, measure.ratio, measure.to)
     given = printed(table.paper).get((table.printed, row, column, measure.label))
@@ -120,11 +126,11 @@ def entry(
     if machine is None:
         return Entry(given)
     if measure.total is not None:
-        return _total(given, table, runs, machine, wanted, column, measure.total)
+        return _total(given, table, runs, machine, wanted, column, measure.total, only)
     if wanted.data is None or not measure.reads:
         return Entry(given)
-    source = paper(table.paper)
-    found = runs.find(machine, wanted, source.data[wanted.data])
+    choices = paper(table.paper).data[wanted.data] if only is None else (only,)
+    found = runs.find(machine, wanted, choices)
     if found is None:
         return Entry(given)
     if not found.line.ok:
@@ -162,7 +168,7 @@ def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
 
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
-    units = {one.printed.unit for one in entries if one.printed} - {"", "order", *_TIMES}
+    units = {one.printed.unit for one in entries if one.printed} - {"", "order", *SECONDS_IN}
     named = measure.label == "seconds"
     unit = f", {units.pop()}" if len(units) == 1 and not named else ""
     return f"{column} {measure.label}".strip() + unit
@@ -214,11 +220,12 @@ def _total(
     wanted: Selector,
     column: str,
     label: str,
+    only: Choice | None,
 ) -> Entry:
     """The sum over all rows of another table; how many there are where some are missing."""
     assert wanted.table is not None
     of = paper(table.paper).tables[wanted.table]
-    parts = [entry(of, runs, machine, row, column, of.measures[label]) for row in of.rows]
+    parts = [entry(of, runs, machine, row, column, of.measures[label], only) for row in of.rows]
     considered = frozenset().union(*(part.considered for part in parts))
     values = [part.value for part in parts if part.value is not None]
     found = next((part.found for part in parts if part.found), None)

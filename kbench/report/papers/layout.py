@@ -5,13 +5,15 @@ that all its parts select, on the first of the data sets that stand for the pape
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import yaml
+
+from kbench.report.papers.printed import printed
 
 PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 
@@ -188,7 +190,7 @@ def _table(
 ) -> Table:
     layout = dict(layout)
     where = selector(**layout.pop("where", {}))
-    rows = _rows(layout.pop("rows"), data)
+    rows = _rows(layout.pop("rows"), data, {row for of, row, *_ in printed(paper) if of == name})
     columns = layout.pop("columns", {"": {}})
     return Table(
         paper=paper,
@@ -204,9 +206,11 @@ def _table(
     )
 
 
-def _rows(given: Any, data: Mapping[str, tuple[Choice, ...]]) -> dict[str, Selector]:
+def _rows(
+    given: Any, data: Mapping[str, tuple[Choice, ...]], known: Container[str]
+) -> dict[str, Selector]:
     if given == "data":
-        return {label: Selector(data=label) for label in data}
+        return {label: Selector(data=label) for label in data if label in known}
     if set(given) == {"grid"}:
         axes = given["grid"]
         points = itertools.product(*axes.values())

@@ -3,12 +3,12 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kbench.report.papers.layout import Choice, Measure, Selector
-from kbench.report.tables import Line, Machine, Problem, Row, comparisons, mean_sd
+from kbench.report.tables import Comparison, Line, Machine, Problem, Row, comparisons, mean_sd
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -52,6 +52,7 @@ class Runs:
     """
 
     def __init__(self, rows: Sequence[Row], curves: Curves | None = None) -> None:
+        self.rows = rows
         self._rows: defaultdict[tuple[Machine, str, str | None], list[Row]] = defaultdict(list)
         for row in rows:
             machine = Machine(row["environment"], row["threads"], row["jobs"])
@@ -76,12 +77,16 @@ class Runs:
             pairs = [(line, one.problem) for one in comparisons(rows) for line in one.lines]
             if not pairs:
                 continue
-            line, problem = max(pairs, key=lambda pair: _preference(pair[0]))
+            line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             found = Found(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
                 return found
             failed = failed or found
         return failed and Found(**{**vars(failed), "considered": considered})
+
+    def comparisons(self, methods: Container[str]) -> list[Comparison]:
+        """The comparisons of some methods."""
+        return comparisons([row for row in self.rows if row["method"] in methods])
 
     def value(
         self, found: Found, measure: Measure, at: float | None = None
@@ -135,7 +140,8 @@ def identity(row: Row) -> Identity:
     return row["key"], row["environment"], row["threads"]
 
 
-def _preference(line: Line) -> tuple[Any, ...]:
+def preference(line: Line) -> tuple[Any, ...]:
+    """By this the largest of several lines that would do is taken."""
     newest = max(
         (row["started_at"].timestamp() for row in line.rows if row["started_at"] is not None),
         default=0.0,

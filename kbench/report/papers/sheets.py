@@ -27,37 +27,42 @@ def sheets(
         [group.header, *(_text(group.words(one), one, marks) for one in group.entries)]
         for group in filled.groups
     ]
-    pieces = [list(range(len(texts)))] if width is None else _pieces(filled, texts, width)
-    found = []
-    for number, piece in enumerate(pieces):
-        name = heading(filled)
-        if len(pieces) > 1:
-            name += f" ({number + 1} of {len(pieces)})"
-        columns = [["", *filled.rows], *(texts[j] for j in piece)]
-        header, *rows = map(list, zip(*columns, strict=True))
-        found.append(Sheet(name, 1, header, rows))
-    found[-1].notes.extend([*notes, *remarks(filled, environments)])
-    return found
+    header, *rows = map(list, zip(["", *filled.rows], *texts, strict=True))
+    whole = Sheet(heading(filled), 1, header, rows, [*notes, *remarks(filled, environments)])
+    return narrowed(whole, width, [group.column for group in filled.groups])
 
 
-def _pieces(filled: Filled, texts: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """Indices of the groups side by side: those of one column stay together where they fit."""
-    first = max(len(row) for row in filled.rows)
-    widths = [2 + max(map(len, column)) for column in texts]
-    together: list[list[int]] = []
-    for j, group in enumerate(filled.groups):
-        same = j > 0 and group.column == filled.groups[j - 1].column
-        if same and first + sum(widths[i] for i in together[-1]) + widths[j] <= width:
-            together[-1].append(j)
+def narrowed(sheet: Sheet, width: int | None, groups: Sequence[str]) -> list[Sheet]:
+    """`sheet` in pieces of at most `width` characters, each with its first column.
+
+    Columns next to each other with the same one of `groups` stay together where they fit.
+    """
+    if width is None or not sheet.rows:
+        return [sheet]
+    columns = list(zip(sheet.header, *sheet.rows, strict=True))
+    first, *widths = [2 + max(map(len, column)) for column in columns]
+    blocks: list[list[int]] = []
+    for j, group in enumerate(groups):
+        room = width - first - sum(widths[i] for i in blocks[-1]) if blocks else 0
+        if j > 0 and group == groups[j - 1] and widths[j] <= room:
+            blocks[-1].append(j)
         else:
-            together.append([j])
+            blocks.append([j])
     pieces: list[list[int]] = []
-    for block in together:
+    for block in blocks:
         if pieces and first + sum(widths[i] for i in pieces[-1] + block) <= width:
             pieces[-1] += block
         else:
             pieces.append(list(block))
-    return pieces
+    found = []
+    for number, piece in enumerate(pieces):
+        name = f"{sheet.name} ({number + 1} of {len(pieces)})" if len(pieces) > 1 else sheet.name
+        header, *rows = map(
+            list, zip(*(columns[j] for j in (0, *(i + 1 for i in piece))), strict=True)
+        )
+        found.append(Sheet(name, 1, header, rows))
+    found[-1].notes.extend(sheet.notes)
+    return found
 
 
 def heading(filled: Filled) -> str:
