@@ -1,4 +1,4 @@
-"""kbench report [pages | compare] [format=terminal|markdown|csv|latex|html] [out=FILE] [KEY=...]
+"""kbench report [pages|compare|papers] [format=terminal|markdown|csv|latex|html] [out=FILE] [...]
 
 Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean
 and spread over seeds. Times of different environments or thread counts stand in different tables,
@@ -14,6 +14,10 @@ in, reference=false leaves out the rows that came with kbench, results_dir=DIR r
 `kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (no HTML)
 compares any methods over the data sets on which all of them have runs: mean ranks, and differences
 of every pair over the same seeds, with 95 % bootstrap intervals.
+
+`kbench report papers [table=hss_table5,dcsvm,...] [format=...]` (no HTML) is every table of the
+five papers, each cell as "printed | measured", what the papers claim with verdicts computed from
+the rows (table=claims), and what part of a gain is the idea, what faster code (table=systems).
 """
 
 import sys
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 
 KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
-KEYS += ["reference", "results_dir"]
+KEYS += ["reference", "results_dir", "table"]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -42,8 +46,14 @@ def main(argv: Sequence[str]) -> int:
     folder = ResultsFolder(values.get("results_dir", "results"))
     if bare == ["pages"]:
         return _pages(folder)
+    if bare == ["papers"]:
+        return _papers(folder, values)
     if bare not in ([], ["compare"]):
-        raise ConfigError(f"kbench report takes key=value, `pages` or `compare`, not {bare[-1]!r}")
+        raise ConfigError(
+            f"kbench report takes key=value, `pages`, `compare` or `papers`, not {bare[-1]!r}"
+        )
+    if "table" in values:
+        raise ConfigError("table=... is of kbench report papers")
     format = one_of(
         "format", values.get("format", "terminal"), COMPARE_FORMATS if bare else FORMATS
     )
@@ -69,6 +79,29 @@ def main(argv: Sequence[str]) -> int:
         columns = names(values.get("columns"))
         settings = whole("settings", values.get("settings", str(SETTINGS)))
         text = make_report(folder, columns=columns, settings=settings, **options)
+    return _deliver(text, out)
+
+
+def _papers(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
+    from kbench.report import PAPER_FORMATS, make_papers
+    from kbench.report.terminal import takes_colour
+
+    takes = ("format", "out", "table", "reference", "results_dir")
+    if other := [key for key in values if key not in takes]:
+        raise ConfigError(f"kbench report papers takes no {other[0]}=...")
+    out = Path(values["out"]) if "out" in values else None
+    text = make_papers(
+        folder,
+        tables=names(values.get("table")),
+        format=one_of("format", values.get("format", "terminal"), PAPER_FORMATS),
+        out=out,
+        reference=_flag(values, "reference", "true"),
+        colour=out is None and takes_colour(sys.stdout),
+    )
+    return _deliver(text, out)
+
+
+def _deliver(text: str, out: Path | None) -> int:
     if out is None:
         sys.stdout.write(text)
     else:

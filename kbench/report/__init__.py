@@ -9,17 +9,16 @@ import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.report import html, latex, render, terminal, versus
+from kbench.report.papers.report import PAPER_FORMATS, make_papers
 from kbench.report.quantities import COSTS, quantity
+from kbench.report.reading import frame, records, write
 from kbench.report.tables import comparisons
-from kbench.run.rows import IDENTITY
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from kbench.run.results import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
@@ -27,8 +26,10 @@ _LOG = logging.getLogger(__name__)
 __all__ = [
     "COMPARE_FORMATS",
     "FORMATS",
+    "PAPER_FORMATS",
     "SETTINGS",
     "make_comparison",
+    "make_papers",
     "make_report",
     "write_report",
 ]
@@ -94,8 +95,8 @@ def make_report(
         raise ConfigError(f"format={format}: a report is one of {', '.join(FORMATS)}")
     score = None if metric is None else quantity(metric, "metric")
     shown = COSTS if columns is None else [quantity(name) for name in columns]
-    frame, skipped = _frame(folder, methods, datasets, reference=reference, trials=trials)
-    found = comparisons(_records(frame), score)
+    rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
+    found = comparisons(records(rows), score)
     environments = folder.environments()
     if format == "csv":
         text = render.comma_separated(found)
@@ -122,7 +123,7 @@ def make_report(
     elif skipped and format != "html":
         text += "\n" + "\n".join(skipped) + "\n"
     if out is not None:
-        _write(out, text)
+        write(out, text)
     return text
 
 
@@ -155,8 +156,8 @@ def make_comparison(
         raise ConfigError("a comparison is of two methods or more: method=a,b")
     names = list(dict.fromkeys(methods or []))
     score = None if metric is None else quantity(metric, "metric")
-    frame, skipped = _frame(folder, names, datasets, reference=reference, trials=trials)
-    found = versus.versus(_records(frame), names, score)
+    rows, skipped = frame(folder, names, datasets, reference=reference, trials=trials)
+    found = versus.versus(records(rows), names, score)
     if not found.bouts():
         what = "" if score is None else f" and {score.column} measured"
         raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
@@ -175,7 +176,7 @@ def make_comparison(
     for line in skipped:
         _LOG.warning(line)
     if out is not None:
-        _write(out, text)
+        write(out, text)
     return text
 
 
@@ -190,43 +191,8 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
     paths = {format: folder.path / "_report" / name for format, name in names.items()}
     for format, path in paths.items():
         make_report(folder, format=format, out=path)
+    papers = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
+    for format, name in papers.items():
+        make_papers(folder, format=format, out=folder.path / "_report" / name)
+        paths[f"papers {format}"] = folder.path / "_report" / name
     return list(paths.values())
-
-
-def _frame(
-    folder: "ResultsFolder",
-    methods: Sequence[str] | None,
-    datasets: Sequence[str] | None,
-    *,
-    reference: bool,
-    trials: bool,
-) -> "tuple[pd.DataFrame, list[str]]":
-    """The rows that take part, always in the same order, and what reading had to skip."""
-    frame = folder.read(reference=reference)
-    skipped = list(folder.warnings)
-    if not trials:
-        frame = frame[~frame["variant"].fillna("").str.startswith("tune")]
-    frame = _only(_only(frame, "method", methods), "dataset", datasets)
-    return frame.sort_values(list(IDENTITY)), skipped
-
-
-def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "pd.DataFrame":
-    if not names:
-        return frame
-    for name in names:
-        if name not in set(frame[column]):
-            known = ", ".join(sorted(set(frame[column]))) or "none"
-            raise ConfigError(f"no row has {column} {name!r}; rows have: {known}")
-    return frame[frame[column].isin(names)]
-
-
-def _records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
-    plain = frame.astype(object)
-    return plain.where(plain.notna(), None).to_dict("records")
-
-
-def _write(path: Path, text: str) -> None:
-    from kbench.files import atomic_file
-
-    with atomic_file(path) as file:
-        file.write(text.encode())

@@ -8,7 +8,7 @@ seeds. Nothing is averaged but seeds, and no setting is chosen for the reader.
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -93,14 +93,7 @@ class Line:
 
         The deviation is the sample's (n - 1), None for one seed; None where nothing was measured.
         """
-        values = [float(row[column]) for row in self.ok if row[column] is not None]
-        if not values:
-            return None
-        mean = math.fsum(values) / len(values)
-        if len(values) == 1:
-            return mean, None
-        # Two passes of exact sums; statistics.stdev takes 20 times as long.
-        return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+        return mean_sd([float(row[column]) for row in self.ok if row[column] is not None])
 
 
 @dataclass(frozen=True)
@@ -122,6 +115,17 @@ class Comparison:
                 kept.append(line)
         cut = {method: count for method, count in sorted(seen.items()) if count > settings}
         return replace(self, lines=kept), cut
+
+
+def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:
+    """Mean and the sample's standard deviation, None for one value; None of no values."""
+    if not values:
+        return None
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return mean, None
+    # Two passes of exact sums; statistics.stdev takes 20 times as long.
+    return mean, math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
 
 
 def comparisons(rows: Iterable[Row], metric: Quantity | None = None) -> list[Comparison]:

@@ -1,0 +1,423 @@
+"""What the papers say, each as a query over cells whose answer is a verdict.
+
+A query names cells as `table | row | column | quantity`, or selects runs itself as layouts do, and
+asks for a ratio, a difference, a spread (largest less smallest) or a value. It is answered twice,
+by the printed numbers and by the measured ones, in the units that the paper prints. `each` repeats
+it; the figure is then the worst answer, or with `share` the share of good ones.
+
+The terms of one repetition are of one data set. Of several rivals the best counts, and all of them
+must have been run: one that failed is no rival, one without rows leaves the question open.
+"""
+
+import csv
+import io
+import itertools
+import math
+import operator
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from kbench.report.cells import title
+from kbench.report.papers.entries import SECONDS_IN, Entry, entry, quantity_of
+from kbench.report.papers.layout import (
+    Choice,
+    Measure,
+    Selector,
+    Table,
+    load,
+    measure,
+    paper,
+    selector,
+)
+from kbench.report.papers.runs import Identity, Runs
+from kbench.report.quantities import decimals_for
+from kbench.report.tables import Machine
+from kbench.report.versus import Sheet
+
+LEGEND = (
+    "Figures are ratios, differences in points or values, the worst over the repetitions of which"
+    " the rows answer so many; `paper` is the same query over the printed numbers. Verdicts are"
+    " computed, thresholds are in kbench/report/papers/claims.yaml."
+)
+
+HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
+NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
+_MEASURES = {"of", "per", "factor", "curve", "by"}
+_KINDS = ("ratio", "difference", "spread", "value")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`>= 2`: on which side of what a figure must be."""
+
+    sign: str
+    limit: float
+
+    @classmethod
+    def of(cls, text: str) -> "Bound":
+        sign, limit = text.split()
+        if sign not in _OPERATORS:
+            raise ValueError(f"a bound begins with >= or <=, not {sign!r}")
+        return cls(sign, float(limit))
+
+    def takes(self, figure: float) -> bool:
+        return _OPERATORS[self.sign](figure, self.limit)
+
+    def worst(self, figures: Sequence[float]) -> float:
+        return min(figures) if self.sign == ">=" else max(figures)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper.
+
+    Attributes
+    ----------
+    paper, where, says : str
+        The paper, the place in it, and what it says, in other words.
+    kind : {"ratio", "difference", "spread", "value", ""}
+    terms : tuple
+        Of each term the cells of which the best counts.
+    each : tuple of mappings
+        For each repetition: name -> what takes the place of `{name}` in the terms.
+    holds, weaker, share : Bound
+        On the figure, or with `share` on the answers of which the figure is the share.
+    outside : str
+        Why no rows can tell.
+    """
+
+    paper: str
+    where: str
+    says: str
+    kind: str = ""
+    terms: tuple[tuple[Any, ...], ...] = ()
+    each: tuple[Mapping[str, Any], ...] = ({},)
+    holds: Bound | None = None
+    weaker: Bound | None = None
+    share: Bound | None = None
+    outside: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to a claim.
+
+    Attributes
+    ----------
+    claim : Claim
+    outcome : str
+        One of the five.
+    why : str
+        Of the two without a figure.
+    figure, printed : float, optional
+        The figure of the rows, and of the numbers that the paper prints.
+    answered, asked : int
+        How many of the repetitions the rows answer.
+    data : tuple of str
+        The data sets of kbench that took part.
+    keys : tuple of str
+        The runs behind the figure.
+    considered : frozenset of identities
+    """
+
+    claim: Claim
+    outcome: str
+    why: str = ""
+    figure: float | None = None
+    printed: float | None = None
+    answered: int = 0
+    asked: int = 0
+    data: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    considered: frozenset[Identity] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Term:
+    """The value of one term: in the paper's unit, printed and measured, and what it rests on."""
+
+    printed: float | None
+    measured: float | None
+    sign: int
+    why: str = ""
+    found: bool = False
+    data: str = ""
+    keys: tuple[str, ...] = ()
+    considered: frozenset[Identity] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What a term reads: a cell of a table, or runs of its own."""
+
+    data: str
+    measure: Measure
+    wanted: Selector
+    table: Table | None = None
+    row: str = ""
+    column: str = ""
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """All claims, in the order of the file.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a key, kind or bound that does not exist.
+    """
+    return tuple(_claim(**one) for one in load("claims.yaml"))
+
+
+def verdict(claim: Claim, runs: Runs) -> Verdict:
+    """The verdict on the machine whose rows answer most of the repetitions."""
+    if claim.outside:
+        return Verdict(claim, OUTSIDE, claim.outside)
+    found = [_verdict(claim, runs, machine) for machine in runs.machines]
+    return max(found, key=lambda one: one.answered, default=_verdict(claim, runs, None))
+
+
+def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
+    """A sheet for each paper; sentences are broken into lines of at most `width` characters."""
+    found: dict[str, Sheet] = {}
+    for one in verdicts:
+        claim = one.claim
+        name = f"{paper(claim.paper).title}: claims"
+        header = ["verdict", "rows say", "paper", "claim", "where"]
+        sheet = found.setdefault(name, Sheet(name, len(header), header, []))
+        said = _said(one)
+        lines = textwrap.wrap(claim.says, width) if width else [claim.says]
+        where = textwrap.wrap(claim.where, 26) if width else [claim.where]
+        given = textwrap.wrap(said, 34) if width else [said]
+        columns = [[one.outcome], given, [_number(one.printed)], lines, where]
+        rows = itertools.zip_longest(*columns, fillvalue="")
+        sheet.rows.extend([list(row) for row in rows])
+    for sheet in found.values():
+        sheet.notes.append(LEGEND)
+    return list(found.values())
+
+
+def comma_separated(verdicts: Sequence[Verdict]) -> str:
+    """One line for each claim, nothing rounded."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ["paper", "where", "claim", "verdict", "figure", "printed", "answered", "asked"]
+    writer.writerow([*names, "why", "data", "keys"])
+    for one in verdicts:
+        claim = one.claim
+        line = [claim.paper, claim.where, claim.says, one.outcome, one.figure, one.printed]
+        line += [one.answered, one.asked, one.why, "; ".join(one.data), " ".join(one.keys)]
+        writer.writerow(line)
+    return text.getvalue()
+
+
+def _said(one: Verdict) -> str:
+    """The figure, of how many repetitions, and on which data; or why there is none."""
+    if one.figure is None:
+        return one.why
+    times = f", {one.answered} of {one.asked}" if one.asked > 1 else ""
+    return f"{_number(one.figure)}{times} ({', '.join(one.data)})"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.{decimals_for(value, 3)}f}"
+
+
+def _claim(
+    *,
+    paper: str,
+    where: str,
+    says: str,
+    each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] | None = None,
+    outside: str = "",
+    holds: str | None = None,
+    weaker: str | None = None,
+    share: str | None = None,
+    **query: Any,
+) -> Claim:
+    if outside:
+        return Claim(paper, where, says, outside=outside)
+    ((kind, terms),) = query.items()
+    if kind not in _KINDS or holds is None or weaker is None:
+        raise ValueError(f"a claim has one of {', '.join(_KINDS)}, `holds` and `weaker`: {says}")
+    listed = terms if isinstance(terms, list) else [terms]
+    return Claim(
+        paper,
+        where,
+        says,
+        kind,
+        tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
+        _repetitions(each or {}),
+        Bound.of(holds),
+        Bound.of(weaker),
+        None if share is None else Bound.of(share),
+    )
+
+
+def _repetitions(
+    each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
+) -> tuple[Mapping[str, Any], ...]:
+    """All combinations of a mapping's values; a list says each by itself."""
+    if isinstance(each, Mapping):
+        values = itertools.product(*each.values())
+        return tuple(dict(zip(each, one, strict=True)) for one in values)
+    return tuple(each)
+
+
+def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
+    assert claim.holds is not None
+    assert claim.weaker is not None
+    answers = [_answer(claim, names, runs, machine) for names in claim.each]
+    given = [_figure(claim.kind, [term.printed for term in one]) for one in answers]
+    own = [_figure(claim.kind, [term.measured for term in one]) for one in answers]
+    figure, paper_figure = _summary(claim, own), _summary(claim, given)
+    answered = sum(value is not None for value in own)
+    used = [
+        term for one, value in zip(answers, own, strict=True) if value is not None for term in one
+    ]
+    considered = frozenset().union(*(term.considered for one in answers for term in one))
+    why = ""
+    if figure is None:
+        outcome = NOT_MEASURABLE
+        missing = [t for one in answers for t in one if t.measured is None]
+        why = next((term.why for term in missing if term.found), missing[0].why)
+    elif claim.holds.takes(figure):
+        outcome = HOLDS
+    else:
+        outcome = WEAKER if claim.weaker.takes(figure) else FAILS
+    return Verdict(
+        claim,
+        outcome,
+        why,
+        figure,
+        paper_figure,
+        answered,
+        len(answers),
+        tuple(dict.fromkeys(term.data for term in used if term.data)),
+        tuple(dict.fromkeys(key for term in used for key in term.keys)),
+        considered,
+    )
+
+
+def _answer(
+    claim: Claim, names: Mapping[str, Any], runs: Runs, machine: Machine | None
+) -> list[_Term]:
+    """The terms of one repetition, on the first data set on which all of them have a value."""
+    cells = [[_cell(claim, _put(cell, names)) for cell in term] for term in claim.terms]
+    (data,) = {cell.data for term in cells for cell in term}
+    tried = []
+    for choice in paper(claim.paper).data[data]:
+        tried.append([_best([_value(cell, runs, machine, choice) for cell in t]) for t in cells])
+        if all(term.measured is not None for term in tried[-1]):
+            break
+    # Without a value, of the terms that came furthest.
+    most = max(tried, key=lambda terms: sum(term.found for term in terms))
+    rows = [frozenset().union(*(terms[i].considered for terms in tried)) for i in range(len(most))]
+    return [replace(term, considered=all_) for term, all_ in zip(most, rows, strict=True)]
+
+
+def _summary(claim: Claim, figures: Sequence[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    if not known or claim.holds is None:
+        return None
+    if claim.share is not None:
+        return sum(map(claim.share.takes, known)) / len(known)
+    return claim.holds.worst(known)
+
+
+def _figure(kind: str, values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    if kind == "spread":
+        return max(known) - min(known)
+    if kind == "value":
+        return known[0]
+    if kind == "difference":
+        return known[0] - known[1]
+    return known[0] / known[1] if known[1] else None
+
+
+def _best(terms: Sequence[_Term]) -> _Term:
+    """One term of several: the best printed and the best measured value of any."""
+    if len(terms) == 1:
+        return terms[0]
+    considered = frozenset().union(*(term.considered for term in terms))
+    given = [term.printed for term in terms if term.printed is not None]
+    sign = terms[0].sign
+    printed = max(given, key=lambda value: sign * value, default=None)
+    absent = next((term for term in terms if not term.found), None)
+    best = absent or max(
+        terms,
+        key=lambda term: -math.inf if term.measured is None else sign * term.measured,
+    )
+    return replace(best, printed=printed, considered=considered)
+
+
+def _cell(claim: Claim, spelt: Any) -> _Cell:
+    if isinstance(spelt, str):
+        name, row, column, label = (part.strip() for part in spelt.split("|"))
+        table = paper(claim.paper).tables[name]
+        wanted = table.rows[row] & table.columns[column]
+        data = wanted.data or next(
+            one.data for one in paper(claim.paper).tables[wanted.table or ""].rows.values()
+        )
+        return _Cell(data or "", table.measures[label], wanted, table, row, column)
+    own = dict(spelt)
+    asked = measure("", **{key: own.pop(key) for key in _MEASURES & set(own)})
+    wanted = selector(**own)
+    return _Cell(wanted.data or "", asked, wanted)
+
+
+def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> _Term:
+    table = cell.table
+    if table is None:
+        one = Entry(None)
+        found = None if machine is None else runs.find(machine, cell.wanted, [choice])
+        if found is not None:
+            value, sd = runs.value(found, cell.measure, cell.wanted.at) or (None, None)
+            status = ", ".join(sorted(found.line.failures)) if value is None else ""
+            one = Entry(None, found, value, sd, status, (), found.considered)
+        missing = f"no rows of {' or '.join(cell.wanted.methods)} on {cell.data}"
+    else:
+        one = entry(table, runs, machine, cell.row, cell.column, cell.measure, choice)
+        missing = f'no rows: "kbench -m {table.run}"'
+    quantity = quantity_of(cell.measure)
+    given = None
+    if one.printed is not None and one.printed.number is not None:
+        given = one.printed.number * SECONDS_IN.get(one.printed.unit, 1.0)
+    found = one.found
+    if found is None:
+        return _Term(given, None, quantity.sign, missing, considered=one.considered)
+    where = title(found.problem)
+    return _Term(
+        given,
+        None if one.value is None else one.value * quantity.factor,
+        quantity.sign,
+        ""
+        if one.value is not None
+        else f"{found.line.method} on {where}: {one.status or 'no value'}",
+        True,
+        where,
+        tuple(row["key"] for row in found.line.rows),
+        one.considered,
+    )
+
+
+def _put(cell: Any, names: Mapping[str, Any]) -> Any:
+    """`cell` with the values of `names` in place of `{name}`; a whole `{name}` keeps its type."""
+    if isinstance(cell, Mapping):
+        return {key: _put(value, names) for key, value in cell.items()}
+    if not isinstance(cell, str):
+        return cell
+    if cell.startswith("{") and cell[1:-1] in names:
+        return names[cell[1:-1]]
+    return cell.format(**names) if "{" in cell else cell

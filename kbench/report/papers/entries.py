@@ -1,0 +1,286 @@
+"""Cells of a paper's table: the printed value, the measured one, and what must be said of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kbench.report.cells import title
+from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table, paper
+from kbench.report.papers.printed import Printed, printed
+from kbench.report.papers.runs import Found, Identity, Runs
+from kbench.report.quantities import QUANTITIES, Quantity
+from kbench.report.tables import Machine, Problem
+
+# Seconds in the units of printed times.
+SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell.
+
+    Attributes
+    ----------
+    printed : Printed, optional
+        What the paper has there.
+    found : Found, optional
+        The runs behind the measured value.
+    value, sd : float, optional
+        Mean and deviation over seeds, in the row's unit.
+    status : str
+        In place of a value: how the runs ended, or what is missing.
+    notes : tuple of str
+    considered : frozenset of identities
+        Every row that the cell depends on.
+    """
+
+    printed: Printed | None
+    found: Found | None = None
+    value: float | None = None
+    sd: float | None = None
+    status: str = ""
+    notes: tuple[str, ...] = ()
+    considered: frozenset[Identity] = frozenset()
+
+    @property
+    def measured(self) -> bool:
+        return self.value is not None or bool(self.status)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The columns of one measure: `header` with its unit, an entry for each row."""
+
+    header: str
+    column: str
+    measure: Measure
+    entries: list[Entry]
+
+    def words(self, entry: Entry) -> tuple[str, str]:
+        """The printed and the measured value as text."""
+        unit = entry.printed.unit if entry.printed else ""
+        given = "" if entry.printed is None else entry.printed.text
+        if unit in SECONDS_IN:
+            given = f"{given} {unit}"
+        if entry.value is None:
+            return given, entry.status
+        if unit in SECONDS_IN:
+            scale = SECONDS_IN[unit]
+            return given, f"{_plain(self.measure).text(entry.value / scale)} {unit}"
+        quantity = quantity_of(self.measure)
+        decimals = quantity.decimals_of(entry.value)
+        text = quantity.text(entry.value, decimals)
+        if entry.sd is not None:
+            text += f" ± {quantity.text(entry.sd, decimals)}"
+        return given, text
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A table on one machine, or without measurements where `machine` is None."""
+
+    table: Table
+    paper: Paper
+    machine: Machine | None
+    rows: list[str]
+    groups: list[Group]
+
+    @property
+    def count(self) -> tuple[int, int]:
+        """How many cells have a measured value, and how many could: ratios are not counted."""
+        groups = [group for group in self.groups if group.measure.reads]
+        entries = [entry for group in groups for entry in group.entries]
+        places = [entry for entry in entries if entry.printed or entry.measured]
+        return sum(entry.value is not None for entry in entries), len(places)
+
+
+def filled(table: Table, runs: Runs) -> list[Filled]:
+    """The table once for each machine that has runs for it, once without where none has."""
+    tables = [_filled(table, runs, machine) for machine in runs.machines]
+    return [
+        one for one in tables if any(e.measured for group in one.groups for e in group.entries)
+    ] or [_filled(table, runs, None)]
+
+
+def quantity_of(measure: Measure) -> Quantity:
+    """How the measured values of a measure are printed."""
+    if len(measure.of) == 1 and measure.of[0] in QUANTITIES and measure.per is None:
+        return QUANTITIES[measure.of[0]]
+    return _plain(measure)
+
+
+def entry(
+    table: Table,
+    runs: Runs,
+    machine: Machine | None,
+    row: str,
+    column: str,
+    measure: Measure,
+    only: Choice | None = None,
+) -> Entry:
+    """One cell of a table on a machine, of one data set alone where `only` says so."""
+    if measure.ratio is not None and measure.to is not None:
+        return _ratio(table, runs, machine, row, column, measure.ratio, measure.to)
+    given = printed(table.paper).get((table.printed, row, column, measure.label))
+    wanted = table.rows[row] & table.columns[column]
+    if machine is None:
+        return Entry(given)
+    if measure.total is not None:
+        return _total(given, table, runs, machine, wanted, column, measure.total, only)
+    if wanted.data is None or not measure.reads:
+        return Entry(given)
+    choices = paper(table.paper).data[wanted.data] if only is None else (only,)
+    found = runs.find(machine, wanted, choices)
+    if found is None:
+        return Entry(given)
+    if not found.line.ok:
+        status = ", ".join(sorted(found.line.failures))
+        return Entry(given, found, None, None, status, (), found.considered)
+    value = runs.value(found, measure, wanted.at)
+    if value is None:
+        return Entry(given, found, considered=found.considered)
+    notes = tuple(_notes(table, wanted, found))
+    return Entry(given, found, value[0], value[1], "", notes, found.considered)
+
+
+def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
+    groups = []
+    for column in table.columns:
+        for measure in table.measures.values():
+            entries = [entry(table, runs, machine, row, column, measure) for row in table.rows]
+            if any(one.printed or one.measured for one in entries):
+                groups.append(Group(_header(column, measure, entries), column, measure, entries))
+    shown = [
+        any(group.entries[i].printed or group.entries[i].measured for group in groups)
+        for i in range(len(table.rows))
+    ]
+    rows = [row for row, keep in zip(table.rows, shown, strict=True) if keep]
+    groups = [
+        Group(
+            group.header,
+            group.column,
+            group.measure,
+            [one for one, keep in zip(group.entries, shown, strict=True) if keep],
+        )
+        for group in groups
+    ]
+    return Filled(table, paper(table.paper), machine, rows, groups)
+
+
+def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
+    units = {one.printed.unit for one in entries if one.printed} - {"", "order", *SECONDS_IN}
+    named = measure.label == "seconds"
+    unit = f", {units.pop()}" if len(units) == 1 and not named else ""
+    return f"{column} {measure.label}".strip() + unit
+
+
+def _ratio(
+    table: Table,
+    runs: Runs,
+    machine: Machine | None,
+    row: str,
+    column: str,
+    label: str,
+    to: str,
+) -> Entry:
+    """One value over another, of the paper and of one problem on one machine."""
+    if row == to:
+        return Entry(None)
+    measure = table.measures[label]
+    own = entry(table, runs, machine, row, column, measure)
+    base = entry(table, runs, machine, to, column, measure)
+    given = None
+    if own.printed and base.printed:
+        a, b = own.printed.number, base.printed.number
+        if a is not None and b:
+            given = Printed(_plain(measure).text(a / b), status="printed", note="computed")
+    considered = own.considered | base.considered
+    if own.value is None or own.found is None or base.found is None:
+        return Entry(given, considered=considered)
+    if not _same(own.found.problem, base.found.problem):
+        return Entry(given, considered=considered)
+    if not base.value:
+        status = f"{to}: {base.status}" if base.status else ""
+        return Entry(given, own.found, status=status, considered=considered)
+    return Entry(given, own.found, own.value / base.value, considered=considered)
+
+
+def _same(one: Problem, other: Problem) -> bool:
+    """A run that failed before the data were loaded knows no sizes."""
+    names = (one.dataset, one.variant) == (other.dataset, other.variant)
+    hashes = {one.data_sha256, other.data_sha256} - {None}
+    return names and len(hashes) <= 1
+
+
+def _total(
+    given: Printed | None,
+    table: Table,
+    runs: Runs,
+    machine: Machine,
+    wanted: Selector,
+    column: str,
+    label: str,
+    only: Choice | None,
+) -> Entry:
+    """The sum over all rows of another table; how many there are where some are missing."""
+    assert wanted.table is not None
+    of = paper(table.paper).tables[wanted.table]
+    parts = [entry(of, runs, machine, row, column, of.measures[label], only) for row in of.rows]
+    considered = frozenset().union(*(part.considered for part in parts))
+    values = [part.value for part in parts if part.value is not None]
+    found = next((part.found for part in parts if part.found), None)
+    if not values:
+        return Entry(given, considered=considered)
+    if len(values) < len(parts):
+        status = f"{len(values)} of {len(parts)}"
+        return Entry(given, found, status=status, considered=considered)
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Entry(given, found, math.fsum(values), None, "", notes, considered)
+
+
+def _plain(measure: Measure) -> Quantity:
+    count = any(name.startswith("n_") for name in measure.of)
+    return Quantity(measure.label, measure.label, digits=3, decimals=0 if count else None)
+
+
+def _notes(table: Table, wanted: Selector, found: Found) -> list[str]:
+    """What of the data and the runs is not as the paper has it."""
+    notes = []
+    assert wanted.data is not None
+    sizes = _sizes(table, wanted.data)
+    problem = found.problem
+    n, test, features = problem.n_train, problem.n_test, problem.n_features
+    total = None if n is None or test is None else n + test
+    names = {"n_train": "training rows", "n": "rows", "n_features": "features"}
+    own = {"n_train": n, "n": n if n == sizes.get("n") else total, "n_features": features}
+    other = {
+        name: (mine, size)
+        for name, size in sizes.items()
+        if (mine := own[name]) is not None and mine != size
+    }
+    if other:
+        here = ", ".join(f"{mine:,} {names[name]}" for name, (mine, _) in other.items())
+        there = ", ".join(f"{size:,.0f}" for _, size in other.values())
+        settings = ", ".join(f"{name}={value:g}" for name, value in found.choice.params.items())
+        with_ = f", with {settings}" if settings else ""
+        notes.append(f"{title(problem)} has {here}{with_}; the paper's {wanted.data} {there}")
+    line = found.line
+    if line.failures:
+        notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")
+    if line.not_converged:
+        notes.append("stopped before convergence")
+    if wanted.methods and found.others:
+        ends = "s" if found.others > 1 else ""
+        notes.append(f"the newest; {found.others} other setting{ends} would do as well")
+    return notes
+
+
+def _sizes(table: Table, data: str) -> Mapping[str, float]:
+    """Sizes that the paper prints of a data set."""
+    values = printed(table.paper)
+    found = {}
+    for name in ("n_train", "n", "n_features"):
+        one = values.get((table.sizes, data, "", name))
+        if one is not None and one.number is not None:
+            found[name] = one.number
+    return found

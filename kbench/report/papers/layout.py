@@ -1,0 +1,238 @@
+"""Layouts of the papers' tables, read from `<paper>.yaml`.
+
+A table is rows by columns by measures. Each of its parts may select runs; a cell's runs are those
+that all its parts select, on the first of the data sets that stand for the paper's.
+"""
+
+import itertools
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from kbench.report.papers.printed import printed
+
+PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A data set of kbench that stands for a paper's, with `params` in place of the paper's."""
+
+    dataset: str
+    variant: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Which runs fill a cell.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        Any of these; empty for all.
+    data : str, optional
+        The paper's name of the data set.
+    params : mapping
+        Parameter -> value, or a list of values of which any will do.
+    at : float, optional
+        Where a curve is read.
+    table : str, optional
+        The table of which a total is taken.
+    """
+
+    methods: tuple[str, ...] = ()
+    data: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    at: float | None = None
+    table: str | None = None
+
+    def __and__(self, other: "Selector") -> "Selector":
+        return Selector(
+            other.methods or self.methods,
+            self.data if other.data is None else other.data,
+            {**self.params, **other.params},
+            self.at if other.at is None else other.at,
+            self.table if other.table is None else other.table,
+        )
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is read of the runs of a cell.
+
+    Attributes
+    ----------
+    label : str
+        The printed quantity.
+    of : tuple of str
+        Columns of the row that are added up; `phases.x` is a phase.
+    per, factor : str, float
+        The sum is divided by the column `per` and multiplied by `factor`.
+    curve, by : str
+        The last value of a curve instead, or its value where the curve `by` is the selector's `at`.
+    ratio, to : str
+        Another measure's value over that of the row `to`.
+    total : str
+        The sum of another measure over a table's rows.
+    """
+
+    label: str
+    of: tuple[str, ...] = ()
+    per: str | None = None
+    factor: float = 1.0
+    curve: str | None = None
+    by: str | None = None
+    ratio: str | None = None
+    to: str | None = None
+    total: str | None = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it is measured: neither computed of another nor printed alone."""
+        return bool(self.of or self.curve or self.total)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The layout of one printed table.
+
+    `printed` and `sizes` name tables of printed values; `kbench -m <run>` makes the rows, `why`
+    says why there are none.
+    """
+
+    paper: str
+    name: str
+    caption: str
+    run: str
+    rows: Mapping[str, Selector]
+    columns: Mapping[str, Selector]
+    measures: Mapping[str, Measure]
+    printed: str
+    sizes: str
+    notes: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.paper}_{self.name}"
+
+    @property
+    def number(self) -> str:
+        """`Table 3`, `ICML Table 6`, `Complexity`."""
+        words = self.name.replace("table", "Table ").replace("_", " ").split()
+        first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
+        return " ".join([first, *words[1:]])
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One paper: its short title, the machine of its times, its data sets and tables."""
+
+    name: str
+    title: str
+    machine: str
+    data: Mapping[str, tuple[Choice, ...]]
+    tables: Mapping[str, Table]
+
+
+@cache
+def paper(name: str) -> Paper:
+    """The layout of a paper.
+
+    Raises
+    ------
+    TypeError
+        For a key that a layout does not have.
+    """
+    read = load(f"{name}.yaml")
+    data = {
+        label: tuple(Choice(**one | {"params": _numbers(one.get("params", {}))}) for one in choices)
+        for label, choices in read["data"].items()
+    }
+    tables = {
+        table: _table(name, table, {"sizes": read["sizes"], **layout}, data)
+        for table, layout in read["tables"].items()
+    }
+    return Paper(name, read["paper"], read["machine"], data, tables)
+
+
+def load(file: str) -> Any:
+    """The content of a YAML file of this package."""
+    text = files("kbench.report.papers").joinpath(file).read_text(encoding="utf-8")
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def selector(
+    *,
+    method: str | list[str] | None = None,
+    data: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    at: float | None = None,
+    table: str | None = None,
+) -> Selector:
+    """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
+    methods = (method,) if isinstance(method, str) else tuple(method or ())
+    return Selector(methods, data, _numbers(params or {}), at, table)
+
+
+def measure(label: str, *, of: str | list[str] | None = None, **rest: Any) -> Measure:
+    """A measure as layouts spell it: one column or several."""
+    return Measure(label, (of,) if isinstance(of, str) else tuple(of or ()), **rest)
+
+
+def _table(
+    paper: str, name: str, layout: Mapping[str, Any], data: Mapping[str, tuple[Choice, ...]]
+) -> Table:
+    layout = dict(layout)
+    where = selector(**layout.pop("where", {}))
+    rows = _rows(layout.pop("rows"), data, {row for of, row, *_ in printed(paper) if of == name})
+    columns = layout.pop("columns", {"": {}})
+    return Table(
+        paper=paper,
+        name=name,
+        caption=layout.pop("caption"),
+        run=layout.pop("run", ""),
+        rows={label: where & one for label, one in rows.items()},
+        columns={label: selector(**one) for label, one in columns.items()},
+        measures={label: measure(label, **one) for label, one in layout.pop("quantities").items()},
+        printed=layout.pop("printed", name),
+        notes=tuple(layout.pop("notes", ())),
+        **layout,
+    )
+
+
+def _rows(
+    given: Any, data: Mapping[str, tuple[Choice, ...]], known: Container[str]
+) -> dict[str, Selector]:
+    if given == "data":
+        return {label: Selector(data=label) for label in data if label in known}
+    if set(given) == {"grid"}:
+        axes = given["grid"]
+        points = itertools.product(*axes.values())
+        settings = [dict(zip(axes, point, strict=True)) for point in points]
+        return {
+            " ".join(f"{name}={value}" for name, value in one.items()): Selector(
+                params=_numbers(one)
+            )
+            for one in settings
+        }
+    return {label: selector(**one) for label, one in given.items()}
+
+
+def _numbers(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _number(value) for name, value in params.items()}
+
+
+def _number(value: Any) -> Any:
+    """`2^-9` as a number, in lists too; anything else as it is."""
+    if isinstance(value, list):
+        return [_number(one) for one in value]
+    if isinstance(value, str) and "^" in value:
+        base, _, exponent = value.partition("^")
+        return float(base) ** float(exponent)
+    return value

@@ -1,0 +1,53 @@
+"""Numbers that papers print, as data.
+
+A value is known by its table, row, column and quantity, has its digits as printed, a unit, and a
+status: `printed`, `read off` (a plot) or `unknown`.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+Place = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One printed value.
+
+    Attributes
+    ----------
+    text : str
+        As printed; `-` where the paper has a dash.
+    unit : str
+    status : {"printed", "read off", "unknown"}
+    note : str
+        What must be known besides, such as the edition.
+    """
+
+    text: str
+    unit: str = ""
+    status: str = "printed"
+    note: str = ""
+
+    @property
+    def number(self) -> float | None:
+        """The value where it is one; None for a bound such as `>300000`, a dash, words."""
+        try:
+            return float(self.text)
+        except ValueError:
+            return None
+
+
+@cache
+def printed(paper: str) -> Mapping[Place, Printed]:
+    """Place (table, row, column, quantity) -> value, in the order of the file."""
+    text = files("kbench.report.papers").joinpath(f"{paper}.csv").read_text(encoding="utf-8")
+    return {
+        (line["table"], line["row"], line["column"], line["quantity"]): Printed(
+            line["value"], line["unit"], line["status"], line["note"]
+        )
+        for line in csv.DictReader(text.splitlines())
+    }

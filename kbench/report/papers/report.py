@@ -1,0 +1,145 @@
+"""The papers' report as text: which tables are asked for, in which format."""
+
+import csv
+import io
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.config import nearest
+from kbench.errors import ConfigError
+from kbench.report import latex, render, terminal
+from kbench.report.papers import sheets
+from kbench.report.papers.claims import claims, verdict
+from kbench.report.papers.claims import comma_separated as verdicts_csv
+from kbench.report.papers.claims import sheets as verdict_sheets
+from kbench.report.papers.entries import filled
+from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.runs import Curve, Identity, Runs
+from kbench.report.papers.systems import sheet, systems
+from kbench.report.reading import frame, records, write
+from kbench.report.versus import Sheet
+
+if TYPE_CHECKING:
+    from kbench.run.results import ResultsFolder
+
+_LOG = logging.getLogger(__name__)
+
+PAPER_FORMATS = ("terminal", "markdown", "csv", "latex")
+
+# Characters that \small sets on a landscape page of A4.
+_LATEX_WIDTH = 130
+
+_OTHERS = ("claims", "systems")
+
+
+def make_papers(
+    folder: "ResultsFolder",
+    *,
+    tables: Sequence[str] | None = None,
+    format: str = "terminal",
+    out: Path | None = None,
+    reference: bool = True,
+    width: int | None = None,
+    colour: bool = False,
+) -> str:
+    """The papers' tables with what the rows say beside what is printed.
+
+    Parameters
+    ----------
+    folder : ResultsFolder
+    tables : sequence of str, optional
+        Tables as `hss_table5`, papers as `hss`, `claims`, `systems`; all when not given.
+    format : {"terminal", "markdown", "csv", "latex"}
+    out : Path, optional
+        Also write the text there.
+    reference, width, colour
+        As `make_report` takes them.
+
+    Raises
+    ------
+    ConfigError
+        For another format, or a table that is none.
+    """
+    if format not in PAPER_FORMATS:
+        raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
+    runs, skipped = read_runs(folder, reference=reference)
+    part = _Part(tables, runs, folder.environments())
+    if format == "csv":
+        text = part.csv()
+    elif format == "markdown":
+        text = render.markdown_sheets(part.sheets())
+    elif format == "latex":
+        text = latex.latex_sheets(part.sheets(_LATEX_WIDTH))
+    else:
+        columns = width or shutil.get_terminal_size((120, 24)).columns
+        paint = terminal.coloured if colour else terminal.plain
+        text = terminal.sheets(part.sheets(columns), width=columns, paint=paint)
+    for line in skipped:
+        _LOG.warning(line)
+    if out is not None:
+        write(out, text)
+    return text
+
+
+def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
+    """The runs of a folder with their curves, and what reading had to skip."""
+    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+    curves: dict[Identity, dict[str, Curve]] = {}
+    table = folder.read_curves()
+    for _, points in table.groupby(["key", "environment", "threads", "curve"], sort=True):
+        first = points.iloc[0]
+        run = str(first["key"]), str(first["environment"]), int(first["threads"])
+        values = points["x"].tolist(), points["value"].tolist()
+        curves.setdefault(run, {})[str(first["curve"])] = values
+    return Runs(records(rows), curves), skipped + folder.warnings
+
+
+class _Part:
+    """What of the report is asked for: tables, `claims`, `systems`."""
+
+    def __init__(
+        self, names: Sequence[str] | None, runs: Runs, environments: Mapping[str, Any]
+    ) -> None:
+        self.runs = runs
+        self.environments = environments
+        tables = [table for name in PAPERS for table in paper(name).tables.values()]
+        known = {table.id: [table] for table in tables}
+        known |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
+        asked = list(names) if names is not None else [*PAPERS, *_OTHERS]
+        for name in asked:
+            if name not in known and name not in _OTHERS:
+                hint = nearest(name, [*known, *_OTHERS])
+                words = ", ".join([*PAPERS, *_OTHERS])
+                raise ConfigError(f"no paper's table is called {name!r}{hint}; or one of {words}")
+        chosen = {table.id: table for name in asked for table in known.get(name, ())}
+        self.filled = [one for table in chosen.values() for one in filled(table, runs)]
+        self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
+        self.systems = list(systems()) if "systems" in asked else []
+
+    def sheets(self, width: int | None = None) -> list[Sheet]:
+        found = [
+            sheet for one in self.filled for sheet in sheets.sheets(one, self.environments, width)
+        ]
+        if found:
+            found[-1].notes.append(sheets.LEGEND)
+        found += verdict_sheets(self.verdicts, None if width is None else max(30, width - 96))
+        for one in self.systems:
+            whole = sheet(one, self.runs, self.environments)
+            steps = [name.partition(",")[0] for name in whole.header[1:]]
+            found += sheets.narrowed(whole, width, steps)
+        return found
+
+    def csv(self) -> str:
+        """The cells of the tables; without any, the verdicts; without those, the systems."""
+        if self.filled:
+            return sheets.comma_separated(self.filled)
+        if self.verdicts:
+            return verdicts_csv(self.verdicts)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        for one in self.sheets():
+            writer.writerows([one.header, *one.rows])
+        return text.getvalue()

@@ -1,0 +1,166 @@
+"""Runs by what a selector asks for: which line of which comparison fills a cell."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.report.papers.layout import Choice, Measure, Selector
+from kbench.report.tables import Comparison, Line, Machine, Problem, Row, comparisons, mean_sd
+
+Identity = tuple[str, str, int]
+Curve = tuple[Sequence[float], Sequence[float]]
+Curves = Mapping[Identity, Mapping[str, Curve]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The line that fills a cell.
+
+    Attributes
+    ----------
+    line : Line
+    problem : Problem
+    machine : Machine
+    choice : Choice
+        The data set that stands for the paper's.
+    others : int
+        Further lines that the selector would take.
+    considered : frozenset of identities
+        All rows that the selector takes: without one of them the cell might be another.
+    """
+
+    line: Line
+    problem: Problem
+    machine: Machine
+    choice: Choice
+    others: int
+    considered: frozenset[Identity]
+
+
+class Runs:
+    """The rows of a results folder, and the curves that belong to them.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As `comparisons` takes them.
+    curves : mapping
+        (key, environment, threads) -> curve -> abscissae and values.
+    """
+
+    def __init__(self, rows: Sequence[Row], curves: Curves | None = None) -> None:
+        self.rows = rows
+        self._rows: defaultdict[tuple[Machine, str, str | None], list[Row]] = defaultdict(list)
+        for row in rows:
+            machine = Machine(row["environment"], row["threads"], row["jobs"])
+            self._rows[machine, row["dataset"], row["variant"]].append(row)
+        self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
+        self._curves = curves or {}
+        self.machines = sorted(
+            {machine for machine, _, _ in self._rows},
+            key=lambda one: (one.environment, one.threads, one.jobs or 0),
+        )
+
+    def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Found | None:
+        """The line of the first choice that has runs, an ok one if any choice has.
+
+        Of several lines the one with the most ok seeds counts, of equals the newest.
+        """
+        failed = None
+        considered: frozenset[Identity] = frozenset()
+        for choice in choices:
+            rows = self._matching(machine, wanted, choice)
+            considered |= {identity(row) for row in rows}
+            pairs = [(line, one.problem) for one in comparisons(rows) for line in one.lines]
+            if not pairs:
+                continue
+            line, problem = max(pairs, key=lambda pair: preference(pair[0]))
+            found = Found(line, problem, machine, choice, len(pairs) - 1, considered)
+            if line.ok:
+                return found
+            failed = failed or found
+        return failed and Found(**{**vars(failed), "considered": considered})
+
+    def comparisons(self, methods: Container[str]) -> list[Comparison]:
+        """The comparisons of some methods."""
+        return comparisons([row for row in self.rows if row["method"] in methods])
+
+    def value(
+        self, found: Found, measure: Measure, at: float | None = None
+    ) -> tuple[float, float | None] | None:
+        """Mean and deviation over the ok seeds; None where nothing was measured."""
+        values = [self._read(row, measure, at) for row in found.line.ok]
+        return mean_sd([value for value in values if value is not None])
+
+    def _matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
+        params = {**wanted.params, **choice.params}
+        return [
+            row
+            for row in self._rows.get((machine, choice.dataset, choice.variant), ())
+            if (not wanted.methods or row["method"] in wanted.methods) and self._has(row, params)
+        ]
+
+    def _has(self, row: Row, params: Mapping[str, Any]) -> bool:
+        own = self._params[identity(row)]
+        return all(
+            name in own
+            and any(
+                _equal(own[name], one) for one in (value if isinstance(value, list) else [value])
+            )
+            for name, value in params.items()
+        )
+
+    def _read(self, row: Row, measure: Measure, at: float | None) -> float | None:
+        if measure.curve is not None:
+            return self._on_curve(row, measure.curve, measure.by, at)
+        parts = [_column(row, name) for name in measure.of]
+        if not parts or any(part is None for part in parts):
+            return None
+        value = math.fsum(part for part in parts if part is not None) * measure.factor
+        if measure.per is not None:
+            share = _column(row, measure.per)
+            return value / share if share else None
+        return value
+
+    def _on_curve(self, row: Row, curve: str, by: str | None, at: float | None) -> float | None:
+        curves = self._curves.get(identity(row), {})
+        x, values = curves.get(curve, ((), ()))
+        if by is None:
+            return values[-1] if values else None
+        # Two curves of one state of the solver have the same abscissa.
+        places = dict(zip(*curves.get(by, ((), ())), strict=True))
+        return next((v for t, v in zip(x, values, strict=True) if places.get(t) == at), None)
+
+
+def identity(row: Row) -> Identity:
+    """What tells a row from all others."""
+    return row["key"], row["environment"], row["threads"]
+
+
+def preference(line: Line) -> tuple[Any, ...]:
+    """By this the largest of several lines that would do is taken."""
+    newest = max(
+        (row["started_at"].timestamp() for row in line.rows if row["started_at"] is not None),
+        default=0.0,
+    )
+    return len(line.ok), newest, line.address
+
+
+def _column(row: Row, name: str) -> float | None:
+    column, _, phase = name.partition(".")
+    value = row[column]
+    if phase:
+        value = (value or {}).get(phase)
+    return None if value is None else float(value)
+
+
+def _equal(own: Any, wanted: Any) -> bool:
+    numbers = (int, float)
+    if isinstance(own, numbers) and isinstance(wanted, numbers):
+        return isinstance(own, bool) == isinstance(wanted, bool) and math.isclose(
+            own, wanted, rel_tol=1e-9
+        )
+    return bool(own == wanted)

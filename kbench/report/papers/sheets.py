@@ -1,0 +1,154 @@
+"""Filled tables as plain sheets, for every format that is text, and as one tidy CSV."""
+
+import csv
+import io
+import json
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kbench.report.cells import describe_machine
+from kbench.report.papers.entries import Entry, Filled
+from kbench.report.versus import Sheet
+
+LEGEND = (
+    "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
+    " say, mean ± standard deviation over seeds, or how the run ended. × LIBSVM is a share of"
+    " LIBSVM's seconds on the same machine, the part of a time that travels."
+)
+
+
+def sheets(
+    filled: Filled, environments: Mapping[str, Any], width: int | None = None
+) -> list[Sheet]:
+    """The table, cut into pieces of at most `width` characters, notes below the last."""
+    marks, notes = footnotes(filled)
+    texts = [
+        [group.header, *(_text(group.words(one), one, marks) for one in group.entries)]
+        for group in filled.groups
+    ]
+    header, *rows = map(list, zip(["", *filled.rows], *texts, strict=True))
+    whole = Sheet(heading(filled), 1, header, rows, [*notes, *remarks(filled, environments)])
+    return narrowed(whole, width, [group.column for group in filled.groups])
+
+
+def narrowed(sheet: Sheet, width: int | None, groups: Sequence[str]) -> list[Sheet]:
+    """`sheet` in pieces of at most `width` characters, each with its first column.
+
+    Columns next to each other with the same one of `groups` stay together where they fit.
+    """
+    if width is None or not sheet.rows:
+        return [sheet]
+    columns = list(zip(sheet.header, *sheet.rows, strict=True))
+    first, *widths = [2 + max(map(len, column)) for column in columns]
+    blocks: list[list[int]] = []
+    for j, group in enumerate(groups):
+        room = width - first - sum(widths[i] for i in blocks[-1]) if blocks else 0
+        if j > 0 and group == groups[j - 1] and widths[j] <= room:
+            blocks[-1].append(j)
+        else:
+            blocks.append([j])
+    pieces: list[list[int]] = []
+    for block in blocks:
+        if pieces and first + sum(widths[i] for i in pieces[-1] + block) <= width:
+            pieces[-1] += block
+        else:
+            pieces.append(list(block))
+    found = []
+    for number, piece in enumerate(pieces):
+        name = f"{sheet.name} ({number + 1} of {len(pieces)})" if len(pieces) > 1 else sheet.name
+        header, *rows = map(
+            list, zip(*(columns[j] for j in (0, *(i + 1 for i in piece))), strict=True)
+        )
+        found.append(Sheet(name, 1, header, rows))
+    found[-1].notes.extend(sheet.notes)
+    return found
+
+
+def heading(filled: Filled) -> str:
+    return f"{filled.paper.title} {filled.table.number}: {filled.table.caption}"
+
+
+def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
+    """What stands below a table: its own notes, the machines, what to do where rows are missing."""
+    table = filled.table
+    said = list(table.notes)
+    if table.why:
+        return [*said, f"Not measured: {table.why}."]
+    if filled.machine is None:
+        return [*said, f'no rows: run "kbench -m {table.run}"']
+    count, places = filled.count
+    machine = describe_machine(filled.machine, environments)
+    said.append(
+        f"{count} of {places} cells measured, on {machine}; the paper: {filled.paper.machine}."
+    )
+    if count < places:
+        said.append(f'The others have no ok rows: "kbench -m {table.run}"')
+    return said
+
+
+def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:
+    """Note -> its mark, and the notes behind their marks."""
+    notes = dict.fromkeys(
+        note for group in filled.groups for one in group.entries for note in said(one)
+    )
+    marks = {note: _letter(i) for i, note in enumerate(notes)}
+    return marks, [f"[{mark}] {note}" for note, mark in marks.items()]
+
+
+def said(entry: Entry) -> list[str]:
+    """All notes of a cell, on both its values."""
+    given = entry.printed
+    own = []
+    if given is not None and given.note and given.note != "computed":
+        own.append(f"paper: {given.note}")
+    if given is not None and given.status == "read off":
+        own.append("paper: read off a plot")
+    return [*own, *entry.notes]
+
+
+def comma_separated(tables: Iterable[Filled]) -> str:
+    """Every cell with its printed and measured value in the row's unit, nothing rounded."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = ["table", "row", "column", "quantity", "printed", "unit", "printed_status", "measured"]
+    names += ["sd", "status", "runs", "ok", "dataset", "variant", "n_train", "method", "params"]
+    writer.writerow([*names, "environment", "threads", "keys", "notes"])
+    for filled in tables:
+        for group in filled.groups:
+            for row, one in zip(filled.rows, group.entries, strict=True):
+                writer.writerow(_line(filled, group.column, group.measure.label, row, one))
+    return text.getvalue()
+
+
+def _line(filled: Filled, column: str, quantity: str, row: str, one: Entry) -> list[Any]:
+    given = one.printed
+    line: list[Any] = [filled.table.id, row, column, quantity]
+    line += ["", "", ""] if given is None else [given.text, given.unit, given.status]
+    line += [one.value, one.sd, one.status]
+    found = one.found
+    if found is None:
+        line += [""] * 10
+    else:
+        runs = found.line.rows
+        line += [len(runs), len(found.line.ok), found.problem.dataset, found.problem.variant]
+        line += [found.problem.n_train, found.line.method]
+        line.append(json.dumps(found.line.params, sort_keys=True))
+        line += [found.machine.environment, found.machine.threads]
+        line.append(" ".join(run["key"] for run in runs))
+    return [*line, "; ".join(said(one))]
+
+
+def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str:
+    given, measured = words
+    if not given and not measured:
+        return ""
+    both = f"{given or '–'} | {measured or '–'}" if measured or entry.found else given
+    noted = " ".join(f"[{marks[note]}]" for note in said(entry))
+    return f"{both} {noted}".rstrip()
+
+
+def _letter(i: int) -> str:
+    """a, b, ..., z, aa, ab, ..."""
+    letters = string.ascii_lowercase
+    return letters[i] if i < 26 else _letter(i // 26 - 1) + letters[i % 26]

@@ -1,0 +1,52 @@
+"""Rows of a results folder as a report takes them, and files that a report becomes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbench.errors import ConfigError
+from kbench.run.rows import IDENTITY
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kbench.run.results import ResultsFolder
+
+
+def frame(
+    folder: "ResultsFolder",
+    methods: Sequence[str] | None,
+    datasets: Sequence[str] | None,
+    *,
+    reference: bool,
+    trials: bool,
+) -> "tuple[pd.DataFrame, list[str]]":
+    """The rows that take part, always in the same order, and what reading had to skip."""
+    rows = folder.read(reference=reference)
+    skipped = list(folder.warnings)
+    if not trials:
+        rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
+    rows = _only(_only(rows, "method", methods), "dataset", datasets)
+    return rows.sort_values(list(IDENTITY)), skipped
+
+
+def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "pd.DataFrame":
+    if not names:
+        return frame
+    for name in names:
+        if name not in set(frame[column]):
+            known = ", ".join(sorted(set(frame[column]))) or "none"
+            raise ConfigError(f"no row has {column} {name!r}; rows have: {known}")
+    return frame[frame[column].isin(names)]
+
+
+def records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
+    plain = frame.astype(object)
+    return plain.where(plain.notna(), None).to_dict("records")
+
+
+def write(path: Path, text: str) -> None:
+    from kbench.files import atomic_file
+
+    with atomic_file(path) as file:
+        file.write(text.encode())

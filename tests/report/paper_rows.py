@@ -1,0 +1,22 @@
+"""Runs as the papers' report takes them."""
+
+import json
+
+from report_rows import make_row
+
+from kbench.report.papers.runs import Runs
+from kbench.run.results import schema
+
+
+def runs(*rows, curves=None):
+    empty = {**dict.fromkeys(schema().names), "origin": "own"}
+    return Runs([{**empty, **row} for row in rows], curves)
+
+
+def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", **changes):
+    sizes = {"n_train": 49990, "n_test": 91701, "n_features": 22, "task": "binary"}
+    params = {"C": C, "gamma": gamma, "tol": 0.001}
+    if method == "dcsvm_early":
+        params |= {"combine": "early", "n_levels": 2, "n_clusters": 64}
+    given = {**sizes, "params": json.dumps(params, sort_keys=True), **changes}
+    return make_row(method, accuracy, seed, dataset=dataset, **given)

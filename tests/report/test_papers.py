@@ -1,0 +1,349 @@
+"""The papers' tables: what is printed adds up, and rows fill the cells that they belong to."""
+
+import csv
+import io
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from paper_rows import rbf, runs
+from report_rows import failed
+
+from kbench.config import shipped_root
+from kbench.errors import ConfigError
+from kbench.report import make_papers
+from kbench.report.papers.entries import entry, filled
+from kbench.report.papers.layout import PAPERS, load, paper
+from kbench.report.papers.printed import printed
+from kbench.report.papers.runs import identity
+from kbench.run.results import ResultsFolder
+
+TABLES = [table for name in PAPERS for table in paper(name).tables.values()]
+GRIDS = {"ijcnn1": "table7", "webspam": "table8", "covtype": "table9", "census": "table10"}
+SECONDS = {"min": 60, "h": 3600, "d": 86400}
+
+
+def seconds(table, method):
+    """The seconds of a column; a run that was stopped counts with its limit."""
+    values = printed("dcsvm")
+    return [
+        float(value.text.removeprefix(">"))
+        for place, value in values.items()
+        if (place[0], place[2], place[3]) == (table, method, "seconds")
+    ]
+
+
+@pytest.mark.parametrize("method", ["DC-SVM (early)", "DC-SVM", "LIBSVM"])
+@pytest.mark.parametrize("data", GRIDS)
+def test_tables_7_to_10_of_dcsvm_add_up_to_its_table_5(data, method):
+    total = printed("dcsvm")["table5", data, method, "time"]
+    parts = seconds(GRIDS[data], method)
+    assert len(parts) == 25
+    assert sum(parts) / SECONDS[total.unit] == pytest.approx(total.number, rel=0.02)
+
+
+def test_dcsvm_is_faster_than_libsvm_in_95_of_100_settings_and_slower_in_4():
+    pairs = [
+        pair
+        for table in GRIDS.values()
+        for pair in zip(seconds(table, "DC-SVM"), seconds(table, "LIBSVM"), strict=True)
+    ]
+    assert len(pairs) == 100
+    assert sum(ours < libsvm for ours, libsvm in pairs) == 95
+    assert sum(ours > libsvm for ours, libsvm in pairs) == 4
+
+
+def test_two_runs_of_libsvm_hit_the_limit_and_have_no_accuracy():
+    values = printed("dcsvm")
+    stopped = [place for place, value in values.items() if value.text == ">300000"]
+    assert len(stopped) == 2
+    for table, row, column, _ in stopped:
+        assert values[table, row, column, "accuracy"].text == "-"
+        assert values[table, row, column, "accuracy"].number is None
+
+
+def test_hss_accuracies_are_no_better_than_what_a_count_of_rows_allows():
+    """An accuracy is a whole number of test rows, to the digits printed."""
+    values = printed("hss")
+    for (table, row, _, quantity), value in values.items():
+        if quantity == "accuracy" and value.number is not None:
+            n = values["table1", row, "", "n_test"].number
+            hits = round(value.number / 100 * n)
+            assert 100 * hits / n == pytest.approx(value.number, abs=6e-4 + 50 / n), (table, row)
+
+
+def test_h_is_the_gamma_of_the_selected_runs():
+    for name in ("table4", "table5"):
+        table = paper("hss").tables[name]
+        for row, wanted in table.rows.items():
+            h = printed("hss")[name, row, "", "h"].number
+            costs = [float(c) for c in printed("hss")[name, row, "", "C"].text.split(",")]
+            assert wanted.params["gamma"] == pytest.approx(1 / (2 * h * h))
+            assert wanted.params["C"] in costs
+
+
+def test_meka_is_the_best_of_the_printed_errors_of_each_column():
+    for (table, _, column, quantity), value in printed("meka").items():
+        if table in ("table7", "table8") and value.number is not None:
+            assert printed("meka")[table, "MEKA", column, quantity].number <= value.number
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_printed_value_of_a_table_has_a_place_in_a_layout(name):
+    places = {
+        (table.printed, row, column, measure)
+        for table in paper(name).tables.values()
+        for row in table.rows
+        for column in table.columns
+        for measure in table.measures
+    }
+    figures = {place for place in printed(name) if place[0].startswith("fig")}
+    assert set(printed(name)) - figures <= places
+    assert {value.status for value in printed(name).values()} <= {"printed", "read off", "unknown"}
+
+
+def configured(group, name):
+    path = shipped_root() / group / f"{name}.yaml"
+    return load_yaml(path) if path.exists() else None
+
+
+def load_yaml(path):
+    import yaml
+
+    return yaml.safe_load(path.read_text())
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_data_sets_and_variants_are_those_of_the_configs(name):
+    for choices in paper(name).data.values():
+        for choice in choices:
+            config = configured("dataset", choice.dataset)
+            assert config is not None, choice
+            for word in (choice.variant or "").split(","):  # a variant, or a key that is changed
+                assert not word or "=" in word or word in config["variants"], choice
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.id)
+def test_selectors_ask_for_parameters_that_the_methods_have(table):
+    for wanted in (r & c for r in table.rows.values() for c in table.columns.values()):
+        assert wanted.data is None or wanted.data in paper(table.paper).data
+        for method in wanted.methods:
+            config = configured("method", method)
+            assert config is None or set(wanted.params) <= set(config), (method, wanted.params)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.id)
+def test_a_table_says_how_to_make_its_rows_or_why_there_are_none(table):
+    assert bool(table.why) != bool(table.run)
+    for word in table.run.split():
+        group, _, names = word.partition("=")
+        for name in names.split(","):
+            assert configured(group, name) is not None, word
+
+
+# rows
+
+
+TABLE3 = paper("dcsvm").tables["table3"]
+
+
+def cell(found, row, column, measure, table=TABLE3):
+    return entry(table, found, found.machines[0], row, column, table.measures[measure])
+
+
+def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
+    found = runs(
+        rbf("svc", 0.98, 0),
+        rbf("svc", 0.99, 1),
+        rbf("svc", 0.5, gamma=4),
+        rbf("dcsvm", 0.5),
+    )
+    one = cell(found, "LIBSVM", "ijcnn1", "accuracy")
+    assert one.value == pytest.approx(0.985)
+    assert one.sd == pytest.approx(0.005 * 2**0.5)
+    assert one.printed.text == "98.69"
+    assert one.notes == ()
+
+
+def test_a_stand_in_for_the_papers_data_set_says_so():
+    found = runs(rbf("svc", 0.91, gamma=32, dataset="covtype_93k", n_train=74370, n_features=54))
+    one = cell(found, "LIBSVM", "covtype", "accuracy")
+    assert one.value == 0.91
+    assert one.notes == ("covtype_93k has 74,370 training rows; the paper's covtype 464,810",)
+
+
+def test_the_papers_own_data_set_comes_before_its_stand_in():
+    whole = rbf("svc", 0.96, gamma=32, dataset="covtype", n_train=464810, n_features=54)
+    part = rbf("svc", 0.91, gamma=32, dataset="covtype_93k", n_train=74370, n_features=54)
+    assert cell(runs(whole, part), "LIBSVM", "covtype", "accuracy").value == 0.96
+    lost = failed("svc", "timeout", dataset="covtype", params=whole["params"])
+    assert cell(runs(lost, part), "LIBSVM", "covtype", "accuracy").value == 0.91
+
+
+def test_a_failed_run_shows_its_status():
+    lost = failed("svc", "memory", dataset="ijcnn1", params=rbf("svc", 1)["params"])
+    one = cell(runs(lost), "LIBSVM", "ijcnn1", "seconds")
+    assert (one.value, one.status) == (None, "memory")
+
+
+def test_ratios_are_of_one_problem_on_one_machine():
+    early = rbf("dcsvm_early", 0.98, fit_wall_s=2.0)
+    slow = rbf("svc", 0.98, fit_wall_s=8.0)
+    elsewhere = rbf("svc", 0.98, fit_wall_s=80.0, environment="ffff0000")
+    other_rows = rbf("svc", 0.98, fit_wall_s=80.0, data_sha256="d2")
+    assert cell(runs(early, slow), "DC-SVM (early)", "ijcnn1", "× LIBSVM").value == 0.25
+    for alone in (elsewhere, other_rows):
+        found = runs(early, alone)
+        one = cell(found, "DC-SVM (early)", "ijcnn1", "× LIBSVM")
+        assert one.value is None
+        assert one.printed.number == pytest.approx(12 / 115, rel=1e-2)
+
+
+def test_each_machine_has_a_table_of_its_own():
+    mine, other = rbf("svc", 0.98), rbf("svc", 0.97, environment="ffff0000")
+    tables = filled(TABLE3, runs(mine, other))
+    assert [one.machine.environment for one in tables] == ["0a1b2c3d", "ffff0000"]
+    assert {one.count[0] for one in tables} == {2}
+
+
+def test_a_total_is_of_all_settings_or_says_how_many():
+    table = paper("dcsvm").tables["table5"]
+    steps = [2.0**e for e in (-10, -6, 1, 6, 10)]
+    rows = [rbf("svc", 0.9, C=C, gamma=g, fit_wall_s=3.0) for C in steps for g in steps]
+    assert cell(runs(*rows), "ijcnn1", "LIBSVM", "time", table).value == pytest.approx(75.0)
+    assert cell(runs(*rows[1:]), "ijcnn1", "LIBSVM", "time", table).status == "24 of 25"
+
+
+def test_levels_are_read_off_the_curves():
+    table = paper("dcsvm").tables["table6"]
+    row = rbf("dcsvm", 0.9, gamma=32, dataset="covtype_93k")
+    curves = {
+        identity(row): {
+            "n_clusters": ([1.0, 2.0, 5.0], [256.0, 64.0, 1.0]),
+            "cluster_s": ([1.0, 2.0], [0.25, 0.5]),
+        }
+    }
+    found = runs(row, curves=curves)
+    assert cell(found, "4", "", "clustering", table).value == 0.25
+    assert cell(found, "3", "", "clustering", table).value == 0.5
+    assert cell(found, "0", "", "clustering", table).value is None
+
+
+def test_other_lines_that_would_do_are_counted():
+    a, b = rbf("svc", 0.9), rbf("svc", 0.8, params='{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}')
+    one = cell(runs(a, b), "LIBSVM", "ijcnn1", "accuracy")
+    assert one.notes == ("the newest; 1 other setting would do as well",)
+
+
+pool = [
+    rbf(method, 0.9 + 0.01 * seed, seed, fit_wall_s=1.0 + seed, environment=environment)
+    for method in ("svc", "dcsvm", "dcsvm_early", "lasvm")
+    for seed in (0, 1)
+    for environment in ("0a1b2c3d", "ffff0000")
+]
+pool += [rbf("svc", 0.9, gamma=32, dataset=name) for name in ("covtype", "covtype_93k")]
+pool += [rbf(m, 0.9, C=2.0, gamma=2.0**6) for m in ("svc", "dcsvm")]
+pool += [failed("dcsvm", "timeout", dataset="ijcnn1", params=rbf("dcsvm", 1, C=2)["params"])]
+DEPENDENT = [paper("dcsvm").tables[name] for name in ("table2", "table3", "table5", "table7")]
+
+
+def all_cells(found):
+    return {
+        (table.id, machine, row, column, name): entry(table, found, machine, row, column, measure)
+        for table in DEPENDENT
+        for machine in found.machines
+        for row in table.rows
+        for column in table.columns
+        for name, measure in table.measures.items()
+    }
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sets(st.sampled_from(range(len(pool))), min_size=2), st.data())
+def test_without_a_row_only_the_cells_that_depend_on_it_change(chosen, data):
+    rows = [pool[i] for i in sorted(chosen)]
+    gone = data.draw(st.sampled_from(rows))
+    before = all_cells(runs(*rows))
+    after = all_cells(runs(*(row for row in rows if row is not gone)))
+    for place, one in before.items():
+        if identity(gone) not in one.considered:
+            assert place not in after or after[place] == one
+        elif one.found is not None and any(
+            row["key"] == gone["key"] for row in one.found.line.rows
+        ):
+            assert after.get(place) != one
+
+
+# formats
+
+
+@pytest.fixture
+def folder(tmp_path):
+    found = ResultsFolder(tmp_path / "results")
+    for row in (rbf("svc", 0.98), rbf("dcsvm_early", 0.97), failed("dcsvm", "timeout")):
+        found.write(row)
+    return found
+
+
+def test_a_table_without_rows_prints_the_papers_column_and_the_command(folder):
+    text = make_papers(folder, tables=["hss_table5"], width=160)
+    assert "95.551" not in text
+    assert "96.123" in text
+    assert 'no rows: run "kbench -m experiment=hss_table5"' in text
+
+
+@pytest.mark.parametrize("format", ["terminal", "markdown", "csv", "latex"])
+def test_two_reports_of_the_same_rows_are_the_same(folder, format):
+    first = make_papers(folder, format=format, width=120)
+    paths = sorted(folder.path.glob("*.parquet"))
+    for path in paths:  # another order of the files
+        path.rename(path.with_name(f"x{path.name}"))
+    assert make_papers(ResultsFolder(folder.path), format=format, width=120) == first
+
+
+def test_the_terminal_keeps_to_its_width(folder):
+    for line in make_papers(folder, width=100).splitlines():
+        assert len(line) <= 100
+
+
+def test_csv_has_every_printed_value_and_nothing_rounded(folder):
+    lines = list(csv.DictReader(io.StringIO(make_papers(folder, format="csv"))))
+    given = sum(bool(line["printed"]) and line["printed_status"] != "" for line in lines)
+    tables = [p for name in PAPERS for p in printed(name) if not p[0].startswith("fig")]
+    assert given >= len(tables)
+    (one,) = [
+        line
+        for line in lines
+        if (line["table"], line["row"], line["column"], line["quantity"])
+        == ("dcsvm_table3", "LIBSVM", "ijcnn1", "accuracy")
+    ]
+    assert (one["printed"], one["unit"], one["measured"], one["ok"]) == ("98.69", "%", "0.98", "1")
+
+
+def test_a_name_that_is_no_table_gets_the_nearest(folder):
+    with pytest.raises(ConfigError, match="nearest: hss_table5"):
+        make_papers(folder, tables=["hss_tabel5"])
+    with pytest.raises(ConfigError, match="terminal, markdown, csv, latex"):
+        make_papers(folder, format="html")
+
+
+def test_latex_compiles(folder, tmp_path):
+    pdflatex = shutil.which("pdflatex")
+    if pdflatex is None:
+        pytest.skip("pdflatex is not installed (Debian: apt-get install texlive-latex-base)")
+    (tmp_path / "papers.tex").write_text(make_papers(folder, format="latex"))
+    done = subprocess.run(
+        [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "papers.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_layouts_are_found_by_the_package():
+    assert load("hss.yaml")["paper"] == "HSS-ADMM"

@@ -1,0 +1,197 @@
+"""Verdicts follow from rows, and the papers' own numbers bear their claims out."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paper_rows import rbf, runs
+from report_rows import failed
+
+from kbench.report import make_papers
+from kbench.report.papers.claims import (
+    FAILS,
+    HOLDS,
+    NOT_MEASURABLE,
+    OUTSIDE,
+    WEAKER,
+    Bound,
+    Claim,
+    claims,
+    verdict,
+)
+from kbench.report.papers.runs import identity
+from kbench.report.papers.systems import sheet, systems
+from kbench.run.results import ResultsFolder
+
+SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype, weaker 10
+
+
+def on_covtype(method, seconds, dataset="covtype_93k", **changes):
+    return rbf(method, 0.9, gamma=32, dataset=dataset, fit_wall_s=seconds, **changes)
+
+
+def test_there_are_claims_of_every_paper_and_each_is_said_once():
+    said = [one.says for one in claims()]
+    assert len(said) == len(set(said)) >= 40
+    assert {one.paper for one in claims()} == {"dcsvm", "meka", "dcpred", "dsgd", "hss"}
+
+
+@pytest.mark.parametrize("claim", claims(), ids=lambda one: one.says[:50])
+def test_printed_numbers_agree_with_what_the_paper_says_of_them(claim):
+    found = verdict(claim, runs())
+    assert found.outcome == (OUTSIDE if claim.outside else NOT_MEASURABLE)
+    assert found.why
+    if found.printed is not None:
+        assert claim.holds.takes(found.printed)
+
+
+@pytest.mark.parametrize("claim", claims(), ids=lambda one: one.says[:50])
+def test_what_holds_also_holds_weaker(claim):
+    if not claim.outside:
+        assert claim.weaker.sign == claim.holds.sign
+        assert claim.weaker.takes(claim.holds.limit)
+        assert claim.weaker != claim.holds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "outcome"), [(300.0, HOLDS), (200.0, HOLDS), (50.0, WEAKER), (10.0, FAILS)]
+)
+def test_a_verdict_changes_with_the_rows(seconds, outcome):
+    found = verdict(SPEED, runs(on_covtype("svc", seconds), on_covtype("dcsvm_early", 2.0)))
+    assert found.outcome == outcome
+    assert found.figure == seconds / 2.0
+    assert found.data == ("covtype_93k",)
+    assert len(found.keys) == 2
+
+
+def test_without_a_row_or_with_a_failed_one_nothing_is_measurable():
+    early = on_covtype("dcsvm_early", 2.0)
+    assert "experiment=dcsvm_table3" in verdict(SPEED, runs(early)).why
+    lost = failed("svc", "timeout", dataset="covtype_93k", params=on_covtype("svc", 1.0)["params"])
+    found = verdict(SPEED, runs(early, lost))
+    assert (found.outcome, found.why) == (NOT_MEASURABLE, "svc on covtype_93k: timeout")
+
+
+def test_terms_are_of_one_data_set_and_one_machine():
+    early = on_covtype("dcsvm_early", 2.0, dataset="covtype")
+    part = on_covtype("svc", 300.0)
+    assert verdict(SPEED, runs(early, part)).outcome == NOT_MEASURABLE
+    elsewhere = on_covtype("svc", 300.0, dataset="covtype", environment="ffff0000")
+    assert verdict(SPEED, runs(early, elsewhere)).outcome == NOT_MEASURABLE
+    both = [part, on_covtype("dcsvm_early", 1.0)]
+    assert verdict(SPEED, runs(early, *both)).figure == 300.0
+
+
+RIVALS = Claim(
+    "dcsvm",
+    "here",
+    "The early model is more accurate than both.",
+    "difference",
+    (
+        ("table3 | DC-SVM (early) | ijcnn1 | accuracy",),
+        ("table3 | LIBSVM | ijcnn1 | accuracy", "table3 | DC-SVM | ijcnn1 | accuracy"),
+    ),
+    holds=Bound.of(">= 0"),
+    weaker=Bound.of(">= -1"),
+)
+
+
+def test_of_rivals_the_best_counts_and_all_must_have_run():
+    early, svc, dcsvm = rbf("dcsvm_early", 0.9), rbf("svc", 0.8), rbf("dcsvm", 0.905)
+    found = verdict(RIVALS, runs(early, svc, dcsvm))
+    assert found.outcome == WEAKER
+    assert found.figure == pytest.approx(-0.5)
+    assert verdict(RIVALS, runs(early, svc)).outcome == NOT_MEASURABLE
+    lost = failed("dcsvm", "memory", dataset="ijcnn1", params=dcsvm["params"])
+    assert verdict(RIVALS, runs(early, svc, lost)).figure == pytest.approx(10.0)
+
+
+def test_the_worst_repetition_counts_and_shares_are_of_those_answered():
+    (grid,) = [one for one in claims() if "96 of 100" in one.says]
+    rows = []
+    for i, gamma in enumerate((2.0**-10, 2.0**-6, 2.0, 2.0**6)):
+        rows.append(rbf("svc", 0.9, C=2.0, gamma=gamma, fit_wall_s=10.0))
+        rows.append(rbf("dcsvm", 0.9, C=2.0, gamma=gamma, fit_wall_s=20.0 if i == 0 else 5.0))
+    found = verdict(grid, runs(*rows))
+    assert (found.figure, found.answered, found.asked) == (0.75, 4, 100)
+    assert found.outcome == WEAKER
+
+
+def test_the_machine_with_most_answers_decides():
+    (every,) = [one for one in claims() if one.says.startswith("The exact solver is faster")]
+    here = [rbf(m, 0.9, fit_wall_s=s) for m, s in (("svc", 4.0), ("dcsvm", 1.0))]
+    there = [
+        one
+        for m, s in (("svc", 1.0), ("dcsvm", 2.0))
+        for one in (
+            rbf(m, 0.9, fit_wall_s=s, environment="ffff0000"),
+            on_covtype(m, s, environment="ffff0000"),
+        )
+    ]
+    assert verdict(every, runs(*here)).figure == 4.0
+    found = verdict(every, runs(*here, *there))
+    assert (found.figure, found.answered) == (0.5, 2)
+
+
+@given(st.floats(0.1, 1e6), st.floats(0.1, 1e6))
+def test_a_verdict_depends_on_the_rows_that_it_names(a, b):
+    svc, early = on_covtype("svc", a), on_covtype("dcsvm_early", b)
+    other = rbf("lasvm", 0.5)
+    found = verdict(SPEED, runs(svc, early, other))
+    assert found.considered == {identity(svc), identity(early)}
+    assert found.outcome == (HOLDS if a / b >= 100 else WEAKER if a / b >= 10 else FAILS)
+
+
+def test_bounds_are_at_least_or_at_most():
+    assert Bound.of(">= 2").takes(2.0)
+    assert not Bound.of("<= 2").takes(2.1)
+    assert Bound.of("<= 2").worst([1.0, 3.0]) == 3.0
+    with pytest.raises(ValueError, match=">= or <="):
+        Bound.of("> 2")
+
+
+# systems
+
+
+def test_a_part_of_a_gain_is_a_quotient_of_steps_with_the_same_settings():
+    (system,) = [one for one in systems() if one.name == "DC-SVM"]
+    rows = [
+        rbf("svc", 0.9, fit_wall_s=8.0),
+        rbf("kernel_svc", 0.9, fit_wall_s=2.0),
+        rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
+        rbf("svc", 0.9, C=1, fit_wall_s=100.0),
+    ]
+    found = sheet(system, runs(*rows), {})
+    ((name, *line),) = found.rows
+    values = dict(zip(found.header[1:], line, strict=True))
+    assert name == "ijcnn1 C=32 gamma=2 [1]"
+    assert (values["× faster code"], values["× stopping early"]) == ("4.0", "4.0")
+    assert values["× divide and conquer"] == values["scikit-learn-intelex, fit s"] == ""
+
+
+def test_a_system_without_rows_says_so():
+    for system in systems():
+        assert sheet(system, runs(), {}).notes[0].startswith("No problem has ok runs")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    found = ResultsFolder(tmp_path / "results")
+    for row in (on_covtype("svc", 300.0), on_covtype("dcsvm_early", 2.0)):
+        found.write(row)
+    return found
+
+
+def test_claims_and_systems_in_every_format(folder):
+    text = make_papers(folder, tables=["claims", "systems"], width=140)
+    assert "holds" in text
+    assert "150 (covtype_93k)" in text
+    assert all(len(line) <= 140 for line in text.splitlines())
+    assert "150 (covtype\\_93k)" in make_papers(folder, tables=["claims"], format="markdown")
+    lines = list(csv.DictReader(io.StringIO(make_papers(folder, tables=["claims"], format="csv"))))
+    assert len(lines) == len(claims())
+    assert (lines[0]["verdict"], lines[0]["figure"]) == ("holds", "150.0")
+    systems_csv = make_papers(folder, tables=["systems"], format="csv")
+    assert "covtype_93k C=32 gamma=32 [1]" in systems_csv
