@@ -25,6 +25,7 @@ from sklearn.utils.validation import validate_data
 from kbench.approximation.feature_map import FeatureMap, dense
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
+from kbench.prediction.flops import TRANSCENDENTAL
 
 
 class FourierFeatures(FeatureMap):
@@ -144,6 +145,9 @@ class RandomFourierFeatures(FourierFeatures):
             self.frequencies_ = np.sqrt(2.0 * gamma) * rng.standard_normal(shape)
         else:
             self.frequencies_ = gamma * rng.standard_cauchy(shape)
+
+    def flops(self, n_features: int) -> float:
+        return self.n_frequencies_ + TRANSCENDENTAL * self.n_features_out_ / n_features
 
     @property
     def nbytes_(self) -> int:

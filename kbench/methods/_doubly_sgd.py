@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench.approximation.seeded_features import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
+from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.trace import Trace
 
@@ -267,6 +268,10 @@ class DoublySGD(BaseEstimator):
         self.n_iter_, self.n_seen_ = self._descent.n_steps, self._descent.n_rows
         self.n_parameters_ = sum(A.size for A in self._function.coef)
         self.model_bytes_ = 4 * self.n_parameters_ + self.centre_.nbytes
+        d = len(self.centre_)
+        self.prediction_flops_ = sum(
+            len(A) * (1.0 + (TRANSCENDENTAL + A.shape[1]) / d) for A in self._function.coef
+        )
         self.timings_ = dict(trace.timings)
 
     @property

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.methods._hss import HSS_CONSTRAINTS, CompressedKernel, hss_machine
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_admm
 from kbench.trace import Trace
 
@@ -20,7 +21,7 @@ from kbench.trace import Trace
 _BETA_STEPS = (100_000, 1_000_000)
 
 
-class HSSADMMClassifier(OneVsRest):
+class HSSADMMClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept, its kernel matrix compressed.
 
     The kernel matrix is compressed once (`HSSMatrix`), the compressed matrix plus `beta` I
