@@ -20,6 +20,7 @@ from numba import njit, types
 from kbench.approximation.feature_map import dense
 from kbench.approximation.fourier import FourierFeatures
 from kbench.approximation.hadamard import LANES, transform_tile
+from kbench.prediction.flops import TRANSCENDENTAL
 
 
 class Fastfood(FourierFeatures):
@@ -83,6 +84,11 @@ class Fastfood(FourierFeatures):
         norms = np.linalg.norm(self.gaussians_, axis=1, keepdims=True)
         chi = np.sqrt(rng.chisquare(length, shape))
         self.scales_ = chi / norms * np.sqrt(2.0 * gamma / length)
+
+    def flops(self, n_features: int) -> float:
+        n_blocks, length = self.signs_.shape
+        transforms = n_blocks * 2 * length * np.log2(length)
+        return float(transforms + TRANSCENDENTAL * self.n_features_out_) / n_features
 
     @property
     def nbytes_(self) -> int:

@@ -44,6 +44,12 @@ class FeatureMachine:
             return self.expansion.nbytes
         return self.feature_map.nbytes_ + self.weights.nbytes
 
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers."""
+        if self.expansion is not None:
+            return self.expansion.flops(n_features)
+        return self.feature_map.flops(n_features) + self.weights.size / n_features
+
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64."""
         if self.expansion is not None:

@@ -61,6 +61,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             fill(X[rows], out[rows])
 
     @abstractmethod
+    def flops(self, n_features: int) -> float:
+        """Cost of a row's features, in products of `n_features` numbers."""
+
+    @abstractmethod
     def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
         """A function that does what `fill` does, for a batch of rows and `out` of this dtype."""
 

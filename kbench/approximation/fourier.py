@@ -30,6 +30,7 @@ from kbench.approximation.feature_map import FeatureMap, dense
 from kbench.approximation.turns import SERIES, write_features
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
+from kbench.prediction.flops import TRANSCENDENTAL
 
 
 class FourierFeatures(FeatureMap):
@@ -154,6 +155,9 @@ class RandomFourierFeatures(FourierFeatures):
             self.frequencies_ = np.sqrt(2.0 * gamma) * _orthogonal_normals(shape, rng)
         else:
             self.frequencies_ = np.sqrt(2.0 * gamma) * rng.standard_normal(shape)
+
+    def flops(self, n_features: int) -> float:
+        return self.n_frequencies_ + TRANSCENDENTAL * self.n_features_out_ / n_features
 
     @property
     def nbytes_(self) -> int:

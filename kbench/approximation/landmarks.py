@@ -19,6 +19,7 @@ from kbench.approximation.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.matrix import nbytes
+from kbench.prediction.flops import TRANSCENDENTAL
 
 
 class LandmarkFeatures(FeatureMap):
@@ -117,6 +118,10 @@ class LandmarkFeatures(FeatureMap):
             matrix = KernelMatrix(kernel, X[sample])
             return X[sample[randomly_pivoted_landmarks(matrix, size, rng)]]
         return kmeans_centroids(X, size, sample, max_iter=self.kmeans_iter).means
+
+    def flops(self, n_features: int) -> float:
+        values = len(self.landmarks_) * (1.0 + TRANSCENDENTAL / n_features)
+        return values + len(self.landmarks_) * self.n_features_out_ / n_features
 
     @property
     def nbytes_(self) -> int:

@@ -25,5 +25,5 @@ class LocalExpansions(LocalMachines):
         machines: list[KernelExpansion],
         n_outputs: int,
     ) -> None:
-        super().__init__(centres.assign, machines, n_outputs)
+        super().__init__(centres.assign, machines, n_outputs, centres.n_products)
         self.nbytes = centres.nbytes + sum(machine.nbytes for machine in machines)

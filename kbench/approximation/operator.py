@@ -18,10 +18,12 @@ _BLOCK_BYTES = 1 << 26
 
 
 class Machine(Protocol):
-    """A function X : (u, d) -> (u, m) float64 that knows the bytes it keeps."""
+    """A function X : (u, d) -> (u, m) float64 that knows the bytes it keeps and a row's cost."""
 
     @property
     def nbytes(self) -> int: ...
+
+    def flops(self, n_features: int) -> float: ...
 
     def __call__(self, X: Any) -> np.ndarray: ...
 

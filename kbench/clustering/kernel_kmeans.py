@@ -50,6 +50,11 @@ class KernelCentres:
         return len(self._square)
 
     @property
+    def n_products(self) -> int:
+        """Products of two rows that `assign` takes for one."""
+        return self._points.shape[0]
+
+    @property
     def nbytes(self) -> int:
         return nbytes(self._points) + self._weights.nbytes + self._square.nbytes
 

@@ -32,6 +32,11 @@ class Centroids:
         return len(self.means)
 
     @property
+    def n_products(self) -> int:
+        """Products of two rows that `assign` takes for one."""
+        return len(self.means)
+
+    @property
     def nbytes(self) -> int:
         return self.means.nbytes + self._half_square.nbytes
 

@@ -18,6 +18,7 @@ _MODULES = {
     "DCPredClassifier": "kbench.methods.dc_pred",
     "DCPredRegressor": "kbench.methods.dc_pred",
     "DCPredTrainedClassifier": "kbench.methods.dcpred_trained",
+    "DCPredTrainedRegressor": "kbench.methods.dcpred_trained_regressor",
     "DCSVC": "kbench.methods.dc_svc",
     "DivisionBound": "kbench.methods.division_bound",
     "DoublySGDClassifier": "kbench.methods.doubly_sgd",

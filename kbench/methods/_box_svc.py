@@ -3,7 +3,7 @@
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions import FunctionKernel, Precomputed
+from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Trace
 
@@ -37,7 +38,7 @@ class Problem(NamedTuple):
     labels: np.ndarray  # (n,) number of each row's class in `classes_`
 
 
-class BoxSVC(ClassifierMixin, BaseEstimator):
+class BoxSVC(CountedPrediction, ClassifierMixin, BaseEstimator):
     """Base of the classifiers; a subclass has `fit`, which sets `_machine`: X -> (u, m)."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -54,8 +55,6 @@ class BoxSVC(ClassifierMixin, BaseEstimator):
         "dtype": [StrOptions({"float32", "float64"})],
         "shrinking": ["boolean"],
     }
-
-    _machine: Callable[[Any], np.ndarray]
 
     @property
     def _one_vs_one(self) -> bool:

@@ -13,10 +13,11 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._mean_loss import MeanLoss, random_batches
 from kbench.methods._one_vs_rest import Targets
 from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 
 
-class KernelPasses(MeanLoss):
+class KernelPasses(CountedPrediction, MeanLoss):
     """Base of the machines f = sum_i coef_i k(x_i, .); a subclass has `_step`."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -92,7 +93,7 @@ class KernelPasses(MeanLoss):
         self.n_support_ = self._count_by_class(targets.Y[self.support_])
         self.n_iter_ = t
         self.kernel_entries_ = matrix.n_entries
-        self.model_bytes_ = self._expansion.nbytes
+        self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         return self
 
@@ -101,7 +102,7 @@ class KernelPasses(MeanLoss):
         self.support_ = np.flatnonzero(coef.any(axis=1))
         self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
         dtype = prediction_dtype(matrix, coef[self.support_])
-        self._expansion = KernelExpansion(matrix, self.support_, coef[self.support_], dtype)
+        self._machine = KernelExpansion(matrix, self.support_, coef[self.support_], dtype)
 
     def _decide(self, X: Any) -> np.ndarray:
-        return self._expansion(X)
+        return self._machine(X)

@@ -18,11 +18,12 @@ from kbench.approximation import (
     LandmarkFeatures,
 )
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
 
 
-class LinearisedSVC(OneVsRest):
+class LinearisedSVC(CountedPrediction, OneVsRest):
     """Base of the machines; a subclass has its parameters and `_feature_map`.
 
     The dual of the linear machine is solved by coordinate descent on float32 features; all classes

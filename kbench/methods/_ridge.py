@@ -22,11 +22,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation import KernelApproximation, Machine, kernel_error, sampled_rows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult, solve_cg
 from kbench.trace import Trace
 
 
-class RidgeMachine(BaseEstimator, ABC):
+class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
     """Base of the machines; a subclass has its parameters and `_solve`.
 
     Attributes

@@ -193,14 +193,18 @@ class Vote:
 
     Parameters
     ----------
-    machines : sequence of callables X : (u, d) -> (u, m)
+    machines : sequence of KernelExpansion
     n_outputs : int
         m
     """
 
-    def __init__(self, machines: Sequence[Callable[[Any], np.ndarray]], n_outputs: int) -> None:
+    def __init__(self, machines: Sequence[KernelExpansion], n_outputs: int) -> None:
         self.machines = machines
         self.n_outputs = n_outputs
+
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers."""
+        return sum(machine.flops(n_features) for machine in self.machines)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Votes at rows X : (u, d); (u, m) float64."""

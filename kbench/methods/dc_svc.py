@@ -398,7 +398,9 @@ class DCSVC(BoxSVC):
                 KernelExpansion(kernel, local, coef[rows], dtype)
                 for kernel, local, rows in clusters
             ]
-            self._machine = LocalMachines(centres.assign, machines, coef.shape[1])
+            self._machine = LocalMachines(
+                centres.assign, machines, coef.shape[1], centres.n_products
+            )
             self.model_bytes_ = centres.nbytes + sum(machine.nbytes for machine in machines)
         else:
             members = [

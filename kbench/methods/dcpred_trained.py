@@ -5,51 +5,32 @@ with what costs least at prediction and what serves accuracy most instead of its
 instead of k-means cells, gradients instead of Nystrom's formula.
 """
 
-from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import scipy.linalg
 from joblib import Parallel, delayed
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, class_tree, variance_tree
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
-from kbench.kernels.tiles import LOG2_E
 from kbench.methods._box_svc import solve_problems
-from kbench.methods._compiled import CompiledRows
 from kbench.methods._one_vs_rest import OneVsRest, Targets
-from kbench.methods._target_cost import TargetCost, leaf_counts
+from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
-from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, float32_rows
+from kbench.prediction.landmarks import float32_offset, float32_rows
 from kbench.prediction.packing import LandmarkMachine
 from kbench.prediction.vectors import LANES
-from kbench.solvers.landmark_training import train_landmarks
 from kbench.trace import Trace
 
-# First coefficients: ridge regression with this penalty on b' K_UU b, reweighted four times so
-# that rows beyond the margin hardly count.
-_RIDGE = 0.1
-_REWEIGHTINGS = 4
-_BEYOND = 1e-3
-# A leaf of fewer rows is gone through more often, up to a limit.
-_ROWS_OF_AN_EPOCH = 400
-_MAX_EPOCHS = 200
 # A synthetic row lies up to so far on the way from one row to another.
 _FARTHEST_SYNTHETIC = 0.3
-# Steps of Adam; with many features the same step of each is a longer one together.
-_RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
-_COEF_RATE = 0.03
-# Features of a leaf, where sizes are chosen, beside all of them.
-_FEATURES = 16
 
 
-class DCPredTrainedClassifier(CompiledRows, OneVsRest, TargetCost):
+class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     """Squared-hinge machines on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
@@ -140,23 +121,17 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest, TargetCost):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **TargetCost._parameter_constraints,
-        "n_leaves": [Interval(Integral, 1, None, closed="left")],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
-        "n_features": [Interval(Integral, 1, None, closed="left"), None],
+        **TrainedLeaves._parameter_constraints,
         "router": [StrOptions({"classes", "variance"})],
-        "min_rows": [Interval(Integral, 1, None, closed="left")],
         "target": [StrOptions({"leaf", "global", "labels"})],
         "n_synthetic": [Interval(Real, 0, None, closed="left")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
+
+    _ROUTERS: ClassVar[tuple[str, ...]] = ("variance", "classes")
 
     def __init__(
         self,
@@ -242,7 +217,6 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest, TargetCost):
         with trace.phase("train"):
             groups = group_rows(labels)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
-            width = rows.shape[1] if self.n_features is None else self.n_features
             results = Parallel(n_jobs=self.n_jobs)(
                 delayed(_train_leaf)(
                     self,
@@ -251,49 +225,17 @@ class DCPredTrainedClassifier(CompiledRows, OneVsRest, TargetCost):
                     targets.C[own],
                     function,
                     None if teacher is None else teacher.of(own),
-                    min(width, rows.shape[1]),
+                    self._width(rows.shape[1]),
                     seed,
                 )
                 for (_, own), seed in zip(groups, seeds, strict=True)
             )
-        with trace.phase("prepare"):
-            # Every leaf has rows: the tree was grown on these.
-            machines = [machine for machine, _ in results]
-            self._machine = LocalLandmarks(tree, machines, rows.shape[1], offset=offset)
-        self.tree_, self.labels_ = tree, labels
-        self.n_leaves_ = tree.n_leaves
-        self.n_landmarks_ = sum(
-            len(machine.landmarks) for machine in machines if machine.landmarks is not None
-        )
+        machines = [machine for machine, _ in results]
+        self._pack(tree, labels, machines, rows.shape[1], offset, trace)
         self.kernel_entries_ = sum(entries for _, entries in results)
         if teacher is not None:
             self.kernel_entries_ += teacher.n_entries
-        self.n_parameters_ = self._machine.n_parameters + 2 * (tree.n_leaves - 1)
-        comparisons = tree.comparisons()[labels].mean() / rows.shape[1]
-        self.prediction_flops_ = self._machine.flops(labels) + comparisons
-        self.model_bytes_ = self._machine.nbytes
-        self.timings_ = dict(trace.timings)
         return self
-
-    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
-        # In one leaf there is nothing but the landmarks; in many, most features hardly vary.
-        for n_leaves in leaf_counts(n):
-            for width in dict.fromkeys((d if n_leaves == 1 else min(d, _FEATURES), d)):
-                for router in ("variance",) if n_leaves == 1 else ("variance", "classes"):
-                    fixed = {"n_leaves": n_leaves, "n_features": width, "router": router}
-                    yield [{**fixed, "n_landmarks": m} for m in range(LANES, 9 * LANES, LANES)]
-
-    def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
-        return variance_tree(X, n_leaves, 1, np.random.RandomState(0))
-
-    def _stand_in_leaf(
-        self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
-    ) -> tuple[LandmarkMachine, str]:
-        m, features = sizes["n_landmarks"], np.arange(sizes["n_features"])
-        landmarks = X[np.arange(m) % len(X)][:, features]
-        gammas = np.full(m, 1.0 / X.shape[1])
-        coef = np.ones((m, n_outputs))
-        return LandmarkMachine(np.zeros(n_outputs), landmarks, gammas, coef, features), "none"
 
     def _tree(self, X: np.ndarray, targets: Targets, rng: np.random.RandomState) -> AxisTree:
         if self.router == "variance":
@@ -360,8 +302,7 @@ def _train_leaf(
     if not split.any():
         return LandmarkMachine(constant), 0
     rng = np.random.RandomState(seed)
-    features = np.sort(np.argsort(-X.std(axis=0), kind="stable")[:n_features])
-    scale = np.sqrt(function.gamma * LOG2_E)
+    features = varying_features(X, n_features)
     targets, weights, n_entries = Y[:, split], np.ones(len(Y)), 0
     if teacher is not None:
         targets, coef = teacher.values[kept][:, split], teacher.coef[kept][:, split]
@@ -381,68 +322,11 @@ def _train_leaf(
         X, C = np.vstack([X, added]), np.concatenate([C, C[first]])
         targets = np.vstack([targets, teacher.machine(added)[:, split]])
         weights = np.concatenate([weights, np.zeros(size)])
-    targets = np.clip(targets, -1.0, 1.0)
-    Z = np.ascontiguousarray(X[:, features] * np.float32(scale))
-    m = -(-model.n_landmarks // LANES) * LANES
-    landmarks = _first_landmarks(Z, weights, m, rng)
-    first, intercept = _first_coef(Z, targets, landmarks)
-    landmarks = np.ascontiguousarray(landmarks.T, np.float32)
-    log_widths, trained = np.zeros(m, np.float32), np.ascontiguousarray(first.T, np.float32)
-    constants = intercept.astype(np.float32)
-    epochs = max(1.0, _ROWS_OF_AN_EPOCH / len(Z)) * model.epochs
-    train_landmarks(
-        Z,
-        np.ascontiguousarray(targets, np.float32),
-        (C / C.mean()).astype(np.float32),
-        True,
-        landmarks,
-        log_widths,
-        trained,
-        constants,
-        int(min(max(_MAX_EPOCHS, model.epochs), epochs)),
-        _RATE if n_features <= _WIDE else _RATE_WIDE,
-        _COEF_RATE,
-        seed,
+    task = Task(X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True)
+    landmarks, gammas, trained, constants = train_leaf(
+        task, function.gamma, model.n_landmarks, model.epochs, rng, seed
     )
     constant[split] = constants
-    all_coef = np.zeros((m, Y.shape[1]))
-    all_coef[:, split] = trained.T
-    gammas = function.gamma * np.exp(log_widths.astype(np.float64))
-    return LandmarkMachine(constant, landmarks.T / scale, gammas, all_coef, features), n_entries
-
-
-def _first_landmarks(
-    Z: np.ndarray, weights: np.ndarray, m: int, rng: np.random.RandomState
-) -> np.ndarray:
-    """m landmarks: weighted k-means, then random rows where it has fewer; (m, f)."""
-    centres = weighted_kmeans(Z, weights, m, rng)
-    return np.vstack([centres, Z[rng.randint(len(Z), size=m - len(centres))]])
-
-
-def _first_coef(
-    Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (m, q) and constants (q,) by ridge regression, nothing beyond the margin."""
-    unit = make_kernel("rbf", landmarks, gamma=1.0 / LOG2_E)
-    matrix = KernelMatrix(unit, landmarks.astype(np.float64), np.float64)
-    points = matrix.points(slice(None))
-    values = np.ones((len(Z), len(landmarks) + 1))
-    block = np.empty((len(Z), len(landmarks)))
-    matrix.kernel.evaluate(
-        matrix.kernel.prepare(Z.astype(np.float64), np.dtype(np.float64)), points, block
-    )
-    values[:, :-1] = block
-    penalty = np.zeros((values.shape[1], values.shape[1]))
-    penalty[:-1, :-1] = _RIDGE * matrix.block(np.arange(len(landmarks)))
-    penalty[np.diag_indices_from(penalty)] += 1e-4
-    solution = np.zeros((values.shape[1], targets.shape[1]))
-    for o, target in enumerate(targets.T):
-        weights = np.ones(len(Z))
-        for _ in range(_REWEIGHTINGS):
-            weighted = values * weights[:, None]
-            normal = weighted.T @ values + penalty
-            solution[:, o] = scipy.linalg.solve(normal, weighted.T @ target, assume_a="pos")
-            fitted = values @ solution[:, o]
-            beyond = ((target >= 1) & (fitted > 1)) | ((target <= -1) & (fitted < -1))
-            weights = np.where(beyond, _BEYOND, 1.0)
-    return solution[:-1], solution[-1]
+    all_coef = np.zeros((len(landmarks), Y.shape[1]))
+    all_coef[:, split] = trained
+    return LandmarkMachine(constant, landmarks, gammas, all_coef, features), n_entries

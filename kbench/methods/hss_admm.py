@@ -17,13 +17,14 @@ from sklearn.utils.validation import validate_data
 from kbench.methods._hss import HSS_CONSTRAINTS, CompressedKernel, hss_machine
 from kbench.methods._hss_dual import DualSolution, solve_dual
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Trace
 
 # Beyond these numbers of rows beta grows tenfold (the paper's rule).
 _BETA_STEPS = (100_000, 1_000_000)
 
 
-class HSSADMMClassifier(OneVsRest):
+class HSSADMMClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept, its kernel matrix compressed.
 
     The kernel matrix is compressed once (`HSSMatrix`), the compressed matrix plus `beta` I

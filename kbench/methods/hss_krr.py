@@ -12,10 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.methods._hss import HSS_CONSTRAINTS, CompressedKernel, hss_machine
+from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Trace
 
 
-class HSSKernelRidge(RegressorMixin, BaseEstimator):
+class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     """Kernel ridge regression without intercept, its kernel matrix compressed.
 
         coef = (K~ + alpha I)^-1 y,    f(x) = sum_j coef_j k(x, x_j)

@@ -15,11 +15,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._box_svc import BoxSVC
 from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_box_dual
 from kbench.trace import Trace
 
 
-class KernelSVR(RegressorMixin, BaseEstimator):
+class KernelSVR(CountedPrediction, RegressorMixin, BaseEstimator):
     """Epsilon-support vector regression.
 
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon), the problem of

@@ -14,11 +14,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
 from kbench.trace import Trace
 
 
-class RACQPClassifier(OneVsRest):
+class RACQPClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept by multi-block ADMM.
 
     Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.racqp`). With the

@@ -14,11 +14,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal
 from kbench.trace import Trace
 
 
-class SparsePrimalSVC(OneVsRest):
+class SparsePrimalSVC(CountedPrediction, OneVsRest):
     """Squared-hinge kernel machine on a greedily grown basis, without intercept.
 
     Minimises 1/2 ||f||^2 + 1/2 sum_i C_i max(0, 1 - y_i f(x_i))^2 over

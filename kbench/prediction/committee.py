@@ -16,6 +16,7 @@ import scipy.linalg
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import nbytes
+from kbench.prediction.flops import TRANSCENDENTAL
 
 _BATCH = 2048
 _MAX_CENTRES = 1000
@@ -78,6 +79,14 @@ class BayesianCommittee:
     @property
     def nbytes(self) -> int:
         return sum(member.nbytes for member in self.members)
+
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers."""
+        return sum(
+            len(member.coef) * (1.0 + (TRANSCENDENTAL + self.n_outputs) / n_features)
+            + len(member.chosen) ** 2 / (2.0 * n_features)
+            for member in self.members
+        )
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64. O(u (s d + sum_c s_c^2))."""

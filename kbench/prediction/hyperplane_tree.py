@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.prediction.landmarks import float32_rows
 
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
@@ -72,7 +73,7 @@ class HyperplaneTrees:
     def flops(self) -> float:
         """Cost of a row in units of one product of d numbers, tanh as ten multiplications."""
         m, d = len(self.nodes), self.nodes.shape[-1]
-        return m * (3 * self.depth + 2 + 10 * (self.depth + 1) / d)
+        return m * (3 * self.depth + 2 + TRANSCENDENTAL * (self.depth + 1) / d)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u, m) float64, computed in float32.

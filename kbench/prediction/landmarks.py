@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit, types
 
+from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.prediction.packing import (
     LandmarkMachine,
     feature_table,
@@ -198,8 +199,9 @@ class LocalLandmarks:
         """
         _, landmarks, _, products = self.leaves[:, :4].T
         bounds = np.diff(np.append(self.leaves[:, 5], self.spans.size)) / np.maximum(landmarks, 1)
-        width = self.features.shape[1] + 10 + self.constant.shape[1]
-        extra = self.constant.shape[1] * landmarks * products / 2 + bounds * (landmarks + 10)
+        width = self.features.shape[1] + TRANSCENDENTAL + self.constant.shape[1]
+        extra = self.constant.shape[1] * landmarks * products / 2
+        extra += bounds * (landmarks + TRANSCENDENTAL)
         return float((landmarks * width + extra)[labels].mean() / self.n_features)
 
     @property

@@ -5,9 +5,17 @@ costs s/k kernel values and its assignment instead of s.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+
+
+class Machine(Protocol):
+    """A function of rows X : (b, d) -> (b, m) that knows what a row costs."""
+
+    def flops(self, n_features: int) -> float: ...
+
+    def __call__(self, X: Any) -> np.ndarray: ...
 
 
 def group_rows(labels: np.ndarray) -> list[tuple[int, np.ndarray]]:
@@ -24,21 +32,32 @@ class LocalMachines:
     ----------
     assign : callable
         X : (u, d) -> (u,) cluster numbers.
-    machines : sequence of callables, or mapping
-        By cluster number, X : (b, d) -> (b, m).
+    machines : sequence of Machine, or mapping
+        By cluster number.
     n_outputs : int
         m
+    n_products : float
+        Products of two rows that `assign` takes for one.
     """
 
     def __init__(
         self,
         assign: Callable[[Any], np.ndarray],
-        machines: Sequence[Callable[[Any], np.ndarray]] | Mapping[int, Callable[[Any], np.ndarray]],
+        machines: Sequence[Machine] | Mapping[int, Machine],
         n_outputs: int,
+        n_products: float,
     ) -> None:
         self.assign = assign
         self.machines = machines
         self.n_outputs = n_outputs
+        self.n_products = n_products
+
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers, if clusters are alike in size."""
+        machines = self.machines
+        values = machines.values() if isinstance(machines, Mapping) else machines
+        counts = [machine.flops(n_features) for machine in values]
+        return self.n_products + float(np.mean(counts))
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u, m) float64."""

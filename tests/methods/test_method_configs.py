@@ -49,6 +49,7 @@ SETTINGS = {
 TASKS = {
     "doubly_sgd_regressor": {"regression"},
     "dcpred_krr": {"regression"},
+    "dcpred_trained_regressor": {"regression"},
     "hss_krr": {"regression"},
     "kernel_svr": {"regression"},
     "division_bound": {"binary"},
@@ -86,6 +87,7 @@ METHODS = {
     "dcpred": "DCPredClassifier",
     "dcpred_krr": "DCPredRegressor",
     "dcpred_trained": "DCPredTrainedClassifier",
+    "dcpred_trained_regressor": "DCPredTrainedRegressor",
     "ldkl": "LDKLClassifier",
     "aesvm": "AESVC",
     "reduced_set": "ReducedSetSVC",

@@ -61,7 +61,7 @@ def test_local_machines_judge_their_own_rows_only():
     X = data(40)
     machines = [lambda X, c=c: np.full((len(X), 1), float(c)) for c in range(4)]
     labels = np.arange(40) % 4
-    values = LocalMachines(lambda X: labels, machines, 1)(X)
+    values = LocalMachines(lambda X: labels, machines, 1, 0.0)(X)
     np.testing.assert_array_equal(values[:, 0], labels)
 
 
@@ -88,3 +88,14 @@ def test_committee_of_one_is_its_member():
     coef = np.ones((30, 1))
     member = CommitteeMember(matrix(X), np.arange(30), coef, np.full(30, 0.1))
     np.testing.assert_allclose(BayesianCommittee([member], 1)(new), gaussian(new, X) @ coef)
+
+
+def test_costs_are_counted_in_products_of_rows():
+    X, d = data(60), 3
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X)
+    assert X.shape[1] == d
+    one = KernelExpansion(kernel, np.arange(20), np.ones((20, 2)), np.float64)
+    two = KernelExpansion(kernel, np.arange(40), np.ones((40, 2)), np.float64)
+    assert one.flops(d) == 20 * (1 + 12 / d)
+    local = LocalMachines(lambda X: np.zeros(len(X)), [one, two], 2, 5.0)
+    assert local.flops(d) == 5 + 30 * (1 + 12 / d)

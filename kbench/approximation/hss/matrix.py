@@ -473,7 +473,9 @@ class TreeExpansion(LocalMachines):
     def __init__(
         self, tree: ClusterTree, machines: dict[int, KernelExpansion], n_outputs: int
     ) -> None:
-        super().__init__(tree.assign, machines, n_outputs)
+        # A level of the tree is one product.
+        depth = float(tree.level[tree.leaves].mean())
+        super().__init__(tree.assign, machines, n_outputs, depth)
         self.nbytes = tree.nbytes + sum(machine.nbytes for machine in machines.values())
         self.n_centres = sum(len(machine.coef) for machine in machines.values())
 

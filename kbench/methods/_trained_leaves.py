@@ -1,0 +1,189 @@
+"""What the estimators with trained landmarks share: the sizes, a leaf's training, the machine."""
+
+from abc import ABC
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.clustering import weighted_kmeans
+from kbench.clustering.axis_tree import AxisTree, variance_tree
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.tiles import LOG2_E
+from kbench.methods._compiled import CompiledRows
+from kbench.methods._target_cost import TargetCost, leaf_counts
+from kbench.prediction.landmarks import LocalLandmarks, Router
+from kbench.prediction.packing import LandmarkMachine
+from kbench.prediction.vectors import LANES
+from kbench.solvers.landmark_training import train_landmarks
+from kbench.trace import Trace
+
+# First coefficients: ridge regression with this penalty on b' K_UU b, reweighted four times so
+# that rows beyond the margin hardly count.
+_RIDGE = 0.1
+_REWEIGHTINGS = 4
+_BEYOND = 1e-3
+# A leaf of fewer rows is gone through more often, up to a limit.
+_ROWS_OF_AN_EPOCH = 400
+_MAX_EPOCHS = 200
+# Steps of Adam; with many features the same step of each is a longer one together.
+_RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
+_COEF_RATE = 0.03
+# Features of a leaf, where sizes are chosen, beside all of them.
+_FEATURES = 16
+
+
+class TrainedLeaves(CompiledRows, TargetCost, ABC):
+    """Base of the estimators: parameters of the leaves, and the machine that they make."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TargetCost._parameter_constraints,
+        "n_leaves": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "n_features": [Interval(Integral, 1, None, closed="left"), None],
+        "min_rows": [Interval(Integral, 1, None, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    # Routers to choose from, the first one where there is a single leaf.
+    _ROUTERS: ClassVar[tuple[str, ...]]
+
+    n_landmarks: int
+    n_features: int | None
+    epochs: int
+
+    def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
+        # In one leaf there is nothing but the landmarks; in many, most features hardly vary.
+        for n_leaves in leaf_counts(n):
+            for width in dict.fromkeys((d if n_leaves == 1 else min(d, _FEATURES), d)):
+                for router in self._ROUTERS[:1] if n_leaves == 1 else self._ROUTERS:
+                    fixed = {"n_leaves": n_leaves, "n_features": width, "router": router}
+                    yield [{**fixed, "n_landmarks": m} for m in range(LANES, 9 * LANES, LANES)]
+
+    def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
+        return variance_tree(X, n_leaves, 1, np.random.RandomState(0))
+
+    def _stand_in_leaf(
+        self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
+    ) -> tuple[LandmarkMachine, str]:
+        m, features = sizes["n_landmarks"], np.arange(sizes["n_features"])
+        landmarks = X[np.arange(m) % len(X)][:, features]
+        gammas = np.full(m, 1.0 / X.shape[1])
+        coef = np.ones((m, n_outputs))
+        return LandmarkMachine(np.zeros(n_outputs), landmarks, gammas, coef, features), "none"
+
+    def _width(self, d: int) -> int:
+        return d if self.n_features is None else min(self.n_features, d)
+
+    def _pack(
+        self,
+        tree: AxisTree,
+        labels: np.ndarray,
+        machines: list[LandmarkMachine],
+        n_features: int,
+        offset: np.ndarray | None,
+        trace: Trace,
+    ) -> None:
+        """Set the machine and what describes it."""
+        with trace.phase("prepare"):
+            # Every leaf has rows: the tree was grown on these.
+            self._machine = LocalLandmarks(tree, machines, n_features, offset=offset)
+        self.tree_, self.labels_ = tree, labels
+        self.n_leaves_ = tree.n_leaves
+        self.n_landmarks_ = sum(
+            len(machine.landmarks) for machine in machines if machine.landmarks is not None
+        )
+        self.n_parameters_ = self._machine.n_parameters + 2 * (tree.n_leaves - 1)
+        comparisons = tree.comparisons()[labels].mean() / n_features
+        self.prediction_flops_ = self._machine.flops(labels) + comparisons
+        self.model_bytes_ = self._machine.nbytes
+        self.timings_ = dict(trace.timings)
+
+
+class Task(NamedTuple):
+    """What a leaf is trained on."""
+
+    X: np.ndarray  # (n, f) float32, the features of the leaf
+    targets: np.ndarray  # (n, q)
+    losses: np.ndarray  # (n,) what a row's loss counts
+    weights: np.ndarray  # (n,) of the k-means that finds first landmarks
+    margins: bool  # whether values beyond a target of 1 or -1 cost nothing
+
+
+def train_leaf(
+    task: Task, gamma: float, n_landmarks: int, epochs: int, rng: np.random.RandomState, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Landmarks : (m, f), widths : (m,), coefficients : (m, q) and constants : (q,)."""
+    scale = np.sqrt(gamma * LOG2_E)
+    Z = np.ascontiguousarray(task.X * np.float32(scale))
+    m = -(-n_landmarks // LANES) * LANES
+    landmarks = _first_landmarks(Z, task.weights, m, rng)
+    first, intercept = _first_coef(Z, task.targets, landmarks, task.margins)
+    landmarks = np.ascontiguousarray(landmarks.T, np.float32)
+    log_widths, trained = np.zeros(m, np.float32), np.ascontiguousarray(first.T, np.float32)
+    constants = intercept.astype(np.float32)
+    passes = max(1.0, _ROWS_OF_AN_EPOCH / len(Z)) * epochs
+    train_landmarks(
+        Z,
+        np.ascontiguousarray(task.targets, np.float32),
+        task.losses.astype(np.float32),
+        task.margins,
+        landmarks,
+        log_widths,
+        trained,
+        constants,
+        int(min(max(_MAX_EPOCHS, epochs), passes)),
+        _RATE if Z.shape[1] <= _WIDE else _RATE_WIDE,
+        _COEF_RATE,
+        seed,
+    )
+    gammas = gamma * np.exp(log_widths.astype(np.float64))
+    return landmarks.T / scale, gammas, trained.T, constants
+
+
+def varying_features(X: np.ndarray, n_features: int) -> np.ndarray:
+    """The features of largest deviation, in order; (n_features,)."""
+    return np.sort(np.argsort(-X.std(axis=0), kind="stable")[:n_features])
+
+
+def _first_landmarks(
+    Z: np.ndarray, weights: np.ndarray, m: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """m landmarks: weighted k-means, then random rows where it has fewer; (m, f)."""
+    centres = weighted_kmeans(Z, weights, m, rng)
+    return np.vstack([centres, Z[rng.randint(len(Z), size=m - len(centres))]])
+
+
+def _first_coef(
+    Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray, margins: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (m, q) and constants (q,) by ridge regression, nothing beyond margins."""
+    unit = make_kernel("rbf", landmarks, gamma=1.0 / LOG2_E)
+    matrix = KernelMatrix(unit, landmarks.astype(np.float64), np.float64)
+    points = matrix.points(slice(None))
+    values = np.ones((len(Z), len(landmarks) + 1))
+    block = np.empty((len(Z), len(landmarks)))
+    matrix.kernel.evaluate(
+        matrix.kernel.prepare(Z.astype(np.float64), np.dtype(np.float64)), points, block
+    )
+    values[:, :-1] = block
+    penalty = np.zeros((values.shape[1], values.shape[1]))
+    penalty[:-1, :-1] = _RIDGE * matrix.block(np.arange(len(landmarks)))
+    penalty[np.diag_indices_from(penalty)] += 1e-4
+    solution = np.zeros((values.shape[1], targets.shape[1]))
+    for o, target in enumerate(targets.T):
+        weights = np.ones(len(Z))
+        for _ in range(_REWEIGHTINGS if margins else 1):
+            weighted = values * weights[:, None]
+            normal = weighted.T @ values + penalty
+            solution[:, o] = scipy.linalg.solve(normal, weighted.T @ target, assume_a="pos")
+            fitted = values @ solution[:, o]
+            beyond = ((target >= 1) & (fitted > 1)) | ((target <= -1) & (fitted < -1))
+            weights = np.where(beyond, _BEYOND, 1.0)
+    return solution[:-1], solution[-1]

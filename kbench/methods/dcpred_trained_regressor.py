@@ -1,0 +1,190 @@
+"""Regression by local machines with trained landmarks: `DCPredTrainedClassifier`'s other half."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kbench.clustering.axis_tree import target_tree, variance_tree
+from kbench.kernels import make_kernel
+from kbench.kernels.exponential import RBF
+from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
+from kbench.prediction import group_rows
+from kbench.prediction.landmarks import float32_offset, float32_rows
+from kbench.prediction.packing import LandmarkMachine
+from kbench.trace import Trace
+
+
+class DCPredTrainedRegressor(RegressorMixin, TrainedLeaves):
+    """Least squares on trained Gaussian landmarks in the leaves of a decision tree.
+
+        1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
+        2. in each leaf, on its `n_features` features of largest deviation, landmarks by k-means,
+           coefficients by ridge regression;
+        3. train landmarks u_j, widths s_j, coefficients b_j and a constant c of
+
+               f(x) = c + sum_j b_j exp(-s_j ||x - u_j||^2)
+
+           on the squared error (`kbench.solvers.landmark_training`).
+
+    Parameters
+    ----------
+    n_leaves : int, default=64
+    n_landmarks : int, default=16
+    n_features : int or None, default=16
+        As in `DCPredTrainedClassifier`.
+    router : {"targets", "variance"}, default="targets"
+        Splits that lower the variance of the targets, or of the features.
+    min_rows : int, default=60
+        Of each leaf.
+    epochs : int, default=40
+    gamma : float or {"scale", "auto"}, default="scale"
+        Where the widths start.
+    target_cost : float or None, default=None
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        From `epochs` on as in `DCPredTrainedClassifier`.
+
+    Attributes
+    ----------
+    tree_, labels_, n_leaves_, n_landmarks_, n_parameters_, model_bytes_, prediction_flops_, \
+timings_, sizes_, cost_, choices_, n_features_in_
+        As in `DCPredTrainedClassifier`.
+
+    Notes
+    -----
+    O(n d log n log K) time for the tree and O(epochs n m f) for the training. Prediction in
+    float32: O(depth + m f) a row.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.methods import DCPredTrainedRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DCPredTrainedRegressor(1, epochs=2, random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.3
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TrainedLeaves._parameter_constraints,
+        "router": [StrOptions({"targets", "variance"})],
+    }
+
+    _ROUTERS: ClassVar[tuple[str, ...]] = ("variance", "targets")
+
+    def __init__(
+        self,
+        n_leaves: int = 64,
+        *,
+        n_landmarks: int = 16,
+        n_features: int | None = 16,
+        router: str = "targets",
+        min_rows: int = 60,
+        epochs: int = 40,
+        gamma: float | str = "scale",
+        target_cost: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_leaves = n_leaves
+        self.n_landmarks = n_landmarks
+        self.n_features = n_features
+        self.router = router
+        self.min_rows = min_rows
+        self.epochs = epochs
+        self.gamma = gamma
+        self.target_cost = target_cost
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Grow the tree and train its leaves.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+            Kept as a dense float32 array during the fit.
+        y : (n,)
+        trace : Trace, optional
+            Told the phases.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, a `target_cost` that no router meets.
+        """
+        trace = Trace() if trace is None else trace
+        if self.target_cost is not None:
+            self._fit_within(self.target_cost, X, y, None, trace)
+            return self
+        rng = check_random_state(self.random_state)
+        with trace.phase("prepare"):
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
+            )
+            function = make_kernel("rbf", X, gamma=self.gamma)
+            assert isinstance(function, RBF)
+            offset = float32_offset(X)
+            rows = float32_rows(X, offset)
+            y = np.asarray(y, np.float64)
+            mean, scale = y.mean(), y.std() or 1.0
+            targets = (y - mean) / scale
+        with trace.phase("cluster"):
+            if self.router == "variance":
+                tree = variance_tree(rows, self.n_leaves, self.min_rows, rng)
+            else:
+                tree = target_tree(rows, targets, self.n_leaves, self.min_rows)
+            labels = tree.assign(rows)
+        with trace.phase("train"):
+            groups = group_rows(labels)
+            seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
+            machines = Parallel(n_jobs=self.n_jobs)(
+                delayed(_train_leaf)(self, rows[own], targets[own], function.gamma, seed)
+                for (_, own), seed in zip(groups, seeds, strict=True)
+            )
+            machines = [_rescaled(machine, mean, scale) for machine in machines]
+        self._pack(tree, labels, machines, rows.shape[1], offset, trace)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Values at rows X : (u, d) array or CSR; (u,) float64."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._machine(X)[:, 0]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _train_leaf(
+    model: DCPredTrainedRegressor, X: np.ndarray, y: np.ndarray, gamma: float, seed: int
+) -> LandmarkMachine:
+    """The machine of a leaf; X : (n, d) float32."""
+    if np.ptp(y) == 0.0:
+        return LandmarkMachine(y[:1])
+    rng, features = np.random.RandomState(seed), varying_features(X, model._width(X.shape[1]))
+    ones = np.ones(len(y))
+    task = Task(X[:, features], y[:, None], ones, ones, False)
+    landmarks, gammas, coef, constant = train_leaf(
+        task, gamma, model.n_landmarks, model.epochs, rng, seed
+    )
+    return LandmarkMachine(constant, landmarks, gammas, coef, features)
+
+
+def _rescaled(machine: LandmarkMachine, mean: float, scale: float) -> LandmarkMachine:
+    """scale f + mean"""
+    coef = None if machine.coef is None else scale * machine.coef
+    constant = scale * np.asarray(machine.constant, np.float64) + mean
+    return LandmarkMachine(constant, machine.landmarks, machine.gammas, coef, machine.features)
