@@ -1,5 +1,6 @@
 """Doubly stochastic machines: streams, checkpoints, targets, mistakes."""
 
+import gzip
 import multiprocessing
 import os
 import pickle
@@ -12,6 +13,8 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, make_friedman1
 from sklearn.kernel_ridge import KernelRidge
 
+from kbench.data import chunks
+from kbench.errors import DataError
 from kbench.methods import DoublySGDClassifier, DoublySGDRegressor
 from kbench.trace import Trace
 
@@ -185,6 +188,29 @@ def test_bad_chunks_leave_the_stream_as_it_was():
     assert model.n_chunks_ == 36
     with pytest.raises(ValueError, match=r"average is 0\.5, but a stream has no last step"):
         DoublySGDClassifier(average=0.5).partial_fit(X, y)
+
+
+def test_a_file_that_ends_too_early_leaves_the_machine_as_it_was(tmp_path):
+    X, y = binary(300)
+    text = "".join(
+        f"{1 if label == 'yes' else -1} 1:{a:.9g} 2:{b:.9g} 3:{c:.9g}\n"
+        for label, (a, b, c) in zip(y, X, strict=True)
+    )
+    path = tmp_path / "rows.libsvm.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    model = DoublySGDClassifier(**SMALL)
+
+    def learn():
+        for part, labels in chunks(path, rows=50, n_features=3):
+            model.partial_fit(part, labels, classes=[-1, 1])
+
+    learn()
+    before = model.decision_function(X)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(DataError, match=re.escape(str(path))):
+        learn()
+    assert model.n_chunks_ == 6
+    np.testing.assert_array_equal(model.decision_function(X), before)
 
 
 def _fit_and_die(path, at, options):
