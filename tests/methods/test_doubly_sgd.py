@@ -247,6 +247,19 @@ def test_a_killed_fit_continues_bit_for_bit(tmp_path, options):
     assert not (tmp_path / "state.npz").exists()
 
 
+def test_a_fit_that_runs_out_of_time_goes_on_from_its_checkpoint(tmp_path):
+    X, y = digits()
+    options = {**SMALL, "batch_size": 600}
+    hurried = {"checkpoint": str(tmp_path / "state.npz"), "max_time": 1e-9}
+    steps = [DoublySGDClassifier(**hurried, **options).fit(X, y) for _ in range(3)]
+    assert [model.n_iter_ for model in steps] == [1, 2, 3]
+    assert not (tmp_path / "state.npz").exists()
+    np.testing.assert_array_equal(
+        steps[-1].decision_function(X),
+        DoublySGDClassifier(**options).fit(X, y).decision_function(X),
+    )
+
+
 def test_checkpoints_of_another_fit_and_damaged_ones_are_refused(tmp_path):
     X, y = binary()
     path = tmp_path / "state.npz"
