@@ -25,7 +25,7 @@ from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
 from kbench.approximation import philox
-from kbench.approximation.seeded_features import seeded_features
+from kbench.approximation.named_blocks import seeded_features
 from kbench.config import composer
 from kbench.data import Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
