@@ -102,4 +102,5 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
+        """Whether the time is up."""
         return self.seconds_left() == 0.0

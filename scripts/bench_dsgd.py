@@ -1,30 +1,36 @@
 """Doubly stochastic gradients: ingredients, a step, mnist beside scikit-learn, memory of a stream.
 
-    python scripts/bench_dsgd.py [numbers] [step] [mnist] [stream]      (default: all)
+    python scripts/bench_dsgd.py [numbers] [step] [virtual] [mnist] [stream] [growth]
 
-One process, one thread, CPU seconds. numbers: nanoseconds a normal (NumPy's Philox beside it) and a
-cosine or sine (NumPy's beside it). step: feature products of a batch of 4,096 rows, d = 100, with a
-block of 2,048 features, drawing included, against sgemm's rate. mnist: one pass (unit rows, PCA to
+All of them by default. One process, one thread, CPU seconds. numbers: nanoseconds a normal (NumPy's
+Philox beside it) and a cosine or sine (NumPy's beside it). step: feature products of a batch of
+4,096 rows, d = 100, with a block of 2,048 features, drawing included, against sgemm's rate.
+virtual: microseconds of a virtual example of 28 x 28 pixels. mnist: one pass (unit rows, PCA to
 100) against RBFSampler(2^14) and SGDClassifier.partial_fit on equal batches; passed over where the
 data are not at hand. stream: rows a second and growth of the resident memory over 10^7 rows.
+growth: the exponents with which seconds and bytes grow in the rows of one pass over covtype_like
+(Dai et al., section 6), 4,000 to 32,000 of them.
 """
 
+import functools
 import resource
 import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
 from kbench.approximation import philox
-from kbench.approximation.seeded_features import seeded_features
+from kbench.approximation.named_blocks import seeded_features
 from kbench.config import composer
 from kbench.data import Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
-from kbench.methods import DoublySGDClassifier
+from kbench.methods import NORMA, DoublySGDClassifier, KernelSDCA, PegasosClassifier
+from kbench.methods._virtual_examples import VirtualExamples
 
 BATCH, BLOCK, D = 4096, 2048, 100
 
@@ -118,7 +124,54 @@ def stream(n_rows: int = 10**7, chunk: int = 50_000) -> None:
     )
 
 
-SECTIONS = {"numbers": numbers, "step": step, "mnist": mnist, "stream": stream}
+def virtual() -> None:
+    X = np.random.default_rng(0).random((BATCH, 784), np.float32)
+    rows, copies = np.arange(BATCH), np.ones(BATCH, np.intp)
+    for kind in ("shifts", "elastic"):
+        make = VirtualExamples(kind, 1.0, 784, 0)
+        spent = seconds(functools.partial(make, X, rows, copies))
+        print(f"{kind:12} {spent / BATCH * 1e6:6.1f} us an example")
+
+
+def growth() -> None:
+    sizes = np.array([4000, 8000, 16000, 32000])
+    machines = {
+        "doubly_sgd": DoublySGDClassifier(gamma=4.0, block_size=256, batch_size=256),
+        "norma": NORMA(gamma=4.0, batch_size=256),
+        "k_sdca": KernelSDCA(gamma=4.0, batch_size=256),
+        "r_pegasos": PegasosClassifier(gamma=4.0, batch_size=256),
+        "n_pegasos": PegasosClassifier(features="nystrom", gamma=4.0, batch_size=256),
+    }
+    X, y = make_rows(int(sizes[-1]))
+    for name, machine in machines.items():
+        spent, held = [], []
+        for n in sizes:
+            model = clone(machine).set_params(random_state=0)
+            spent.append(seconds(functools.partial(model.fit, X[:n], y[:n]), 1))
+            held.append(model.model_bytes_)
+        exponents = [np.polyfit(np.log(sizes), np.log(value), 1)[0] for value in (spent, held)]
+        print(
+            f"{name:12} seconds n^{exponents[0]:.2f} ({spent[-1]:.2f} s), "
+            f"bytes n^{exponents[1]:.2f} ({held[-1] / 2**20:.2f} MiB)"
+        )
+
+
+def make_rows(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of covtype_like and their labels."""
+    with composer() as hydra:
+        config = hydra.compose(["dataset=covtype_like", f"dataset.n={n}", "dataset.n_test=10"])
+    data = open_prepared(prepare(config["dataset"], Folders.from_environment()))
+    return np.asarray(data.X_train), np.asarray(data.y_train)
+
+
+SECTIONS = {
+    "numbers": numbers,
+    "step": step,
+    "virtual": virtual,
+    "mnist": mnist,
+    "stream": stream,
+    "growth": growth,
+}
 
 if __name__ == "__main__":
     with threadpool_limits(limits=1):

@@ -14,17 +14,9 @@ frequencies over sqrt(r), after Bochner's theorem:
     matern     with length scale l,         omega ~ multivariate t of 2 nu degrees of freedom,
                gamma = 1 / (2 l^2)          scale 1 / l; rbf is its limit for large nu
     poly       (gamma <x, z> + coef0)^p     TensorSketch (Pham and Pagh, KDD 2013)
-
-Features need no closed form of their kernel. Those of images by random filters,
-
-    convolution   two layers of 5 x 5 filters with normal entries, each followed by the maximum
-                  over 2 x 2 places and by max(0, .); 16 filters in the first
-
-are the fixed neural net with which the paper compares, in one block.
 """
 
 from abc import ABC, abstractmethod
-from math import isqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,8 +30,6 @@ from kbench.kernels.threads import in_parts
 _TILE_VALUES = 1 << 19
 _MIN_TILE = 64
 _SIGNS, _RADII = 1 << 16, 1 << 17  # streams apart from those of frequencies and hashes
-_FILTER, _FIRST_FILTERS = 5, 16
-_IMAGES = 64  # whose windows are held at a time
 
 
 class SeededFeatures(ABC):
@@ -269,122 +259,5 @@ class TensorSketchBlocks(SeededFeatures):
         out[:] = scipy.fft.irfft(spectrum.prod(axis=1), n=self.n_features, axis=1)
 
 
-class ConvolutionBlocks(SeededFeatures):
-    """Random filters on square images with 1 or 3 channels, each channel a plane of pixels.
-
-    Images of side s have (s // 4)^2 places after both layers, and `n_features` is a multiple of
-    that: 1,568 are 32 filters for s = 28. `gamma` is not used.
-    """
-
-    shift_invariant: ClassVar[bool] = False
-
-    def __init__(
-        self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
-    ) -> None:
-        super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
-        self.side, self.channels = image_shape(d)
-        places = (self.side // 4) ** 2
-        if not places or n_features % places:
-            raise ValueError(
-                f"block_size is {n_features}, should be a multiple of {max(places, 1)}, the places "
-                f"of images of {self.side} x {self.side} pixels after two layers"
-            )
-        self.n_filters = n_features // places
-
-    def _draw(self, block: int) -> np.ndarray:
-        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
-        n_second = _FILTER**2 * _FIRST_FILTERS * self.n_filters
-        out = np.empty(n_first + n_second, np.float32)
-        philox.normals(self.seed, 0, block, out)
-        return out
-
-    def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
-        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
-        first = drawn[:n_first].reshape(-1, _FIRST_FILTERS)
-        second = drawn[n_first:].reshape(-1, self.n_filters)
-        for start in range(0, len(out), _IMAGES):
-            part = X[start : start + _IMAGES]
-            part = part.toarray() if sp.issparse(part) else part
-            planes = part.reshape(-1, self.channels, self.side, self.side)
-            layer = _convolved(planes.transpose(0, 2, 3, 1), first)
-            layer = _convolved(layer, second)
-            layer *= np.float32(1.0 / np.sqrt(self.n_filters))
-            out[start : start + _IMAGES] = layer.reshape(len(part), -1)
-
-
-def image_shape(d: int) -> tuple[int, int]:
-    """Side and number of channels of square images of d numbers.
-
-    Raises
-    ------
-    ValueError
-        There is no such shape.
-    """
-    for channels in (1, 3):
-        side = isqrt(d // channels)
-        if side > 1 and side**2 * channels == d:
-            return side, channels
-    raise ValueError(f"X has {d} features, which are no square images with 1 or 3 channels")
-
-
-def _convolved(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
-    """max(0, maxima over 2 x 2 places of images * filters), zeros around the images.
-
-    images : (u, s, s, c), filters : (25 c, k); (u, s // 2, s // 2, k) float32
-    """
-    u, s = images.shape[:2]
-    edge = _FILTER // 2
-    padded = np.pad(images, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (_FILTER, _FILTER), axis=(1, 2))
-    # A filter's entries in the order of the windows' axes: channel, row, column.
-    values = windows.reshape(u * s * s, -1) @ filters
-    values *= np.float32(1.0 / np.sqrt(len(filters)))
-    half = s // 2
-    quarters = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
-    pooled = quarters.reshape(u, half, 2, half, 2, -1).max(axis=(2, 4))
-    return np.maximum(pooled, np.float32(0.0))
-
-
 def _nbytes(drawn: Any) -> int:
     return drawn.data.nbytes + drawn.indices.nbytes if sp.issparse(drawn) else drawn.nbytes
-
-
-def seeded_features(
-    kernel: str,
-    d: int,
-    n_features: int,
-    seed: int,
-    gamma: float,
-    *,
-    smoothness: float = 1.5,
-    degree: int = 3,
-    coef0: float = 0.0,
-    cache_mb: float = 0.0,
-) -> SeededFeatures:
-    """Blocks of "rbf", "laplacian", "matern", "poly" or "convolution"; see the classes."""
-    if kernel == "poly":
-        return TensorSketchBlocks(
-            d, n_features, seed, gamma, degree=degree, coef0=coef0, cache_mb=cache_mb
-        )
-    if kernel == "matern":
-        return MaternBlocks(d, n_features, seed, gamma, smoothness=smoothness, cache_mb=cache_mb)
-    cls: Any = {
-        "rbf": GaussianBlocks,
-        "laplacian": LaplacianBlocks,
-        "convolution": ConvolutionBlocks,
-    }
-    return cls[kernel](d, n_features, seed, gamma, cache_mb=cache_mb)
-
-
-def median_gamma(X: Any, rng: np.random.RandomState, n_samples: int = 1000) -> float:
-    """gamma = 1 / (2 m^2), m the median distance between different ones of `n_samples` rows of X.
-
-    Without distances that are not zero, 1. O(n_samples^2 d).
-    """
-    from scipy.spatial.distance import pdist
-
-    sample = X[rng.choice(X.shape[0], min(n_samples, X.shape[0]), replace=False)]
-    sample = sample.toarray() if sp.issparse(sample) else sample
-    distances = pdist(np.asarray(sample, np.float64))
-    distances = distances[distances > 0]
-    return float(0.5 / np.median(distances) ** 2) if len(distances) else 1.0

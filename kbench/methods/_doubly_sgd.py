@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kbench.approximation.seeded_features import median_gamma, seeded_features
+from kbench.approximation.named_blocks import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
 from kbench.methods._row_map import RowMap, require_moderate

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from kbench.approximation import philox
-from kbench.approximation.seeded_features import image_shape
+from kbench.approximation.convolution_blocks import image_shape
 
 _STREAM = np.uint64(1 << 19)  # apart from those of features and of the choice of blocks
 _COPIES = 1 << 40  # rows of a training set, at most

@@ -1,5 +1,6 @@
 """Doubly stochastic machines: streams, checkpoints, targets, mistakes."""
 
+import gzip
 import multiprocessing
 import os
 import pickle
@@ -12,6 +13,8 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, make_friedman1
 from sklearn.kernel_ridge import KernelRidge
 
+from kbench.data import chunks
+from kbench.errors import DataError
 from kbench.methods import DoublySGDClassifier, DoublySGDRegressor
 from kbench.trace import Trace
 
@@ -187,6 +190,29 @@ def test_bad_chunks_leave_the_stream_as_it_was():
         DoublySGDClassifier(average=0.5).partial_fit(X, y)
 
 
+def test_a_file_that_ends_too_early_leaves_the_machine_as_it_was(tmp_path):
+    X, y = binary(300)
+    text = "".join(
+        f"{1 if label == 'yes' else -1} 1:{a:.9g} 2:{b:.9g} 3:{c:.9g}\n"
+        for label, (a, b, c) in zip(y, X, strict=True)
+    )
+    path = tmp_path / "rows.libsvm.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    model = DoublySGDClassifier(**SMALL)
+
+    def learn():
+        for part, labels in chunks(path, rows=50, n_features=3):
+            model.partial_fit(part, labels, classes=[-1, 1])
+
+    learn()
+    before = model.decision_function(X)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(DataError, match=re.escape(str(path))):
+        learn()
+    assert model.n_chunks_ == 6
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+
 def _fit_and_die(path, at, options):
     X, y = digits()
 
@@ -219,6 +245,19 @@ def test_a_killed_fit_continues_bit_for_bit(tmp_path, options):
     np.testing.assert_array_equal(continued.decision_function(X), unbroken.decision_function(X))
     assert continued.n_seen_ == unbroken.n_seen_
     assert not (tmp_path / "state.npz").exists()
+
+
+def test_a_fit_that_runs_out_of_time_goes_on_from_its_checkpoint(tmp_path):
+    X, y = digits()
+    options = {**SMALL, "batch_size": 600}
+    hurried = {"checkpoint": str(tmp_path / "state.npz"), "max_time": 1e-9}
+    steps = [DoublySGDClassifier(**hurried, **options).fit(X, y) for _ in range(3)]
+    assert [model.n_iter_ for model in steps] == [1, 2, 3]
+    assert not (tmp_path / "state.npz").exists()
+    np.testing.assert_array_equal(
+        steps[-1].decision_function(X),
+        DoublySGDClassifier(**options).fit(X, y).decision_function(X),
+    )
 
 
 def test_checkpoints_of_another_fit_and_damaged_ones_are_refused(tmp_path):

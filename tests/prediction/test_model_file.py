@@ -34,12 +34,12 @@ def shipped():
         yield from ((path.stem, task) for task in config["meta"]["tasks"])
 
 
-def rows(task, n=150):
+def rows(task, n=150, d=6):
     if task == "regression":
-        X, y = make_regression(n, 6, noise=1.0, random_state=0)
+        X, y = make_regression(n, d, noise=1.0, random_state=0)
         return X.astype(np.float32), y
     X, y = make_classification(
-        n, 6, n_informative=4, n_classes=2 if task == "binary" else 3, random_state=0
+        n, d, n_informative=4, n_classes=2 if task == "binary" else 3, random_state=0
     )
     return X.astype(np.float32), np.where(y > 0, 1, -1) if task == "binary" else y
 
@@ -79,7 +79,7 @@ def test_every_method_comes_back_bit_for_bit(tmp_path, name, task):
         if key not in registry.RESERVED and not str(value).startswith("${")
     }
     params |= meta.get("warmup") or {}
-    X, y = rows(task)
+    X, y = rows(task, d=16 if config.get("kernel") == "convolution" else 6)  # 4 x 4 pixels
     model = registry.build(registry.target(estimator), params, 0).fit(X[:100], y[:100])
     twin = through_file(model, tmp_path)
     assert_same_bits(model, twin, X)

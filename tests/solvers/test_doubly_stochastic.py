@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from kbench.approximation.seeded_features import seeded_features
+from kbench.approximation.named_blocks import seeded_features
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.losses import LOSSES
 

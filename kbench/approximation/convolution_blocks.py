@@ -1,0 +1,96 @@
+"""Features of images by random filters: a convolutional net that is never trained, in blocks.
+
+    two layers of 5 x 5 filters with normal entries, each followed by the maximum over 2 x 2 places
+    and by max(0, .); 16 filters in the first
+
+One block is the fixed neural net with which Dai et al. (NIPS 2014, section 7) compare. Its kernel
+needs no closed form.
+"""
+
+from math import isqrt
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.approximation import philox
+from kbench.approximation.seeded_features import SeededFeatures
+
+_FILTER, _FIRST_FILTERS = 5, 16
+_IMAGES = 64  # whose windows are held at a time
+
+
+class ConvolutionBlocks(SeededFeatures):
+    """Random filters on square images with 1 or 3 channels, each channel a plane of pixels.
+
+    Images of side s have (s // 4)^2 places after both layers, and `n_features` is a multiple of
+    that: 1,568 are 32 filters for s = 28. `gamma` is not used.
+    """
+
+    shift_invariant: ClassVar[bool] = False
+
+    def __init__(
+        self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
+    ) -> None:
+        super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
+        self.side, self.channels = image_shape(d)
+        places = (self.side // 4) ** 2
+        if not places or n_features % places:
+            raise ValueError(
+                f"block_size is {n_features}, should be a multiple of {max(places, 1)}, the places "
+                f"of images of {self.side} x {self.side} pixels after two layers"
+            )
+        self.n_filters = n_features // places
+
+    def _draw(self, block: int) -> np.ndarray:
+        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
+        n_second = _FILTER**2 * _FIRST_FILTERS * self.n_filters
+        out = np.empty(n_first + n_second, np.float32)
+        philox.normals(self.seed, 0, block, out)
+        return out
+
+    def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
+        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
+        first = drawn[:n_first].reshape(-1, _FIRST_FILTERS)
+        second = drawn[n_first:].reshape(-1, self.n_filters)
+        for start in range(0, len(out), _IMAGES):
+            part = X[start : start + _IMAGES]
+            part = part.toarray() if sp.issparse(part) else part
+            planes = part.reshape(-1, self.channels, self.side, self.side)
+            layer = _convolved(planes.transpose(0, 2, 3, 1), first)
+            layer = _convolved(layer, second)
+            layer *= np.float32(1.0 / np.sqrt(self.n_filters))
+            out[start : start + _IMAGES] = layer.reshape(len(part), -1)
+
+
+def image_shape(d: int) -> tuple[int, int]:
+    """Side and number of channels of square images of d numbers.
+
+    Raises
+    ------
+    ValueError
+        There is no such shape.
+    """
+    for channels in (1, 3):
+        side = isqrt(d // channels)
+        if side > 1 and side**2 * channels == d:
+            return side, channels
+    raise ValueError(f"X has {d} features, which are no square images with 1 or 3 channels")
+
+
+def _convolved(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """max(0, maxima over 2 x 2 places of images * filters), zeros around the images.
+
+    images : (u, s, s, c), filters : (25 c, k); (u, s // 2, s // 2, k) float32
+    """
+    u, s = images.shape[:2]
+    edge = _FILTER // 2
+    padded = np.pad(images, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (_FILTER, _FILTER), axis=(1, 2))
+    # A filter's entries in the order of the windows' axes: channel, row, column.
+    values = windows.reshape(u * s * s, -1) @ filters
+    values *= np.float32(1.0 / np.sqrt(len(filters)))
+    half = s // 2
+    quarters = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
+    pooled = quarters.reshape(u, half, 2, half, 2, -1).max(axis=(2, 4))
+    return np.maximum(pooled, np.float32(0.0))

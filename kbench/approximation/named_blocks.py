@@ -1,0 +1,56 @@
+"""Blocks of seeded features by the name of their kernel, and its bandwidth by the median rule."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.approximation.convolution_blocks import ConvolutionBlocks
+from kbench.approximation.seeded_features import (
+    GaussianBlocks,
+    LaplacianBlocks,
+    MaternBlocks,
+    SeededFeatures,
+    TensorSketchBlocks,
+)
+
+
+def seeded_features(
+    kernel: str,
+    d: int,
+    n_features: int,
+    seed: int,
+    gamma: float,
+    *,
+    smoothness: float = 1.5,
+    degree: int = 3,
+    coef0: float = 0.0,
+    cache_mb: float = 0.0,
+) -> SeededFeatures:
+    """Blocks of "rbf", "laplacian", "matern", "poly" or "convolution"; see the classes."""
+    if kernel == "poly":
+        return TensorSketchBlocks(
+            d, n_features, seed, gamma, degree=degree, coef0=coef0, cache_mb=cache_mb
+        )
+    if kernel == "matern":
+        return MaternBlocks(d, n_features, seed, gamma, smoothness=smoothness, cache_mb=cache_mb)
+    cls: Any = {
+        "rbf": GaussianBlocks,
+        "laplacian": LaplacianBlocks,
+        "convolution": ConvolutionBlocks,
+    }
+    return cls[kernel](d, n_features, seed, gamma, cache_mb=cache_mb)
+
+
+def median_gamma(X: Any, rng: np.random.RandomState, n_samples: int = 1000) -> float:
+    """gamma = 1 / (2 m^2), m the median distance between different ones of `n_samples` rows of X.
+
+    Without distances that are not zero, 1. O(n_samples^2 d).
+    """
+    from scipy.spatial.distance import pdist
+
+    sample = X[rng.choice(X.shape[0], min(n_samples, X.shape[0]), replace=False)]
+    sample = sample.toarray() if sp.issparse(sample) else sample
+    distances = pdist(np.asarray(sample, np.float64))
+    distances = distances[distances > 0]
+    return float(0.5 / np.median(distances) ** 2) if len(distances) else 1.0
