@@ -150,7 +150,8 @@ class BKA(BaseEstimator):
         Rows that are clustered; None is 20,000, and 2,000 for "spectral".
     kmeans_iter : int, default=10
     memory_mb : float, default=4096.0
-        MiB that the blocks may take; more are refused before they are computed.
+        MiB that the blocks and the largest one's factor in float64 may take; more are refused
+        before they are computed.
     dtype : {"float32", "float64"}, default="float32"
     random_state : int, RandomState or None, default=None
 
@@ -224,11 +225,13 @@ class BKA(BaseEstimator):
         with trace.phase("cluster"):
             centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, rng)
             groups = [rows for _, rows in group_rows(self.labels_)]
-        needed = sum(len(rows) ** 2 for rows in groups) * np.dtype(self.dtype).itemsize / 2**20
+        sizes = np.array([len(rows) for rows in groups])
+        needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
         if needed > self.memory_mb:
             raise ValueError(
-                f"the blocks of {len(groups)} clusters take {needed:.0f} MiB, more than "
-                f"memory_mb={self.memory_mb:g}; use more clusters"
+                f"the blocks of {len(groups)} clusters, of up to {sizes.max()} rows, and the factor "
+                f"of the largest take {needed:.0f} MiB, more than memory_mb={self.memory_mb:g}; use "
+                "more clusters"
             )
         with trace.phase("blocks"):
             kernels = [KernelMatrix(kernel, X[rows], self.dtype) for rows in groups]
