@@ -6,7 +6,8 @@ build: MEKA beside Nystrom of growing rank on ijcnn1 and covtype_93k (where the 
 how long either takes to reach the same error. product: MEKA's matvec beside a copy of the same
 bytes. scaling: build time and bytes of MEKA on 25k ... 400k rows of covtype_like, with the fitted
 exponents. ridge: kernel ridge on 581,012 rows of covtype_like by MEKA (direct and by preconditioned
-conjugate gradients) beside FALKON, and by the MEKA of lower rank that reaches FALKON's RMSE. CPU seconds on one thread, medians of three where they are short.
+conjugate gradients) beside FALKON, and by the MEKA of lower rank that reaches FALKON's RMSE. CPU
+seconds on one thread, medians of three where they are short.
 """
 
 import resource

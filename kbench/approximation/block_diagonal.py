@@ -229,9 +229,9 @@ class BKA(BaseEstimator):
         needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
         if needed > self.memory_mb:
             raise ValueError(
-                f"the blocks of {len(groups)} clusters, of up to {sizes.max()} rows, and the factor "
-                f"of the largest take {needed:.0f} MiB, more than memory_mb={self.memory_mb:g}; use "
-                "more clusters"
+                f"the blocks of {len(groups)} clusters, of up to {sizes.max()} rows, and the "
+                f"factor of the largest take {needed:.0f} MiB, more than "
+                f"memory_mb={self.memory_mb:g}; use more clusters"
             )
         with trace.phase("blocks"):
             kernels = [KernelMatrix(kernel, X[rows], self.dtype) for rows in groups]
