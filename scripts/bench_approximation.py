@@ -1,6 +1,6 @@
 """Feature maps beside scikit-learn's, in one process on one thread.
 
-    python scripts/bench_approximation.py [nystrom] [fourier] [fastfood] [FIGURE.png]  (default: all)
+    python scripts/bench_approximation.py [nystrom] [fourier] [fastfood] [FIGURE.png] (default: all)
 
 nystrom, fourier: fit and transform of 10,000 uniform rows of d features, against `Nystroem` and
 `RBFSampler` with as many components, in float32 and float64; CPU seconds, medians of three in
