@@ -1,13 +1,13 @@
 """Feature maps beside scikit-learn's, in one process on one thread.
 
-    python scripts/bench_approximation.py [nystrom] [fourier] [fastfood]      (default: all)
+    python scripts/bench_approximation.py [nystrom] [fourier] [fastfood] [FIGURE.png] (default: all)
 
 nystrom, fourier: fit and transform of 10,000 uniform rows of d features, against `Nystroem` and
 `RBFSampler` with as many components, in float32 and float64; CPU seconds, medians of three in
 turns.
 fastfood: the Walsh-Hadamard transform in nanoseconds an element, the whole map in nanoseconds a
 feature for D = d', and dense random features by the same measure: where the columns cross, Fastfood
-begins to pay.
+begins to pay. A file name that ends in .png draws them.
 """
 
 import sys
@@ -53,10 +53,12 @@ def compare(name: str, d: int, m: int, dtype: type) -> None:
     )
 
 
-def fastfood() -> None:
-    """Print nanoseconds by length d'."""
+def fastfood(figure: str | None) -> None:
+    """Print nanoseconds by length d', and draw them."""
+    lengths = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
+    measured = []
     print("d' = D   transform ns/element   fastfood ns/feature   dense ns/feature")
-    for length in (64, 128, 256, 512, 1024, 2048, 4096):
+    for length in lengths:
         n = 2**22 // length
         X = np.random.default_rng(0).normal(size=(n, length)).astype(np.float32)
         structured = Fastfood(length, gamma=1.0 / length, random_state=0).fit(X)
@@ -71,18 +73,36 @@ def fastfood() -> None:
                 lambda X=X, map=dense, out=out: map.fill(X, out),
             )
         )
+        measured.append((fast, plain))
         print(f"{length:6} {transform:22.2f} {fast:21.2f} {plain:18.2f}", flush=True)
+    if figure is not None:
+        draw_crossover(lengths, measured, figure)
+
+
+def draw_crossover(lengths: list[int], measured: list[tuple[float, float]], figure: str) -> None:
+    """Nanoseconds a feature of Fastfood and of dense features, by d' = D."""
+    from matplotlib.figure import Figure
+
+    canvas = Figure(figsize=(5, 3.5), layout="constrained")
+    axes = canvas.subplots()
+    for name, values in zip(("Fastfood", "dense"), zip(*measured, strict=True), strict=True):
+        axes.loglog(lengths, values, marker="o", label=name)
+    axes.set(xlabel="d' = D", ylabel="nanoseconds a feature")
+    axes.legend()
+    canvas.savefig(figure)
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["nystrom", "fourier", "fastfood"]
+    figures = [name for name in sys.argv[1:] if name.endswith(".png")]
+    chosen = [name for name in sys.argv[1:] if name not in figures]
+    chosen = chosen or ["nystrom", "fourier", "fastfood"]
     for name in ("nystrom", "fourier"):
         if name in chosen:
             for d, m in ((22, 512), (54, 2048)):
                 for dtype in (np.float32, np.float64):
                     compare(name, d, m, dtype)
     if "fastfood" in chosen:
-        fastfood()
+        fastfood(figures[0] if figures else None)
 
 
 if __name__ == "__main__":

@@ -106,12 +106,28 @@ class BlockDiagonalKernel(KernelApproximation):
         """(G + alpha I)^-1 Y, a Cholesky factorisation for each block. O(sum n_s^3 / 3)."""
         out = np.empty(Y.shape)
         for block, rows in zip(self.blocks, self.groups, strict=True):
-            regular = block.astype(np.float64)
-            regular[np.diag_indices_from(regular)] += alpha
-            # The transpose has the order that LAPACK overwrites.
-            factor = scipy.linalg.cho_factor(regular.T, overwrite_a=True, check_finite=False)
-            out[rows] = scipy.linalg.cho_solve(factor, Y[rows])
+            out[rows] = scipy.linalg.cho_solve(_factor(block, alpha), Y[rows])
         return out
+
+    def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
+        """(G + alpha I)^-1 by factors that are held: sum n_s^2 numbers of float64."""
+        factors = [_factor(block, alpha) for block in self.blocks]
+
+        def apply(R: np.ndarray) -> np.ndarray:
+            out = np.empty(R.shape)
+            for factor, rows in zip(factors, self.groups, strict=True):
+                out[rows] = scipy.linalg.cho_solve(factor, R[rows])
+            return out
+
+        return apply
+
+
+def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
+    """Cholesky factor of a block plus alpha I, float64."""
+    regular = block.astype(np.float64)
+    regular[np.diag_indices_from(regular)] += alpha
+    # The transpose has the order that LAPACK overwrites.
+    return scipy.linalg.cho_factor(regular.T, overwrite_a=True, check_finite=False)
 
 
 class BKA(BaseEstimator):
@@ -134,7 +150,8 @@ class BKA(BaseEstimator):
         Rows that are clustered; None is 20,000, and 2,000 for "spectral".
     kmeans_iter : int, default=10
     memory_mb : float, default=4096.0
-        MiB that the blocks may take; more are refused before they are computed.
+        MiB that the blocks and the largest one's factor in float64 may take; more are refused
+        before they are computed.
     dtype : {"float32", "float64"}, default="float32"
     random_state : int, RandomState or None, default=None
 
@@ -208,10 +225,12 @@ class BKA(BaseEstimator):
         with trace.phase("cluster"):
             centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, rng)
             groups = [rows for _, rows in group_rows(self.labels_)]
-        needed = sum(len(rows) ** 2 for rows in groups) * np.dtype(self.dtype).itemsize / 2**20
+        sizes = np.array([len(rows) for rows in groups])
+        needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
         if needed > self.memory_mb:
             raise ValueError(
-                f"the blocks of {len(groups)} clusters take {needed:.0f} MiB, more than "
+                f"the blocks of {len(groups)} clusters, of up to {sizes.max()} rows, and the "
+                f"factor of the largest take {needed:.0f} MiB, more than "
                 f"memory_mb={self.memory_mb:g}; use more clusters"
             )
         with trace.phase("blocks"):

@@ -19,7 +19,7 @@ from numba import njit, types
 
 from kbench.approximation.feature_map import dense
 from kbench.approximation.fourier import FourierFeatures
-from kbench.approximation.hadamard import LANES, transform_tile
+from kbench.approximation.hadamard import transform_row
 from kbench.prediction.flops import TRANSCENDENTAL
 
 
@@ -119,30 +119,21 @@ def _signatures():
 # Compiled when imported (or read from numba's cache), so that no fit pays for it.
 @njit(list(_signatures()), cache=True, fastmath={"contract", "nsz"})
 def _project(X, signs, gaussians, scales, permutations, out):
-    """out : (u, D) = rows of X : (u, d) times V', for tiles of rows that stay in cache."""
+    """out : (u, D) = rows of X : (u, d) times V'."""
     blocks, length = signs.shape
-    D = out.shape[1]
-    points = np.zeros((length, LANES), X.dtype)
-    first = np.empty((length, LANES), X.dtype)
-    second = np.empty((length, LANES), X.dtype)
-    for start in range(0, X.shape[0], LANES):
-        rows = min(LANES, X.shape[0] - start)
-        for lane in range(rows):
-            for j in range(X.shape[1]):
-                points[j, lane] = X[start + lane, j]
+    d, D = X.shape[1], out.shape[1]
+    first = np.empty(length, X.dtype)
+    second = np.empty(length, X.dtype)
+    for i in range(X.shape[0]):
         for block in range(blocks):
+            for j in range(d):
+                first[j] = signs[block, j] * X[i, j]
+            first[d:] = 0
+            transform_row(first)
             for j in range(length):
-                sign = signs[block, j]
-                for lane in range(LANES):
-                    first[j, lane] = sign * points[j, lane]
-            transform_tile(first)
-            for j in range(length):
-                source, factor = first[permutations[block, j]], gaussians[block, j]
-                for lane in range(LANES):
-                    second[j, lane] = factor * source[lane]
-            transform_tile(second)
+                second[j] = gaussians[block, j] * first[permutations[block, j]]
+            transform_row(second)
             width = min(length, D - block * length)
-            for lane in range(rows):
-                row = out[start + lane, block * length : block * length + width]
-                for j in range(width):
-                    row[j] = scales[block, j] * second[j, lane]
+            row = out[i, block * length : block * length + width]
+            for j in range(width):
+                row[j] = scales[block, j] * second[j]

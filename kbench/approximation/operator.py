@@ -82,6 +82,13 @@ class KernelApproximation(LinearOperator, ABC):
         RuntimeWarning says so.
         """
 
+    @abstractmethod
+    def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
+        """For conjugate gradients: a map (n, m) -> (n, m) float64 close to (G + alpha I)^-1.
+
+        Symmetric positive definite for alpha > 0, whatever G is.
+        """
+
     def solve_path(self, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """`solve` for each of several alphas; (len(alphas), n, m). One decomposition where G has
         a small one."""

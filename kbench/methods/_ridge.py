@@ -166,7 +166,7 @@ class ApproximateRidge(RidgeMachine):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeMachine._parameter_constraints,
-        "solver": [StrOptions({"direct", "cg"})],
+        "solver": [StrOptions({"direct", "cg", "pcg"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
@@ -200,9 +200,13 @@ class ApproximateRidge(RidgeMachine):
         self, matrix: KernelApproximation, Y: np.ndarray, trace: Trace
     ) -> np.ndarray:
         """(G + alpha I)^-1 Y; the direct solver takes over where G + alpha I is indefinite."""
+        options = {}
+        if self.solver == "pcg":
+            options["precondition"] = matrix.preconditioner(self.alpha)
         result = solve_cg(
             lambda V: matrix @ V + self.alpha * V,
             Y,
+            **options,
             tol=self.tol,
             max_iter=self.max_iter,
             trace=trace,

@@ -9,7 +9,12 @@ With K_mm = T'T and A'A = (n / m) T T' + alpha I, b = T^-1 A^-1 beta solves
 
     A^-T (T^-T K_nm' K_nm T^-1 + alpha I) A^-1 beta = A^-T T^-T K_nm' y,
 
-whose condition number is bounded when m is large enough. (The paper's lambda is alpha / n.)
+whose condition number is bounded when m is large enough. (The paper's lambda is alpha / n.) Here
+K_nm' K_nm is estimated by p > m rows P instead of the landmarks themselves,
+
+    A'A = (n / p) T^-T K_pm' K_pm T^-1 + alpha I,
+
+which takes the same theory to a smaller m: p = m with the landmarks as rows is the paper's.
 """
 
 from numbers import Integral, Real
@@ -33,6 +38,9 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
 from kbench.trace import Trace
 
+# Rows whose kernel values are float64 at a time.
+_BATCH = 512
+
 
 class FalkonRidge(RidgeMachine):
     """Kernel ridge in the span of landmarks; base of the regressor and the classifier.
@@ -51,6 +59,9 @@ class FalkonRidge(RidgeMachine):
     tol : float, default=1e-4
         Relative residual of the preconditioned system.
     max_iter : int, default=100
+    preconditioner_rows : int or None, default=None
+        p, rows drawn without replacement; None is 8 `n_components`. 0 stands for the landmarks, as
+        in the paper: more iterations, and less work before them.
     memory_mb : float, default=2048.0
         MiB of kernel values between rows and landmarks that are held; where they take more, they
         are computed for every product.
@@ -71,7 +82,7 @@ class FalkonRidge(RidgeMachine):
 
     Notes
     -----
-    O(m^3 + n m d) time, and O(n m) for an iteration (O(n m d) beyond `memory_mb`); O(m^2) memory
+    O(p m^2 + n m d) time, and O(n m) for an iteration (O(n m d) beyond `memory_mb`); O(m^2) memory
     beside the kernel values held. Prediction costs O(m d) a row.
     """
 
@@ -80,6 +91,7 @@ class FalkonRidge(RidgeMachine):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "preconditioner_rows": [Interval(Integral, 0, None, closed="left"), None],
         "memory_mb": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -95,6 +107,7 @@ class FalkonRidge(RidgeMachine):
         coef0: float = 0.0,
         tol: float = 1e-4,
         max_iter: int = 100,
+        preconditioner_rows: int | None = None,
         memory_mb: float = 2048.0,
         random_state: Any = None,
     ) -> None:
@@ -106,6 +119,7 @@ class FalkonRidge(RidgeMachine):
         self.coef0 = coef0
         self.tol = tol
         self.max_iter = max_iter
+        self.preconditioner_rows = preconditioner_rows
         self.memory_mb = memory_mb
         self.random_state = random_state
 
@@ -116,7 +130,7 @@ class FalkonRidge(RidgeMachine):
         chosen = np.sort(rng.choice(n, m, replace=False))
         with trace.phase("landmarks"):
             kernel = KernelMatrix(self._kernel(X), X)
-            T, A = self._preconditioner(kernel.astype(np.float64), chosen, n)
+            T, A = self._preconditioner(kernel, chosen, rng)
         with trace.phase("solve"):
             columns = _Columns(kernel, chosen, self.memory_mb)
 
@@ -148,15 +162,24 @@ class FalkonRidge(RidgeMachine):
         return KernelExpansion(kernel, chosen, self.dual_coef_, dtype)
 
     def _preconditioner(
-        self, kernel: KernelMatrix, chosen: np.ndarray, n: int
+        self, kernel: KernelMatrix, chosen: np.ndarray, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
         """T and A, upper triangular."""
-        m = len(chosen)
-        gram = kernel.block(chosen, kernel.points(chosen))
+        n, m = len(kernel), len(chosen)
+        exact = kernel.astype(np.float64)
+        landmarks = exact.points(chosen)
+        gram = exact.block(chosen, landmarks)
         # K_nm is float32: directions that its rounding would decide get this much of a ridge.
         gram[np.diag_indices(m)] += np.finfo(np.float32).eps * gram.diagonal().max()
         T = cholesky(gram, overwrite_a=True)
-        square = (n / m) * (T @ T.T)
+        p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
+        rows = rng.choice(n, min(n, p), replace=False) if p else chosen
+        square = np.zeros((m, m))
+        for start in range(0, len(rows), _BATCH):
+            block = exact.block(rows[start : start + _BATCH], landmarks)
+            whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
+            square += whitened @ whitened.T
+        square *= n / len(rows)
         square[np.diag_indices(m)] += self.alpha
         return T, cholesky(square, overwrite_a=True)
 
@@ -170,7 +193,11 @@ class FalkonClassifier(RidgeClassifierMixin, FalkonRidge):
 
 
 class _Columns:
-    """Products with K_nm, held in float32 where it fits."""
+    """Products with K_nm, held in float32 where it fits.
+
+    Sums are float64: coefficients of landmarks that nearly depend on each other are large and
+    cancel.
+    """
 
     def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, memory_mb: float) -> None:
         self._kernel, self._chosen = kernel, chosen
@@ -183,10 +210,18 @@ class _Columns:
         """K_nm V; (m, t) -> (n, t) float64."""
         if self._held is None:
             return self._kernel.product(self._chosen, V)
-        return (self._held @ V.astype(np.float32)).astype(np.float64)
+        out = np.empty((len(self._held), V.shape[1]))
+        for start in range(0, len(out), _BATCH):
+            rows = slice(start, start + _BATCH)
+            out[rows] = self._held[rows].astype(np.float64) @ V
+        return out
 
     def transposed(self, U: np.ndarray) -> np.ndarray:
         """K_nm' U; (n, t) -> (m, t) float64."""
         if self._held is None:
             return self._kernel.product(self._everything, U, rows=self._chosen)
-        return (self._held.T @ U.astype(np.float32)).astype(np.float64)
+        out = np.zeros((self._held.shape[1], U.shape[1]))
+        for start in range(0, len(U), _BATCH):
+            rows = slice(start, start + _BATCH)
+            out += self._held[rows].astype(np.float64).T @ U[rows]
+        return out

@@ -73,14 +73,15 @@ class MEKARidge(ApproximateRidge):
     landmarks, n_landmarks, link, rho, pinv_cut, eps, zero_fraction
     rank_strategy, psd, n_samples, kmeans_iter
         As in `kbench.approximation.MEKA`.
-    solver : {"direct", "cg"}, default="direct"
-        Woodbury's identity and a Cholesky factorisation of order c k, exact; or conjugate
-        gradients, which the papers use. Where sampled links make the matrix indefinite, both
-        set its negative eigenvalues to zero, with a RuntimeWarning.
+    solver : {"direct", "cg", "pcg"}, default="direct"
+        Woodbury's identity and a Cholesky factorisation of order c k, exact; conjugate gradients,
+        which the papers use; or these preconditioned by leading eigenvectors of the matrix. Where
+        sampled links make the matrix indefinite, all set its negative eigenvalues to zero, with a
+        RuntimeWarning.
     tol : float, default=1e-6
-        Of "cg": relative residual.
+        Of "cg" and "pcg": relative residual.
     max_iter : int, default=500
-        Of "cg".
+        Of "cg" and "pcg".
     error_rows : int, default=1000
         Rows on which `kernel_error_` is measured, outside the clock; 0 leaves it out.
     n_jobs : int or None, default=None
@@ -99,7 +100,8 @@ class MEKARidge(ApproximateRidge):
     Notes
     -----
     "direct" costs O(n k^2 + (c k)^3 / 3) beside the approximation, "cg" O(n k + (c k)^2) an
-    iteration. Prediction costs O(c d + m d) a row: only the landmarks of its own cluster.
+    iteration, "pcg" twice that and O(n k^2) before. Prediction costs O(c d + m d) a row:
+    only the landmarks of its own cluster.
 
     References
     ----------

@@ -196,8 +196,10 @@ def test_partitions_that_see_the_kernel_leave_less_out_than_random_ones():
 
 
 def test_blocks_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"the blocks of 1 clusters take .* memory_mb=0.1"):
-        BKA(1, memory_mb=0.1).fit(points())
+    with pytest.raises(ValueError, match=r"the blocks of 1 clusters, .* memory_mb=0.4"):
+        BKA(1, memory_mb=0.4).fit(points())
+    # 200^2 numbers of float32 and as many of float64.
+    BKA(1, memory_mb=0.46).fit(points())
     with pytest.raises(ValueError, match="n_clusters=201 is more than n_samples=200"):
         BKA(201).fit(points())
     with pytest.raises(ValueError, match="n_clusters=201 is more than n_samples=200"):

@@ -63,6 +63,16 @@ APPROXIMATIONS = {
 }
 
 
+def test_preconditioner_of_no_directions_is_that_of_the_diagonal_blocks():
+    X = points()
+    G = APPROXIMATIONS["meka"](X)
+    blocks = np.zeros((160, 160))
+    for rows in G.groups:
+        blocks[np.ix_(rows, rows)] = G.rows(rows)[:, rows]
+    P = G.preconditioner(0.5, rank=0)(np.eye(160))
+    np.testing.assert_allclose(P @ (blocks + 0.5 * np.eye(160)), np.eye(160), atol=1e-8)
+
+
 @pytest.mark.parametrize("name", APPROXIMATIONS)
 class TestOperator:
     def test_products_rows_and_transpose_are_those_of_one_symmetric_matrix(self, name):
@@ -104,6 +114,17 @@ class TestOperator:
         expected = [np.linalg.solve(dense + alpha * np.eye(160), Y) for alpha in alphas]
         np.testing.assert_allclose(G.solve(Y, 2.0), expected[0], atol=1e-8)
         np.testing.assert_allclose(G.solve_path(Y, alphas), expected, atol=1e-8)
+
+    def test_preconditioner_is_positive_definite_and_the_inverse_where_small(self, name):
+        X = points()
+        for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-4)):
+            G = APPROXIMATIONS[name](X, dtype)
+            P = G.preconditioner(2.0)(np.eye(160))
+            np.testing.assert_allclose(P, P.T, atol=tolerance)
+            assert np.linalg.eigvalsh(0.5 * (P + P.T))[0] > 0
+            values, vectors = np.linalg.eigh(G.rows(np.arange(160)).astype(float))
+            expected = (vectors / (np.maximum(values, 0.0) + 2.0)) @ vectors.T
+            np.testing.assert_allclose(P, expected, atol=10 * tolerance)
 
     def test_half_of_the_bytes_in_single_precision(self, name):
         X = points()

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
+from kbench.approximation import MEKA
 from kbench.methods import (
     BKAClassifier,
     BKARegressor,
@@ -26,6 +27,7 @@ from kbench.methods import (
     RandomFeatureClassifier,
     RandomFeatureRegressor,
 )
+from kbench.solvers import solve_cg
 from kbench.trace import Trace
 
 REGRESSORS = {
@@ -103,7 +105,24 @@ def test_falkon_is_the_ridge_in_the_span_of_its_landmarks(memory_mb, n_component
     assert model.converged_
     assert model.n_iter_ < 40
     if memory_mb:
-        assert model.kernel_entries_ == n_components**2 + 240 * n_components
+        assert model.kernel_entries_ == n_components**2 + 2 * 240 * n_components
+
+
+@pytest.mark.parametrize("gamma", [0.01, 0.3, 3.0])
+def test_falkon_converges_sooner_the_more_rows_its_preconditioner_sees(gamma):
+    X, y = data(2000)
+    iterations, values = [], []
+    for rows in (0, None, 2000):
+        model = FalkonRegressor(
+            100, alpha=1e-3, gamma=gamma, preconditioner_rows=rows, max_iter=300, random_state=0
+        ).fit(X, y)
+        assert model.converged_
+        iterations.append(model.n_iter_)
+        values.append(model.predict(X[:200]))
+    assert iterations[0] > iterations[1] > iterations[2]
+    assert iterations[1] <= 20
+    assert iterations[2] <= 3
+    np.testing.assert_allclose(values[0], values[2], atol=1e-2)
 
 
 @pytest.mark.parametrize("form", ["cos_sin", "phase"])
@@ -123,12 +142,13 @@ def test_landmarks_may_be_a_multiple_of_the_rank():
         assert model.kernel_entries_ == m * (m + 240)
 
 
+@pytest.mark.parametrize("solver", ["cg", "pcg"])
 @pytest.mark.parametrize("name", APPROXIMATE)
-def test_direct_and_iterative_solvers_agree(name):
+def test_direct_and_iterative_solvers_agree(name, solver):
     X, Y = data(m=2)
     options = {"gamma": 0.3, "alpha": 0.5}
     direct = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(**options).fit(X, Y)
-    iterative = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(solver="cg", **options)
+    iterative = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(solver=solver, **options)
     seen = []
     iterative.fit(X, Y, trace=Trace(lambda seconds, state: seen.append(state["residual"])))
     np.testing.assert_allclose(iterative.predict(X), direct.predict(X), atol=1e-3)
@@ -136,6 +156,22 @@ def test_direct_and_iterative_solvers_agree(name):
     assert len(seen) == iterative.n_iter_
     assert seen[-1] <= 1e-6
     assert (direct.n_iter_, direct.converged_) == (1, True)
+
+
+@pytest.mark.parametrize("gamma", [0.05, 1.0])
+def test_preconditioner_saves_most_of_the_iterations(gamma):
+    X = np.vstack([data(400, seed=s)[0] + 2.0 * s for s in range(4)])
+    y = np.sin(X).sum(axis=1)[:, None]
+    approximation = MEKA(24, n_clusters=8, gamma=gamma, dtype="float64", random_state=0)
+    G = approximation.fit(X).matrix_
+    needed = []
+    for rank in (None, 128, 192):
+        options = {} if rank is None else {"precondition": G.preconditioner(0.01, rank=rank)}
+        result = solve_cg(lambda V: G @ V + 0.01 * V, y, max_iter=5000, **options)
+        assert result.converged
+        needed.append(result.n_iter)
+    assert needed[1] < needed[0] / 3
+    assert needed[2] <= 3
 
 
 def test_conjugate_gradients_on_an_indefinite_matrix_hand_over():
@@ -150,11 +186,12 @@ def test_conjugate_gradients_on_an_indefinite_matrix_hand_over():
         "random_state": 0,
     }
     predictions = []
-    for solver in ("cg", "direct"):
+    for solver in ("cg", "pcg", "direct"):
         with pytest.warns(RuntimeWarning, match="negative ones count as zero"):
             model = MEKARegressor(12, solver=solver, max_iter=2000, **options).fit(X, y)
         predictions.append(model.predict(X))
-    np.testing.assert_array_equal(*predictions)
+    np.testing.assert_array_equal(predictions[0], predictions[2])
+    np.testing.assert_array_equal(predictions[1], predictions[2])
     assert np.isfinite(predictions[0]).all()
 
 
