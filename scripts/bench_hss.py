@@ -5,8 +5,12 @@
 compress  ijcnn1 and cod-rna, unscaled, at the h and the settings of the HSS-ADMM paper and at our
           presets: seconds by phase, MB as the paper counts them, relative error on sampled rows.
           The paper's C++: ijcnn1 9.8 and 21.4 s, 154 and 168 MB, factors 2.0 s, ADMM 0.5 s.
-dense     against Cholesky factors of the full kernel matrix, n = 5,000, 10,000 and 20,000 rows of
-          covtype_like: solution and product, in seconds and as ratios.
+dense     against Cholesky factors of the full kernel matrix, n = 1,250 ... 20,000 rows of
+          covtype_like: everything up to a solution, and one product, in seconds and as ratios; both
+          pay from the n on from which they are above 1.
+grid      HSS-ADMM, all C of a bandwidth in one fit, against the exact machines, each started from
+          the last C, over h, C in {0.1, 1, 10} on a9a and ijcnn1: training and prediction of the
+          whole grid, and its best accuracy on test rows.
 growth    n = 25,000 ... 400,000 rows of covtype_like, d = 18: seconds, MB, fitted exponents.
 predict   compressed against exact prediction on cod-rna's test rows: seconds, equal labels.
 ridge     HSSKernelRidge on 50,000 rows: a fit, and a path of ten ridges.
@@ -27,7 +31,7 @@ from kbench.approximation import HSSMatrix
 from kbench.config import composer
 from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
-from kbench.methods import HSSADMMClassifier, HSSKernelRidge
+from kbench.methods import HSSADMMClassifier, HSSKernelRidge, svc_path
 
 SHIFT = 1000.0
 
@@ -76,18 +80,20 @@ def compress() -> None:
 
 def dense() -> None:
     print(
-        "     n   HSS fit  factor  solve   K~ v   Cholesky: kernel + factor  solve     K v  ratio"
+        "     n   HSS fit  factor  solve   K~ v   Cholesky: kernel + factor  solve     K v  "
+        "ratio: solution  product"
     )
-    for n in (5_000, 10_000, 20_000):
+    for n in (1_250, 2_500, 5_000, 10_000, 20_000):
         data = load("dataset=covtype_like", f"dataset.n={n}", "dataset.n_test=10", "dataset.d=18")
         v = np.ones((n, 1))
         matrix = HSSMatrix(gamma=0.5, preset="accurate", random_state=0)
         _, fit_s = timed(matrix.fit, data.X_train)
         factor, factor_s = timed(matrix.factorise, SHIFT)
         _, solve_s = timed(factor.solve, v)
-        _, product_s = timed(matrix.matmat, v)
+        product_s = np.median([timed(matrix.matmat, v)[1] for _ in range(5)])
         full, kernel_s = timed(matrix.kernel_.block, np.arange(n))
-        _, full_product_s = timed(np.matmul, full, v.astype(full.dtype))
+        w = v.astype(full.dtype)
+        full_product_s = np.median([timed(np.matmul, full, w)[1] for _ in range(5)])
         full[np.diag_indices(n)] += SHIFT
         lower, cholesky_s = timed(scipy.linalg.cho_factor, full, lower=True, overwrite_a=True)
         _, full_solve_s = timed(scipy.linalg.cho_solve, lower, v)
@@ -95,9 +101,47 @@ def dense() -> None:
         print(
             f"{n:6} {fit_s:9.2f} {factor_s:7.2f} {solve_s:6.3f} {product_s:6.3f} "
             f"{kernel_s + cholesky_s:27.2f} {full_solve_s:6.2f} {full_product_s:7.3f} "
-            f"{peer / own:6.1f}   (error {matrix.relative_error(random_state=1):.1g})",
+            f"{peer / own:15.1f} {full_product_s / product_s:8.1f}   "
+            f"(error {matrix.relative_error(random_state=1):.1g})",
             flush=True,
         )
+
+
+def grid() -> None:
+    bandwidths, values = (0.1, 1.0, 10.0), [0.1, 1.0, 10.0]
+    for name in ("a9a", "ijcnn1"):
+        data = load(f"dataset={name}", "dataset.variant=hss")
+        totals = []
+        for way in (_compressed_path, _exact_path):
+            total, scores = 0.0, []
+            for h in bandwidths:
+                labels, spent = way(data, 0.5 / h**2, values)
+                total += spent
+                scores += [
+                    (np.mean(column == data.y_test), f"h = {h:g}, C = {C:g}")
+                    for C, column in zip(values, labels.T, strict=True)
+                ]
+            best, where = max(scores)
+            print(
+                f"{name:8}{way.__name__:17} {total:7.1f} s, best {best:.2%} at {where}", flush=True
+            )
+            totals.append(total)
+        print(f"{name:8}ratio {totals[1] / totals[0]:.1f}", flush=True)
+
+
+def _compressed_path(data: Dataset, gamma: float, values: list[float]) -> tuple[np.ndarray, float]:
+    """Labels of the test rows by each C : (u, p), and CPU seconds to train and predict."""
+    model = HSSADMMClassifier(C=values, gamma=gamma, random_state=0)
+    _, fit_s = timed(model.fit, data.X_train, data.y_train)
+    labels, predict_s = timed(model.predict_path, data.X_test)
+    return labels, fit_s + predict_s
+
+
+def _exact_path(data: Dataset, gamma: float, values: list[float]) -> tuple[np.ndarray, float]:
+    models, fit_s = timed(svc_path, data.X_train, data.y_train, values, gamma=gamma)
+    predicted = [timed(model.predict, data.X_test) for model in models]
+    labels = np.column_stack([column for column, _ in predicted])
+    return labels, fit_s + sum(spent for _, spent in predicted)
 
 
 def growth() -> None:
@@ -145,7 +189,9 @@ def ridge() -> None:
 
 
 def main() -> None:
-    sections = {section.__name__: section for section in (compress, dense, growth, predict, ridge)}
+    sections = {
+        section.__name__: section for section in (compress, dense, grid, growth, predict, ridge)
+    }
     # Compiled kernels, once.
     X = np.random.default_rng(0).normal(size=(6000, 3))
     HSSMatrix(preset="paper_table4").fit(X).factorise(SHIFT).solve(X)

@@ -84,6 +84,8 @@ max_near, n_far, sketch, memory_mb
         The one in use.
     validation_scores_ : (number of C,)
         Accuracy on held-out rows; only for several C.
+    path_ : (str, list of float)
+        "C" and its values, in the order of `predict_path`.
     dual_coef_ : (1, n_sv) or (n_classes, n_sv)
         y_i z_i.
     intercept_ : (1,) or (n_classes,)
@@ -219,8 +221,9 @@ max_near, n_far, sketch, memory_mb
         sample_weight : (n,), optional
             Multiplies C row by row. The matrix is compressed without it.
         trace : Trace, optional
-            Told hss_mb, the size of the compressed matrix as the paper counts it (8 bytes a
-            number), residuals after each iteration, and the phases.
+            Told C and validation_accuracy where there are several C; hss_mb, the size of the
+            compressed matrix as the paper counts it (8 bytes a number), residuals after each
+            iteration, and the phases.
 
         Returns
         -------
@@ -242,8 +245,7 @@ max_near, n_far, sketch, memory_mb
             with trace.phase("validate"):
                 self.validation_scores_ = self._validate(targets.X, targets.Y, bounds)
             # Ties go to the smallest bound.
-            order = np.lexsort((np.array(values), -self.validation_scores_))
-            chosen = int(order[0])
+            chosen = int(np.lexsort((np.array(values), -self.validation_scores_))[0])
             for C, score in zip(values, self.validation_scores_, strict=True):
                 trace(C=C, validation_accuracy=score)
         compressed, solution = self._solve(targets.X, targets.Y, bounds, trace)
