@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 from kbench.solvers import solve_linear_dual
+from kbench.solvers.block_sweep import effective_rank
 from kbench.trace import Trace
 
 LOSSES = ["hinge", "squared_hinge"]
@@ -178,12 +179,33 @@ def test_shrinking_saves_visits_and_changes_nothing():
 
 
 def test_blocks_without_active_points_are_not_computed():
-    X, Y = problem(400, 4, noise=0.0)
+    X, Y = problem(1600, 70, noise=0.0)
     order = np.argsort(np.abs(X @ np.linalg.lstsq(X, Y[:, 0], rcond=None)[0]))
-    blocks = Blocks(X[order], 50)
-    result = solve(blocks, Y[order], 10.0, tol=1e-3)
+    blocks = Blocks(X[order], 200)
+    result = solve(blocks, Y[order], 0.1, tol=0.01)
     assert result.converged
     assert blocks.n_blocks < 0.7 * 8 * (result.n_iter + 1)
+
+
+def test_effective_rank_counts_directions():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 40))
+    assert effective_rank(X) == pytest.approx(40, rel=0.1)
+    assert effective_rank(X + 100.0) == pytest.approx(1, rel=0.01)
+    assert effective_rank(X[:1]) == 0.0
+    assert np.isfinite(effective_rank(np.zeros((5, 3))))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_with_a_common_mean_come_closer_in_as_many_visits(loss):
+    X, Y = problem(400, 70, m=2, noise=3.0)
+    X += 10.0
+    together, alone = (
+        solve(form(X), Y, loss=loss, tol=1.0, max_iter=100) for form in (np.asarray, sp.csr_array)
+    )
+    assert together.n_visits <= alone.n_visits + together.alpha.size
+    assert np.all(together.gap < 0.2 * alone.gap)
+    np.testing.assert_allclose(together.coef, X.T @ (together.alpha * Y), atol=1e-8)
 
 
 def test_a_seed_decides_everything():
