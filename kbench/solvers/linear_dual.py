@@ -14,7 +14,7 @@ Linear SVM" (ICML 2008), the algorithm of LIBLINEAR. With w = sum_i a_i y_i x_i,
       a_i <- clip(a_i - G / (||x_i||^2 + D_i), 0, U_i),   w += change of a_i * y_i x_i
     until max PG - min PG <= tol on the active points, then on all of them
 
-PG is the projected gradient. Dense rows that lie near a few directions are moved in blocks
+PG is the projected gradient. Dense rows that are long and near a few directions are moved in blocks
 (`block_sweep`). Rows are read where they are and as they are, dense or CSR, float32 or
 float64; w, a and all sums are float64, so that w never drifts from its definition. Several problems
 on the same rows (one-vs-rest) share the reading of a row. Rows that exist only while they are asked
@@ -232,7 +232,7 @@ class _Solver:
         if np.isnan(self.curvature[rows.start]):
             self.curvature[rows] = _squared_norms(X) + self.ridge[rows]
         if self.together is None:
-            self.together = not sp.issparse(X) and effective_rank(X) < SIZE
+            self.together = _is_stiff(X, self.C[rows] * self.curvature[rows])
         descend = _descend_together if self.together else _descend
         n_visits = 0
         for sweep in range(sweeps):
@@ -291,6 +291,14 @@ def _squared_norms(X: Any) -> np.ndarray:
         rows = X[start : start + _BATCH].astype(np.float64)
         norms[start : start + _BATCH] = rows.multiply(rows).sum(axis=1)
     return norms
+
+
+def _is_stiff(X: Any, reach: np.ndarray) -> bool:
+    """Whether single steps stall: few directions, along which C |x|^2 = `reach` is far to go."""
+    if sp.issparse(X):
+        return False
+    rank = effective_rank(X)
+    return rank < SIZE and float(np.median(reach)) > SIZE * rank
 
 
 def _descend_together(X: np.ndarray, indices: Any, indptr: Any, *state: Any) -> int:

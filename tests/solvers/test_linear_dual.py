@@ -68,11 +68,13 @@ def quadratic_program(X, y, C, loss):
     n=st.integers(2, 60),
     d=st.integers(2, 12),
     scale=st.sampled_from([0.05, 1.0, 5.0]),
+    mean=st.sampled_from([0.0, 10.0]),
     seed=st.integers(0, 10_000),
 )
-@settings(max_examples=25, deadline=None)
-def test_no_general_solver_finds_better_and_the_gap_proves_it(loss, n, d, scale, seed):
+@settings(max_examples=40, deadline=None)
+def test_no_general_solver_finds_better_and_the_gap_proves_it(loss, n, d, scale, mean, seed):
     X, Y = problem(n, d, seed=seed)
+    X += mean
     C = scale * np.random.default_rng(seed).uniform(0.1, 2.0, n)
     result = solve(X, Y, C, loss=loss, max_iter=5_000)
     # The general solver sometimes gives up above the minimum, never below it.
@@ -83,7 +85,7 @@ def test_no_general_solver_finds_better_and_the_gap_proves_it(loss, n, d, scale,
     alpha = result.alpha[:, 0]
     assert alpha.min() >= 0.0
     assert loss == "squared_hinge" or np.all(alpha <= C)
-    np.testing.assert_allclose(result.coef[:, 0], X.T @ (alpha * Y[:, 0]), atol=1e-9 * scale * n)
+    np.testing.assert_allclose(result.coef[:, 0], X.T @ (alpha * Y[:, 0]), atol=1e-8 * scale * n)
     assert -1e-9 <= result.gap[0] <= 1e-4 * abs(result.objective[0]) + 1e-4
 
 
