@@ -1,4 +1,4 @@
-"""What kernel support vector classifiers share: checks, labels, weights, problems, decisions."""
+"""What kernel support vector classifiers share: parameters, problems, the solution's account."""
 
 import itertools
 import time
@@ -9,20 +9,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.multiclass import _ovr_decision_function
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions import FunctionKernel, Precomputed
+from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Trace
@@ -38,7 +32,7 @@ class Problem(NamedTuple):
     labels: np.ndarray  # (n,) number of each row's class in `classes_`
 
 
-class BoxSVC(CountedPrediction, ClassifierMixin, BaseEstimator):
+class BoxSVC(CountedPrediction, OneVsRest):
     """Base of the classifiers; a subclass has `fit`, which sets `_machine`: X -> (u, m)."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -61,68 +55,33 @@ class BoxSVC(CountedPrediction, ClassifierMixin, BaseEstimator):
         """Whether several classes are taken by pairs."""
         return False
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Signed values of the decision functions.
-
-        Parameters
-        ----------
-        X : (u, d) array or CSR; with kernel="precomputed" (u, n_train)
-
-        Returns
-        -------
-        (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+    def _decide(self, X: Any) -> np.ndarray:
         values = self._machine(X) + self.intercept_
-        if len(self.classes_) == 2:
-            return values[:, 0]
-        if self._one_vs_one:
+        if self._one_vs_one and len(self.classes_) > 2:
             # Votes of the pairs, and their confidence where votes are equal, as SVC's.
             return _ovr_decision_function(values < 0, -values, len(self.classes_))
         return values
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Class labels of rows X : (u, d); (u,)."""
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(np.intp)]
-        return self.classes_[np.argmax(values, axis=1)]
-
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         """Check the input, learn the classes and set up the binary problems."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+        X, index, C = self._checked(X, y, sample_weight)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
-        sample_weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        self.classes_, index = np.unique(y, return_inverse=True)
-        weighted = np.unique(index[sample_weight > 0])
-        if len(weighted) < 2:
-            raise ValueError(
-                f"y has {len(weighted)} class with positive weight, but 2 classes are needed"
-            )
-        class_weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         return Problem(
             X=X,
             kernel=KernelMatrix(kernel, X, self.dtype),
-            Y=self._targets(index),
-            C=self.C * sample_weight * class_weight[index],
+            Y=self._signs(index),
+            C=C,
             labels=index,
         )
 
-    def _targets(self, index: np.ndarray) -> np.ndarray:
-        """Y of the binary problems for classes index : (n,); (n, m)."""
+    def _signs(self, index: np.ndarray) -> np.ndarray:
         k = len(self.classes_)
-        if k == 2:
-            return np.where(index == 1, 1.0, -1.0)[:, None]
-        if self._one_vs_one:
-            pairs = itertools.combinations(range(k), 2)
-            return np.column_stack([1.0 * (index == i) - 1.0 * (index == j) for i, j in pairs])
-        return np.where(np.equal.outer(index, range(k)), 1.0, -1.0)
+        if k == 2 or not self._one_vs_one:
+            return super()._signs(index)
+        pairs = itertools.combinations(range(k), 2)
+        return np.column_stack([1.0 * (index == i) - 1.0 * (index == j) for i, j in pairs])
 
     def _finish(
         self,
@@ -164,7 +123,6 @@ class BoxSVC(CountedPrediction, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 

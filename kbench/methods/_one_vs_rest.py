@@ -1,4 +1,4 @@
-"""What classifiers made of binary machines without intercept share: labels, weights, decisions."""
+"""What classifiers made of binary machines share: checks, labels, weights, decisions."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -24,18 +24,18 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _decide(self, X: Any) -> np.ndarray:
-        """Values of the m machines at checked rows X : (u, d); (u, m)."""
+        """Values for checked rows X : (u, d); (u, 1) for two classes, else (u, n_classes)."""
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed values of the decision functions.
 
         Parameters
         ----------
-        X : (u, d) array or CSR
+        X : (u, d) array or CSR; with kernel="precomputed" (u, n_train)
 
         Returns
         -------
-        (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes), one-vs-rest
+        (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
@@ -51,6 +51,18 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Check the input, learn the classes and set up the binary problems."""
+        X, index, C = self._checked(X, y, sample_weight)
+        return Targets(X=X, Y=self._signs(index), C=C)
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Check the input and learn the classes.
+
+        Returns
+        -------
+        X : (n, d) array or CSR
+        index : (n,) number of each row's class in `classes_`
+        C : (n,) C times the weights of row and class
+        """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -61,12 +73,12 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
                 f"y has {len(weighted)} class with positive weight, but 2 classes are needed"
             )
         class_weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        return X, index, np.multiply.outer(weight * class_weight[index], self.C)
+
+    def _signs(self, index: np.ndarray) -> np.ndarray:
+        """Y of the binary problems for classes index : (n,); (n, m)."""
         positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return Targets(
-            X=X,
-            Y=np.where(np.equal.outer(index, positive), 1.0, -1.0),
-            C=np.multiply.outer(weight * class_weight[index], self.C),
-        )
+        return np.where(np.equal.outer(index, positive), 1.0, -1.0)
 
     def _count_by_class(self, Y: np.ndarray) -> np.ndarray:
         """Rows of each class among rows of targets Y : (s, m); (n_classes,)."""

@@ -14,7 +14,8 @@ Linear SVM" (ICML 2008), the algorithm of LIBLINEAR. With w = sum_i a_i y_i x_i,
       a_i <- clip(a_i - G / (||x_i||^2 + D_i), 0, U_i),   w += change of a_i * y_i x_i
     until max PG - min PG <= tol on the active points, then on all of them
 
-PG is the projected gradient. Rows are read where they are and as they are, dense or CSR, float32 or
+PG is the projected gradient. Dense rows that are long and near a few directions are moved in blocks
+(`block_sweep`). Rows are read where they are and as they are, dense or CSR, float32 or
 float64; w, a and all sums are float64, so that w never drifts from its definition. Several problems
 on the same rows (one-vs-rest) share the reading of a row. Rows that exist only while they are asked
 for (`RowBlocks`) are swept block by block, several times each (Yu, Hsieh, Chang and Lin, "Large
@@ -29,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit, types
 
+from kbench.solvers.block_sweep import SIZE, descend_together, effective_rank
 from kbench.trace import Trace
 
 # A block of `RowBlocks` costs about d times more to compute than to sweep.
@@ -159,6 +161,7 @@ class _Solver:
         self.alpha = np.zeros((m, n))
         self.coef = np.zeros((m, blocks.shape[1]))
         self.curvature = np.full(n, np.nan)
+        self.together: bool | None = None
         self.idle = idle
         self.aside = np.repeat(idle[None], m, axis=0)
         # Extremes of the projected gradient in the last pass; nothing is dropped by infinite ones.
@@ -184,8 +187,8 @@ class _Solver:
             n_visits += visits
             # Setting up a pass over very few points costs more than the visits.
             spent += max(visits / (sweeps * self.alpha.size), 0.01)
-            # A problem without active points has nothing to violate.
-            width = np.where(solved, width, np.maximum(high - low, 0.0))
+            # Rows that move together may all pull to one side: 0 is between the extremes.
+            width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
             flat = ~solved & (width <= self.tol)
             solved |= flat & whole
             self.aside[solved] = True
@@ -230,10 +233,13 @@ class _Solver:
         X = self.blocks.block(rows)
         if np.isnan(self.curvature[rows.start]):
             self.curvature[rows] = _squared_norms(X) + self.ridge[rows]
+        if self.together is None:
+            self.together = _is_stiff(X, self.C[rows] * self.curvature[rows])
+        descend = _descend_together if self.together else _descend
         n_visits = 0
         for sweep in range(sweeps):
             extremes = (high, low) if sweep == 0 else (high.copy(), low.copy())
-            n_visits += _descend(
+            n_visits += descend(
                 *_parts(X),
                 rng.permutation(active),
                 rows.start,
@@ -287,6 +293,18 @@ def _squared_norms(X: Any) -> np.ndarray:
         rows = X[start : start + _BATCH].astype(np.float64)
         norms[start : start + _BATCH] = rows.multiply(rows).sum(axis=1)
     return norms
+
+
+def _is_stiff(X: Any, reach: np.ndarray) -> bool:
+    """Whether single steps stall: few directions, along which C |x|^2 = `reach` is far to go."""
+    if sp.issparse(X):
+        return False
+    rank = effective_rank(X)
+    return rank < SIZE and float(np.median(reach)) > SIZE * rank
+
+
+def _descend_together(X: np.ndarray, indices: Any, indptr: Any, *state: Any) -> int:
+    return descend_together(X, *state)
 
 
 _NOWHERE = np.empty(0, np.int32)
