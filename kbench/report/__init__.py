@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.report import html, latex, render, terminal, versus
-from kbench.report.papers.report import PAPER_FORMATS, make_papers
+from kbench.report.papers.report import PAPER_FORMATS, make_papers, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, write
 from kbench.report.tables import comparisons
@@ -191,8 +191,4 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
     paths = {format: folder.path / "_report" / name for format, name in names.items()}
     for format, path in paths.items():
         make_report(folder, format=format, out=path)
-    papers = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
-    for format, name in papers.items():
-        make_papers(folder, format=format, out=folder.path / "_report" / name)
-        paths[f"papers {format}"] = folder.path / "_report" / name
-    return list(paths.values())
+    return [*paths.values(), *write_papers(folder, folder.path / "_report")]

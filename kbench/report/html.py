@@ -56,24 +56,70 @@ def page(
     body = _Page(columns, settings, environments, methods, datasets)
     sections = [body.section(group) for group in _by_problem(comparisons)]
     used = sorted({one.machine.environment for one in comparisons})
+    overview = (
+        '<section id="overview"><h2>Overview</h2><div class="scroll" tabindex="0" role="region"'
+        f' aria-label="Overview">{_overview(comparisons, body.datasets)}</div>'
+        f'<p class="about">{escape(_legend(comparisons))}. A cell opens the runs behind it; a'
+        " header sorts. Times of different environments or thread counts stand in different"
+        " tables.</p>"
+        "</section>"
+    )
+    return filled_template(
+        heading="kbench report",
+        menus=_menu("Data sets", "datasets", _choices([escape(name) for name in datasets]))
+        + _menu("Methods", "methods", _choices(body.keys(methods))),
+        summary=_summary(comparisons, body.rows),
+        overview=overview,
+        sections="".join(sections),
+        environments=environments,
+        used=used,
+        rows=body.rows,
+        remarks=remarks,
+    )
+
+
+def filled_template(
+    *,
+    heading: str,
+    summary: str,
+    overview: str,
+    sections: str,
+    environments: Mapping[str, Mapping[str, Any]],
+    used: Sequence[str],
+    rows: Sequence[Row],
+    remarks: Sequence[str],
+    menus: str = "",
+) -> str:
+    """A whole page with the style, the marks, the script and the rows that it embeds.
+
+    `heading`, `summary` and `remarks` are words; `overview`, `sections` and `menus` are HTML;
+    `used` are the ids of the environments to describe, `rows` what `data-r` counts.
+    """
     template = files("kbench.report").joinpath("page")
     parts = {
+        "title": escape(heading),
         "style": template.joinpath("page.css").read_text() + _colour_rules(),
         "markers": _symbols(),
-        "datasets": _choices([escape(name) for name in datasets]),
-        "methods": _choices(body.keys(methods)),
-        "summary": escape(_summary(comparisons, body.rows)),
+        "menus": menus,
+        "summary": escape(summary),
         "remarks": "".join(f'<p class="remark">{escape(remark)}</p>' for remark in remarks),
-        "overview": _overview(comparisons, body.datasets),
-        "legend": escape(_legend(comparisons)),
-        "sections": "".join(sections),
+        "overview": overview,
+        "sections": sections,
         "environments": "".join(_environment(name, environments) for name in used),
         "version": escape(__version__),
-        "rows": rows_json(body.rows),
+        "rows": rows_json(rows),
         "script": template.joinpath("page.js").read_text(),
     }
     text = template.joinpath("page.html").read_text()
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text)
+
+
+def _menu(name: str, id: str, choices: str) -> str:
+    return (
+        f'<details class="menu"><summary>{name}</summary><div id="{id}"><p>'
+        '<button type="button" data-all="1">All</button>'
+        f'<button type="button" data-all="">None</button></p>{choices}</div></details>\n'
+    )
 
 
 class _Page:

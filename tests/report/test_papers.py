@@ -326,7 +326,7 @@ def test_a_name_that_is_no_table_gets_the_nearest(folder):
     with pytest.raises(ConfigError, match="nearest: hss_table5"):
         make_papers(folder, tables=["hss_tabel5"])
     with pytest.raises(ConfigError, match="terminal, markdown, csv, latex"):
-        make_papers(folder, format="html")
+        make_papers(folder, format="pdf")
 
 
 def test_latex_compiles(folder, tmp_path):

@@ -30,6 +30,8 @@ from kbench.report.papers.layout import (
     load,
     measure,
     paper,
+    put,
+    repetitions,
     selector,
 )
 from kbench.report.papers.runs import Identity, Runs
@@ -189,18 +191,19 @@ def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]
     for one in verdicts:
         claim = one.claim
         name = f"{paper(claim.paper).title}: claims"
-        header = ["verdict", "rows say", "paper", "claim", "where"]
+        header = ["verdict", "claim", "rows say", "paper", "where"]
         sheet = found.setdefault(name, Sheet(name, len(header), header, []))
         said = _said(one)
         lines = textwrap.wrap(claim.says, width) if width else [claim.says]
         where = textwrap.wrap(claim.where, 26) if width else [claim.where]
         given = textwrap.wrap(said, 34) if width else [said]
-        columns = [[one.outcome], given, [_number(one.printed)], lines, where]
+        columns = [[one.outcome], lines, given, [_number(one.printed)], where]
         rows = itertools.zip_longest(*columns, fillvalue="")
         sheet.rows.extend([list(row) for row in rows])
-    for sheet in found.values():
-        sheet.notes.append(LEGEND)
-    return list(found.values())
+    listed = list(found.values())
+    if listed:
+        listed[-1].notes.append(LEGEND)
+    return listed
 
 
 def comma_separated(verdicts: Sequence[Verdict]) -> str:
@@ -255,21 +258,11 @@ def _claim(
         says,
         kind,
         tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
-        _repetitions(each or {}),
+        repetitions(each or {}),
         Bound.of(holds),
         Bound.of(weaker),
         None if share is None else Bound.of(share),
     )
-
-
-def _repetitions(
-    each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
-) -> tuple[Mapping[str, Any], ...]:
-    """All combinations of a mapping's values; a list says each by itself."""
-    if isinstance(each, Mapping):
-        values = itertools.product(*each.values())
-        return tuple(dict(zip(each, one, strict=True)) for one in values)
-    return tuple(each)
 
 
 def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
@@ -311,7 +304,7 @@ def _answer(
     claim: Claim, names: Mapping[str, Any], runs: Runs, machine: Machine | None
 ) -> list[_Term]:
     """The terms of one repetition, on the first data set on which all of them have a value."""
-    cells = [[_cell(claim, _put(cell, names)) for cell in term] for term in claim.terms]
+    cells = [[_cell(claim, put(cell, names)) for cell in term] for term in claim.terms]
     (data,) = {cell.data for term in cells for cell in term}
     tried = []
     for choice in paper(claim.paper).data[data]:
@@ -410,14 +403,3 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         tuple(row["key"] for row in found.line.rows),
         one.considered,
     )
-
-
-def _put(cell: Any, names: Mapping[str, Any]) -> Any:
-    """`cell` with the values of `names` in place of `{name}`; a whole `{name}` keeps its type."""
-    if isinstance(cell, Mapping):
-        return {key: _put(value, names) for key, value in cell.items()}
-    if not isinstance(cell, str):
-        return cell
-    if cell.startswith("{") and cell[1:-1] in names:
-        return names[cell[1:-1]]
-    return cell.format(**names) if "{" in cell else cell

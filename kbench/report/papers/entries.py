@@ -70,7 +70,8 @@ class Group:
         quantity = quantity_of(self.measure)
         decimals = quantity.decimals_of(entry.value)
         text = quantity.text(entry.value, decimals)
-        if entry.sd is not None:
+        counted = decimals == 0 and entry.sd == 0.0
+        if entry.sd is not None and not counted:
             text += f" ± {quantity.text(entry.sd, decimals)}"
         return given, text
 

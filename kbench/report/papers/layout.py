@@ -5,7 +5,7 @@ that all its parts select, on the first of the data sets that stand for the pape
 """
 
 import itertools
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -74,7 +74,8 @@ class Measure:
     per, factor : str, float
         The sum is divided by the column `per` and multiplied by `factor`.
     curve, by : str
-        The last value of a curve instead, or its value where the curve `by` is the selector's `at`.
+        The last value of a curve instead, or its value where the curve `by` is the selector's `at`;
+        of several there the last, or with `added` their sum.
     ratio, to : str
         Another measure's value over that of the row `to`.
     total : str
@@ -87,6 +88,7 @@ class Measure:
     factor: float = 1.0
     curve: str | None = None
     by: str | None = None
+    added: bool = False
     ratio: str | None = None
     to: str | None = None
     total: str | None = None
@@ -183,6 +185,27 @@ def selector(
 def measure(label: str, *, of: str | list[str] | None = None, **rest: Any) -> Measure:
     """A measure as layouts spell it: one column or several."""
     return Measure(label, (of,) if isinstance(of, str) else tuple(of or ()), **rest)
+
+
+def repetitions(
+    each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
+) -> tuple[Mapping[str, Any], ...]:
+    """All combinations of a mapping's values; a list says each by itself."""
+    if isinstance(each, Mapping):
+        values = itertools.product(*each.values())
+        return tuple(dict(zip(each, one, strict=True)) for one in values)
+    return tuple(each)
+
+
+def put(cell: Any, names: Mapping[str, Any]) -> Any:
+    """`cell` with the values of `names` in place of `{name}`; a whole `{name}` keeps its type."""
+    if isinstance(cell, Mapping):
+        return {key: put(value, names) for key, value in cell.items()}
+    if not isinstance(cell, str):
+        return cell
+    if cell.startswith("{") and cell[1:-1] in names:
+        return names[cell[1:-1]]
+    return cell.format(**names) if "{" in cell else cell
 
 
 def _table(

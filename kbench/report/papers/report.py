@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-PAPER_FORMATS = ("terminal", "markdown", "csv", "latex")
+PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
 
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
@@ -52,7 +52,7 @@ def make_papers(
     folder : ResultsFolder
     tables : sequence of str, optional
         Tables as `hss_table5`, papers as `hss`, `claims`, `systems`; all when not given.
-    format : {"terminal", "markdown", "csv", "latex"}
+    format : {"terminal", "markdown", "csv", "latex", "html"}
     out : Path, optional
         Also write the text there.
     reference, width, colour
@@ -69,6 +69,8 @@ def make_papers(
     part = _Part(tables, runs, folder.environments())
     if format == "csv":
         text = part.csv()
+    elif format == "html":
+        text = part.html(skipped)
     elif format == "markdown":
         text = render.markdown_sheets(part.sheets())
     elif format == "latex":
@@ -77,11 +79,32 @@ def make_papers(
         columns = width or shutil.get_terminal_size((120, 24)).columns
         paint = terminal.coloured if colour else terminal.plain
         text = terminal.sheets(part.sheets(columns), width=columns, paint=paint)
-    for line in skipped:
+    for line in skipped if format != "html" else ():
         _LOG.warning(line)
     if out is not None:
         write(out, text)
     return text
+
+
+def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
+    """Write the report in every format that is a file, and each figure by itself, to `where`."""
+    from kbench.report.papers.figures import drawings
+
+    names = {"html": "papers.html", "markdown": "papers.md", "latex": "papers.tex"}
+    paths = []
+    for format, name in {**names, "csv": "papers.csv"}.items():
+        make_papers(folder, format=format, out=where / name)
+        paths.append(where / name)
+    make_papers(folder, tables=["claims"], format="csv", out=where / "claims.csv")
+    paths.append(where / "claims.csv")
+    for figure, text in drawings(read_runs(folder, reference=True)[0]):
+        path = where / "figures" / f"{figure.name}.svg"
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            write(path, text)
+            paths.append(path)
+    return paths
 
 
 def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
@@ -131,6 +154,15 @@ class _Part:
             steps = [name.partition(",")[0] for name in whole.header[1:]]
             found += sheets.narrowed(whole, width, steps)
         return found
+
+    def html(self, remarks: Sequence[str]) -> str:
+        from kbench.report.papers.figures import drawings
+        from kbench.report.papers.page import page
+
+        found = [sheet(one, self.runs, self.environments) for one in self.systems]
+        papers = {one.table.paper for one in self.filled}
+        shown = drawings(self.runs, papers)
+        return page(self.filled, self.verdicts, found, shown, self.environments, remarks)
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, the systems."""
