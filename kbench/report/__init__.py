@@ -16,6 +16,8 @@ from kbench.report import html, latex, render, terminal, versus
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, write
+from kbench.report.recommend import Wanted, recommend
+from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.tables import comparisons
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = [
     "SETTINGS",
     "make_comparison",
     "make_papers",
+    "make_recommendation",
     "make_report",
     "write_report",
 ]
@@ -177,6 +180,41 @@ def make_comparison(
         _LOG.warning(line)
     if out is not None:
         write(out, text)
+    return text
+
+
+def make_recommendation(
+    folder: "ResultsFolder",
+    wanted: Wanted,
+    *,
+    format: str = "terminal",
+    reference: bool = True,
+    width: int | None = None,
+    colour: bool = False,
+) -> str:
+    """Which method to take for a data set, by the rows of those nearest to it.
+
+    Raises
+    ------
+    ConfigError
+        When no data set of the task has rows of two methods.
+    """
+    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+    found = recommend(comparisons(records(rows)), wanted)
+    if not found.evidence:
+        raise ConfigError(f"no {wanted.task} data sets have rows of the same two methods")
+    if format == "markdown":
+        text = render.markdown_sheets(recommendation_sheets(found))
+    elif format == "latex":
+        text = latex.latex_sheets(recommendation_sheets(found))
+    else:
+        text = terminal.sheets(
+            recommendation_sheets(found),
+            width=width or shutil.get_terminal_size((120, 24)).columns,
+            paint=terminal.coloured if colour else terminal.plain,
+        )
+    for line in skipped:
+        _LOG.warning(line)
     return text
 
 
