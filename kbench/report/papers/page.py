@@ -41,22 +41,18 @@ def page(
         Said at the top, such as files that could not be read.
     """
     body = _Page(environments)
-    sections = [_section("claims", "Claims", _plain(claim.sheets(verdicts)))]
-    sections.append(_section("systems", "Algorithm against implementation", _plain(systems)))
+    contents = {"claims": ("Claims", _plain(claim.sheets(verdicts)))}
+    contents["systems"] = ("Algorithm against implementation", _plain(systems))
     for name in PAPERS:
-        tables = [body.table(one) for one in filled if one.table.paper == name]
+        tables = "".join(body.table(one) for one in filled if one.table.paper == name)
         shown = _figures([one for one in drawings if one[0].paper == name])
-        if tables or shown:
-            sections.append(_section(name, paper(name).title, "".join(tables) + shown))
-    used = sorted({one.machine.environment for one in filled if one.machine is not None})
+        contents[name] = (paper(name).title, tables + shown)
+    contents = {name: both for name, both in contents.items() if both[1]}
+    sections = [_section(name, heading, text) for name, (heading, text) in contents.items()]
     links = " · ".join(
-        f'<a href="#{name}">{escape(words)}</a>'
-        for name, words in (
-            ("claims", "claims"),
-            ("systems", "algorithm against implementation"),
-            *((name, paper(name).title) for name in PAPERS),
-        )
+        f'<a href="#{name}">{escape(heading)}</a>' for name, (heading, _) in contents.items()
     )
+    used = sorted({one.machine.environment for one in filled if one.machine is not None})
     overview = f'<p class="about">{links}</p><p class="about">{escape(_LEGEND)}</p>'
     return filled_template(
         heading="Papers and measurements",
@@ -183,7 +179,8 @@ def _figures(drawings: Sequence[tuple[Figure, str | None]]) -> str:
 
 
 def _summary(filled: Sequence[Filled], verdicts: Sequence[claim.Verdict]) -> str:
-    measured, places = (sum(counts) for counts in zip(*(one.count for one in filled), strict=True))
+    measured = sum(one.count[0] for one in filled)
+    places = sum(one.count[1] for one in filled)
     outcomes = Counter(one.outcome for one in verdicts)
     order = (claim.HOLDS, claim.WEAKER, claim.FAILS, claim.NOT_MEASURABLE, claim.OUTSIDE)
     words = ", ".join(f"{name} {outcomes[name]}" for name in order)

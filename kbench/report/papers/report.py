@@ -5,6 +5,7 @@ import io
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from kbench.report.reading import frame, records, write
 from kbench.report.versus import Sheet
 
 if TYPE_CHECKING:
+    from kbench.report.papers.figures import Figure
     from kbench.run.results import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
@@ -65,21 +67,11 @@ def make_papers(
     """
     if format not in PAPER_FORMATS:
         raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
-    runs, skipped = read_runs(folder, reference=reference)
-    part = _Part(tables, runs, folder.environments())
-    if format == "csv":
-        text = part.csv()
-    elif format == "html":
-        text = part.html(skipped)
-    elif format == "markdown":
-        text = render.markdown_sheets(part.sheets())
-    elif format == "latex":
-        text = latex.latex_sheets(part.sheets(_LATEX_WIDTH))
-    else:
-        columns = width or shutil.get_terminal_size((120, 24)).columns
-        paint = terminal.coloured if colour else terminal.plain
-        text = terminal.sheets(part.sheets(columns), width=columns, paint=paint)
-    for line in skipped if format != "html" else ():
+    report = _read(folder, tables, reference=reference)
+    columns = width or shutil.get_terminal_size((120, 24)).columns
+    paint = terminal.coloured if colour else terminal.plain
+    text = report.text(format, columns, paint)
+    for line in report.skipped if format != "html" else ():
         _LOG.warning(line)
     if out is not None:
         write(out, text)
@@ -88,23 +80,25 @@ def make_papers(
 
 def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
     """Write the report in every format that is a file, and each figure by itself, to `where`."""
-    from kbench.report.papers.figures import drawings
-
+    report = _read(folder, None, reference=True)
     names = {"html": "papers.html", "markdown": "papers.md", "latex": "papers.tex"}
-    paths = []
-    for format, name in {**names, "csv": "papers.csv"}.items():
-        make_papers(folder, format=format, out=where / name)
-        paths.append(where / name)
-    make_papers(folder, tables=["claims"], format="csv", out=where / "claims.csv")
-    paths.append(where / "claims.csv")
-    for figure, text in drawings(read_runs(folder, reference=True)[0]):
+    texts = {where / name: report.text(format) for format, name in names.items()}
+    texts[where / "papers.csv"] = report.text("csv")
+    texts[where / "claims.csv"] = verdicts_csv(report.verdicts)
+    for figure, drawing in report.drawings:
         path = where / "figures" / f"{figure.name}.svg"
-        if text is None:
+        if drawing is None:
             path.unlink(missing_ok=True)
         else:
-            write(path, text)
-            paths.append(path)
-    return paths
+            texts[path] = drawing
+    for path, text in texts.items():
+        write(path, text)
+    return list(texts)
+
+
+def _read(folder: "ResultsFolder", tables: Sequence[str] | None, *, reference: bool) -> "_Report":
+    runs, skipped = read_runs(folder, reference=reference)
+    return _Report(tables, runs, folder.environments(), skipped)
 
 
 def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
@@ -120,14 +114,19 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
     return Runs(records(rows), curves), skipped + folder.warnings
 
 
-class _Part:
+class _Report:
     """What of the report is asked for: tables, `claims`, `systems`."""
 
     def __init__(
-        self, names: Sequence[str] | None, runs: Runs, environments: Mapping[str, Any]
+        self,
+        names: Sequence[str] | None,
+        runs: Runs,
+        environments: Mapping[str, Any],
+        skipped: Sequence[str],
     ) -> None:
         self.runs = runs
         self.environments = environments
+        self.skipped = skipped
         tables = [table for name in PAPERS for table in paper(name).tables.values()]
         known = {table.id: [table] for table in tables}
         known |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
@@ -155,14 +154,29 @@ class _Part:
             found += sheets.narrowed(whole, width, steps)
         return found
 
-    def html(self, remarks: Sequence[str]) -> str:
+    def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
+        if format == "csv":
+            return self.csv()
+        if format == "html":
+            return self.html()
+        if format == "markdown":
+            return render.markdown_sheets(self.sheets())
+        if format == "latex":
+            return latex.latex_sheets(self.sheets(_LATEX_WIDTH))
+        return terminal.sheets(self.sheets(width), width=width, paint=paint)
+
+    @cached_property
+    def drawings(self) -> "list[tuple[Figure, str | None]]":
         from kbench.report.papers.figures import drawings
+
+        return drawings(self.runs, {one.table.paper for one in self.filled})
+
+    def html(self) -> str:
         from kbench.report.papers.page import page
 
         found = [sheet(one, self.runs, self.environments) for one in self.systems]
-        papers = {one.table.paper for one in self.filled}
-        shown = drawings(self.runs, papers)
-        return page(self.filled, self.verdicts, found, shown, self.environments, remarks)
+        shown = self.drawings
+        return page(self.filled, self.verdicts, found, shown, self.environments, self.skipped)
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, the systems."""
