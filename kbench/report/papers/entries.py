@@ -265,6 +265,8 @@ def _notes(table: Table, wanted: Selector, found: Found) -> list[str]:
         settings = ", ".join(f"{name}={value:g}" for name, value in found.choice.params.items())
         with_ = f", with {settings}" if settings else ""
         notes.append(f"{title(problem)} has {here}{with_}; the paper's {wanted.data} {there}")
+    if not sizes and problem.n_train is not None:
+        notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
     line = found.line
     if line.failures:
         notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")

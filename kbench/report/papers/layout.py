@@ -125,8 +125,9 @@ class Table:
 
     @property
     def number(self) -> str:
-        """`Table 3`, `ICML Table 6`, `Complexity`."""
-        words = self.name.replace("table", "Table ").replace("_", " ").split()
+        """`Table 3`, `ICML Table 6`, `Figure 2`, `Complexity`."""
+        spaced = self.name.replace("table", "Table ").replace("fig", "Figure ")
+        words = spaced.replace("_", " ").split()
         first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
         return " ".join([first, *words[1:]])
 
