@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kbench.run.results import ResultsFolder
 
 
+WORDS = ("compare", "pages", "papers")
 KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
 KEYS += ["reference", "results_dir", "table"]
 
