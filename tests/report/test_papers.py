@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import shutil
 import subprocess
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
-from report_rows import failed
+from report_rows import failed, make_row
 
 from kbench.config import shipped_root
 from kbench.errors import ConfigError
@@ -198,6 +199,24 @@ def test_ratios_are_of_one_problem_on_one_machine():
         one = cell(found, "DC-SVM (early)", "ijcnn1", "× LIBSVM")
         assert one.value is None
         assert one.printed.number == pytest.approx(12 / 115, rel=1e-2)
+
+
+def test_a_sum_is_of_one_cell_and_a_ratio_may_be_to_another_table():
+    table = paper("hss").tables["table5"]
+    sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "n_train": 49990}
+    params = json.dumps({"C": 1, "gamma": 50, "preset": "paper_table5"})
+    phases = {"tree": 1.0, "neighbours": 2.0, "compress": 3.0, "factor": 0.5, "admm": 0.25}
+    hss = make_row("hss_admm", 0.92, params=params, phases=phases, **sizes)
+    svc = make_row("svc", 0.96, params='{"C": 1, "gamma": 50}', fit_wall_s=13.5, **sizes)
+    found = runs(hss, svc)
+    assert cell(found, "ijcnn1", "", "compression", table).value == 6.0
+    total = cell(found, "ijcnn1", "", "total", table)
+    assert total.value == 6.75
+    assert total.printed.number == pytest.approx(21.393 + 2.041 + 0.298, rel=1e-3)
+    ratio = cell(found, "ijcnn1", "", "× LIBSVM", table)
+    assert ratio.value == 0.5
+    assert ratio.printed.number == pytest.approx(23.732 / 345.805, rel=1e-2)
+    assert cell(runs(hss), "ijcnn1", "", "× LIBSVM", table).value is None
 
 
 def test_each_machine_has_a_table_of_its_own():

@@ -76,8 +76,11 @@ class Measure:
     curve, by : str
         The last value of a curve instead, or its value where the curve `by` is the selector's `at`;
         of several there the last, or with `added` their sum.
+    sum : tuple of str
+        Other measures of the cell, added up.
     ratio, to : str
-        Another measure's value over that of the row `to`.
+        Another measure's value over that of the row `to`, or over `measure` of the table `to`,
+        written as `table: measure`.
     total : str
         The sum of another measure over a table's rows.
     """
@@ -89,6 +92,7 @@ class Measure:
     curve: str | None = None
     by: str | None = None
     added: bool = False
+    sum: tuple[str, ...] = ()
     ratio: str | None = None
     to: str | None = None
     total: str | None = None
@@ -183,9 +187,12 @@ def selector(
     return Selector(methods, data, _numbers(params or {}), at, table)
 
 
-def measure(label: str, *, of: str | list[str] | None = None, **rest: Any) -> Measure:
+def measure(
+    label: str, *, of: str | list[str] | None = None, sum: Sequence[str] = (), **rest: Any
+) -> Measure:
     """A measure as layouts spell it: one column or several."""
-    return Measure(label, (of,) if isinstance(of, str) else tuple(of or ()), **rest)
+    columns = (of,) if isinstance(of, str) else tuple(of or ())
+    return Measure(label, columns, sum=tuple(sum), **rest)
 
 
 def repetitions(
