@@ -5,21 +5,18 @@ embedded once, as columns (`rows_json`); the script of the page builds the detai
 them on demand, sorts and filters. A content security policy forbids any request.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from html import escape
-from importlib.resources import files
 from typing import Any
 
-from kbench import __version__
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
-from kbench.report.embedded import rows_json
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.plot import plot, points
 from kbench.report.quantities import Quantity
-from kbench.report.style import COLOURS, MARKERS, Style, styles
+from kbench.report.style import Style, styles
 from kbench.report.tables import Comparison, Line, Problem, Row
+from kbench.report.template import filled_template
 
 # A blank as wide as a digit, and one as wide as a point: they align what stands above each other.
 _FIGURE, _POINT = "\u2007", "\u2008"
@@ -76,42 +73,6 @@ def page(
         rows=body.rows,
         remarks=remarks,
     )
-
-
-def filled_template(
-    *,
-    heading: str,
-    summary: str,
-    overview: str,
-    sections: str,
-    environments: Mapping[str, Mapping[str, Any]],
-    used: Sequence[str],
-    rows: Sequence[Row],
-    remarks: Sequence[str],
-    menus: str = "",
-) -> str:
-    """A whole page with the style, the marks, the script and the rows that it embeds.
-
-    `heading`, `summary` and `remarks` are words; `overview`, `sections` and `menus` are HTML;
-    `used` are the ids of the environments to describe, `rows` what `data-r` counts.
-    """
-    template = files("kbench.report").joinpath("page")
-    parts = {
-        "title": escape(heading),
-        "style": template.joinpath("page.css").read_text() + _colour_rules(),
-        "markers": _symbols(),
-        "menus": menus,
-        "summary": escape(summary),
-        "remarks": "".join(f'<p class="remark">{escape(remark)}</p>' for remark in remarks),
-        "overview": overview,
-        "sections": sections,
-        "environments": "".join(_environment(name, environments) for name in used),
-        "version": escape(__version__),
-        "rows": rows_json(rows),
-        "script": template.joinpath("page.js").read_text(),
-    }
-    text = template.joinpath("page.html").read_text()
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text)
 
 
 def _menu(name: str, id: str, choices: str) -> str:
@@ -261,21 +222,6 @@ def _key(style: Style) -> str:
     return f'<svg class="k c{style.colour}"><use href="#k{style.marker}"/></svg>'
 
 
-def _symbols() -> str:
-    paths = "".join(
-        f'<path id="s{i}" d="{outline}"/>'
-        f'<symbol id="k{i}" viewBox="-7 -7 14 14"><use href="#s{i}"/></symbol>'
-        for i, outline in enumerate(MARKERS)
-    )
-    return f'<svg class="defs" aria-hidden="true"><defs>{paths}</defs></svg>'
-
-
-def _colour_rules() -> str:
-    return "".join(
-        f".c{i}{{--k:light-dark({light},{dark})}}\n" for i, (light, dark) in enumerate(COLOURS)
-    )
-
-
 def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
     groups: dict[Problem, list[Comparison]] = {}
     for comparison in comparisons:
@@ -358,16 +304,3 @@ def _number(text: str) -> str:
 
 def _count(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def _environment(name: str, environments: Mapping[str, Mapping[str, Any]]) -> str:
-    facts = {**environments.get(name, {})}
-    packages = facts.pop("packages", None) or {}
-    facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
-    listed = "".join(
-        f"<dt>{escape(str(key)).replace('_', ' ')}</dt><dd>{escape(str(value))}</dd>"
-        for key, value in facts.items()
-        if value
-    )
-    listed = listed or "<dt>no description</dt><dd>its file is not in the results folder</dd>"
-    return f'<div class="card"><h3>{escape(name)}</h3><dl>{listed}</dl></div>'

@@ -11,7 +11,8 @@ from report_rows import failed, make_row
 
 from kbench.config import shipped_root
 from kbench.report import make_papers, write_report
-from kbench.report.papers.figures import drawings, drawn, figures, svg
+from kbench.report.papers.drawing import drawings, svg
+from kbench.report.papers.figures import drawn, figures
 from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import identity
 from kbench.run.results import ResultsFolder

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from kbench.report.html import filled_template
 from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
 from kbench.report.papers.entries import Entry, Filled, Group
 from kbench.report.papers.figures import Figure
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Found, identity
+from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.tables import Row
+from kbench.report.template import filled_template
 from kbench.report.versus import Sheet
 
 
@@ -41,7 +42,7 @@ def page(
         Said at the top, such as files that could not be read.
     """
     body = _Page(environments)
-    contents = {"claims": ("Claims", _plain(claim.sheets(verdicts)))}
+    contents = {"claims": ("Claims", _plain(verdict_sheets(verdicts)))}
     contents["systems"] = ("Algorithm against implementation", _plain(systems))
     for name in PAPERS:
         tables = "".join(body.table(one) for one in filled if one.table.paper == name)

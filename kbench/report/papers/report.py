@@ -14,12 +14,12 @@ from kbench.errors import ConfigError
 from kbench.report import latex, render, terminal
 from kbench.report.papers import sheets
 from kbench.report.papers.claims import claims, verdict
-from kbench.report.papers.claims import comma_separated as verdicts_csv
-from kbench.report.papers.claims import sheets as verdict_sheets
 from kbench.report.papers.entries import filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
+from kbench.report.papers.verdicts import comma_separated as verdicts_csv
+from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.reading import frame, records, write
 from kbench.report.versus import Sheet
 
@@ -167,7 +167,7 @@ class _Report:
 
     @cached_property
     def drawings(self) -> "list[tuple[Figure, str | None]]":
-        from kbench.report.papers.figures import drawings
+        from kbench.report.papers.drawing import drawings
 
         return drawings(self.runs, {one.table.paper for one in self.filled})
 
