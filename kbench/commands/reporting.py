@@ -15,7 +15,7 @@ in, reference=false leaves out the rows that came with kbench, results_dir=DIR r
 compares any methods over the data sets on which all of them have runs: mean ranks, and differences
 of every pair over the same seeds, with 95 % bootstrap intervals.
 
-`kbench report papers [table=hss_table5,dcsvm,...] [format=...]` (no HTML) is every table of the
+`kbench report papers [table=hss_table5,dcsvm,...] [format=...]` is every table of the
 five papers, each cell as "printed | measured", what the papers claim with verdicts computed from
 the rows (table=claims), and what part of a gain is the idea, what faster code (table=systems).
 """
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kbench.run.results import ResultsFolder
 
 
+WORDS = ("compare", "pages", "papers")
 KEYS = ["format", "out", "method", "dataset", "metric", "columns", "settings", "trials"]
 KEYS += ["reference", "results_dir", "table"]
 
@@ -89,11 +90,14 @@ def _papers(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     takes = ("format", "out", "table", "reference", "results_dir")
     if other := [key for key in values if key not in takes]:
         raise ConfigError(f"kbench report papers takes no {other[0]}=...")
+    format = one_of("format", values.get("format", "terminal"), PAPER_FORMATS)
     out = Path(values["out"]) if "out" in values else None
+    if out is None and format == "html":
+        out = Path("papers.html")
     text = make_papers(
         folder,
         tables=names(values.get("table")),
-        format=one_of("format", values.get("format", "terminal"), PAPER_FORMATS),
+        format=format,
         out=out,
         reference=_flag(values, "reference", "true"),
         colour=out is None and takes_colour(sys.stdout),

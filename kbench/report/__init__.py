@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.report import html, latex, render, terminal, versus
-from kbench.report.papers.report import PAPER_FORMATS, make_papers
+from kbench.report.papers.report import PAPER_FORMATS, make_papers, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, write
+from kbench.report.recommend import Wanted, recommend
+from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.tables import comparisons
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = [
     "SETTINGS",
     "make_comparison",
     "make_papers",
+    "make_recommendation",
     "make_report",
     "write_report",
 ]
@@ -180,6 +183,41 @@ def make_comparison(
     return text
 
 
+def make_recommendation(
+    folder: "ResultsFolder",
+    wanted: Wanted,
+    *,
+    format: str = "terminal",
+    reference: bool = True,
+    width: int | None = None,
+    colour: bool = False,
+) -> str:
+    """Which method to take for a data set, by the rows of those nearest to it.
+
+    Raises
+    ------
+    ConfigError
+        When no data set of the task has rows of two methods.
+    """
+    rows, skipped = frame(folder, None, None, reference=reference, trials=False)
+    found = recommend(comparisons(records(rows)), wanted)
+    if not found.evidence:
+        raise ConfigError(f"no {wanted.task} data sets have rows of the same two methods")
+    if format == "markdown":
+        text = render.markdown_sheets(recommendation_sheets(found))
+    elif format == "latex":
+        text = latex.latex_sheets(recommendation_sheets(found))
+    else:
+        text = terminal.sheets(
+            recommendation_sheets(found),
+            width=width or shutil.get_terminal_size((120, 24)).columns,
+            paint=terminal.coloured if colour else terminal.plain,
+        )
+    for line in skipped:
+        _LOG.warning(line)
+    return text
+
+
 def write_report(folder: "ResultsFolder") -> list[Path]:
     """Write the report in every format that is a file to `_report` in the results folder."""
     names = {
@@ -191,8 +229,4 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
     paths = {format: folder.path / "_report" / name for format, name in names.items()}
     for format, path in paths.items():
         make_report(folder, format=format, out=path)
-    papers = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
-    for format, name in papers.items():
-        make_papers(folder, format=format, out=folder.path / "_report" / name)
-        paths[f"papers {format}"] = folder.path / "_report" / name
-    return list(paths.values())
+    return [*paths.values(), *write_papers(folder, folder.path / "_report")]

@@ -5,21 +5,18 @@ embedded once, as columns (`rows_json`); the script of the page builds the detai
 them on demand, sorts and filters. A content security policy forbids any request.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from html import escape
-from importlib.resources import files
 from typing import Any
 
-from kbench import __version__
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
-from kbench.report.embedded import rows_json
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.plot import plot, points
 from kbench.report.quantities import Quantity
-from kbench.report.style import COLOURS, MARKERS, Style, styles
+from kbench.report.style import Style, styles
 from kbench.report.tables import Comparison, Line, Problem, Row
+from kbench.report.template import filled_template
 
 # A blank as wide as a digit, and one as wide as a point: they align what stands above each other.
 _FIGURE, _POINT = "\u2007", "\u2008"
@@ -56,24 +53,34 @@ def page(
     body = _Page(columns, settings, environments, methods, datasets)
     sections = [body.section(group) for group in _by_problem(comparisons)]
     used = sorted({one.machine.environment for one in comparisons})
-    template = files("kbench.report").joinpath("page")
-    parts = {
-        "style": template.joinpath("page.css").read_text() + _colour_rules(),
-        "markers": _symbols(),
-        "datasets": _choices([escape(name) for name in datasets]),
-        "methods": _choices(body.keys(methods)),
-        "summary": escape(_summary(comparisons, body.rows)),
-        "remarks": "".join(f'<p class="remark">{escape(remark)}</p>' for remark in remarks),
-        "overview": _overview(comparisons, body.datasets),
-        "legend": escape(_legend(comparisons)),
-        "sections": "".join(sections),
-        "environments": "".join(_environment(name, environments) for name in used),
-        "version": escape(__version__),
-        "rows": rows_json(body.rows),
-        "script": template.joinpath("page.js").read_text(),
-    }
-    text = template.joinpath("page.html").read_text()
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text)
+    overview = (
+        '<section id="overview"><h2>Overview</h2><div class="scroll" tabindex="0" role="region"'
+        f' aria-label="Overview">{_overview(comparisons, body.datasets)}</div>'
+        f'<p class="about">{escape(_legend(comparisons))}. A cell opens the runs behind it; a'
+        " header sorts. Times of different environments or thread counts stand in different"
+        " tables.</p>"
+        "</section>"
+    )
+    return filled_template(
+        heading="kbench report",
+        menus=_menu("Data sets", "datasets", _choices([escape(name) for name in datasets]))
+        + _menu("Methods", "methods", _choices(body.keys(methods))),
+        summary=_summary(comparisons, body.rows),
+        overview=overview,
+        sections="".join(sections),
+        environments=environments,
+        used=used,
+        rows=body.rows,
+        remarks=remarks,
+    )
+
+
+def _menu(name: str, id: str, choices: str) -> str:
+    return (
+        f'<details class="menu"><summary>{name}</summary><div id="{id}"><p>'
+        '<button type="button" data-all="1">All</button>'
+        f'<button type="button" data-all="">None</button></p>{choices}</div></details>\n'
+    )
 
 
 class _Page:
@@ -215,21 +222,6 @@ def _key(style: Style) -> str:
     return f'<svg class="k c{style.colour}"><use href="#k{style.marker}"/></svg>'
 
 
-def _symbols() -> str:
-    paths = "".join(
-        f'<path id="s{i}" d="{outline}"/>'
-        f'<symbol id="k{i}" viewBox="-7 -7 14 14"><use href="#s{i}"/></symbol>'
-        for i, outline in enumerate(MARKERS)
-    )
-    return f'<svg class="defs" aria-hidden="true"><defs>{paths}</defs></svg>'
-
-
-def _colour_rules() -> str:
-    return "".join(
-        f".c{i}{{--k:light-dark({light},{dark})}}\n" for i, (light, dark) in enumerate(COLOURS)
-    )
-
-
 def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
     groups: dict[Problem, list[Comparison]] = {}
     for comparison in comparisons:
@@ -312,16 +304,3 @@ def _number(text: str) -> str:
 
 def _count(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def _environment(name: str, environments: Mapping[str, Mapping[str, Any]]) -> str:
-    facts = {**environments.get(name, {})}
-    packages = facts.pop("packages", None) or {}
-    facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
-    listed = "".join(
-        f"<dt>{escape(str(key)).replace('_', ' ')}</dt><dd>{escape(str(value))}</dd>"
-        for key, value in facts.items()
-        if value
-    )
-    listed = listed or "<dt>no description</dt><dd>its file is not in the results folder</dd>"
-    return f'<div class="card"><h3>{escape(name)}</h3><dl>{listed}</dl></div>'

@@ -30,7 +30,7 @@ from kbench.config import options
         ("completion ", list(SHELLS), []),
         ("predict dataset=ij", ["dataset=ijcnn1"], []),
         ("predict ", ["model=", "out=", "proba="], []),
-        ("report ", ["format=", "metric="], []),
+        ("report ", ["format=", "metric=", "papers"], []),
     ],
 )
 def test_candidates(line, some, none):

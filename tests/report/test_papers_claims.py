@@ -193,5 +193,7 @@ def test_claims_and_systems_in_every_format(folder):
     lines = list(csv.DictReader(io.StringIO(make_papers(folder, tables=["claims"], format="csv"))))
     assert len(lines) == len(claims())
     assert (lines[0]["verdict"], lines[0]["figure"]) == ("holds", "150.0")
+    page = make_papers(folder, tables=["claims"], format="html")
+    assert page.count("<section") == 2  # the claims and the environments
     systems_csv = make_papers(folder, tables=["systems"], format="csv")
     assert "covtype_93k C=32 gamma=32 [1]" in systems_csv

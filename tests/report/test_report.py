@@ -253,9 +253,11 @@ def test_files_are_the_same_from_the_same_rows(tmp_path, report):
         "index.md",
         "tables.tex",
         "comparisons.csv",
+        "papers.html",
         "papers.md",
         "papers.tex",
         "papers.csv",
+        "claims.csv",
     ]
     before = [path.read_bytes() for path in paths]
     folder.merge()

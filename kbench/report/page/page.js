@@ -1,6 +1,6 @@
 "use strict";
 // Sorting, filters, the theme, and the details of the runs behind a cell. The rows are columns in
-// #rows; a table line names its own as "first count" in data-r.
+// #rows; a line or a cell of a table names its own as "first count" in data-r.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const one = (selector, root = document) => root.querySelector(selector);
@@ -99,13 +99,13 @@ const dialog = one("dialog");
 
 function show() {
   const key = location.hash.startsWith("#run-") ? location.hash.slice(5) : null;
-  const line = key && one(`tr a[href="#run-${CSS.escape(key)}"]`)?.closest("tr");
+  const line = key && one(`tr a[href="#run-${CSS.escape(key)}"]`)?.closest("[data-r]");
   if (!line) {
     if (dialog.open) dialog.close();
     return;
   }
   const [first, count] = line.dataset.r.split(" ").map(Number);
-  one("#subject").textContent = `${one("th", line).textContent}, ${one("h2", line.closest("section")).textContent}`;
+  one("#subject").textContent = `${one("th", line.closest("tr")).textContent}, ${one("h2", line.closest("section")).textContent}`;
   one("#runs").replaceChildren(...Array.from({ length: count }, (_, k) => run(first + k, count === 1)));
   if (!dialog.open) dialog.showModal();
 }
@@ -119,7 +119,7 @@ dialog.addEventListener("click", (event) => {
 addEventListener("hashchange", show);
 
 document.addEventListener("click", (event) => {
-  const line = event.target.closest("tr[data-r]");
+  const line = event.target.closest("[data-r]");
   if (line && !event.target.closest("a") && getSelection().isCollapsed) {
     location.hash = one("a", line).getAttribute("href");
   }
@@ -160,6 +160,7 @@ for (const button of all("article thead button")) button.onclick = () => sort(bu
 
 // filters: one rule of style hides what is not chosen, in tables, plots and legends alike
 
+const filters = [["datasets", "data-d"], ["methods", "data-m"]].filter(([id]) => one(`#${id}`));
 const hiding = document.head.appendChild(element("style"));
 
 function markBest(table) {
@@ -178,7 +179,7 @@ function markBest(table) {
 
 function filter() {
   const hidden = [];
-  for (const [id, attribute] of [["datasets", "data-d"], ["methods", "data-m"]]) {
+  for (const [id, attribute] of filters) {
     const off = all(`#${id} input:not(:checked)`);
     hidden.push(...off.map((box) => `[${attribute}="${box.value}"]`));
     one("summary", one(`#${id}`).parentElement).classList.toggle("some", off.length > 0);
@@ -187,7 +188,7 @@ function filter() {
   all("article table").forEach(markBest);
 }
 
-for (const id of ["datasets", "methods"]) {
+for (const [id] of filters) {
   one(`#${id}`).addEventListener("change", filter);
   for (const button of all(`#${id} button`)) {
     button.onclick = () => {

@@ -9,12 +9,8 @@ The terms of one repetition are of one data set. Of several rivals the best coun
 must have been run: one that failed is no rival, one without rows leaves the question open.
 """
 
-import csv
-import io
-import itertools
 import math
 import operator
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,18 +26,12 @@ from kbench.report.papers.layout import (
     load,
     measure,
     paper,
+    put,
+    repetitions,
     selector,
 )
 from kbench.report.papers.runs import Identity, Runs
-from kbench.report.quantities import decimals_for
 from kbench.report.tables import Machine
-from kbench.report.versus import Sheet
-
-LEGEND = (
-    "Figures are ratios, differences in points or values, the worst over the repetitions of which"
-    " the rows answer so many; `paper` is the same query over the printed numbers. Verdicts are"
-    " computed, thresholds are in kbench/report/papers/claims.yaml."
-)
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
@@ -183,54 +173,6 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
     return max(found, key=lambda one: one.answered, default=_verdict(claim, runs, None))
 
 
-def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
-    """A sheet for each paper; sentences are broken into lines of at most `width` characters."""
-    found: dict[str, Sheet] = {}
-    for one in verdicts:
-        claim = one.claim
-        name = f"{paper(claim.paper).title}: claims"
-        header = ["verdict", "rows say", "paper", "claim", "where"]
-        sheet = found.setdefault(name, Sheet(name, len(header), header, []))
-        said = _said(one)
-        lines = textwrap.wrap(claim.says, width) if width else [claim.says]
-        where = textwrap.wrap(claim.where, 26) if width else [claim.where]
-        given = textwrap.wrap(said, 34) if width else [said]
-        columns = [[one.outcome], given, [_number(one.printed)], lines, where]
-        rows = itertools.zip_longest(*columns, fillvalue="")
-        sheet.rows.extend([list(row) for row in rows])
-    for sheet in found.values():
-        sheet.notes.append(LEGEND)
-    return list(found.values())
-
-
-def comma_separated(verdicts: Sequence[Verdict]) -> str:
-    """One line for each claim, nothing rounded."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["paper", "where", "claim", "verdict", "figure", "printed", "answered", "asked"]
-    writer.writerow([*names, "why", "data", "keys"])
-    for one in verdicts:
-        claim = one.claim
-        line = [claim.paper, claim.where, claim.says, one.outcome, one.figure, one.printed]
-        line += [one.answered, one.asked, one.why, "; ".join(one.data), " ".join(one.keys)]
-        writer.writerow(line)
-    return text.getvalue()
-
-
-def _said(one: Verdict) -> str:
-    """The figure, of how many repetitions, and on which data; or why there is none."""
-    if one.figure is None:
-        return one.why
-    times = f", {one.answered} of {one.asked}" if one.asked > 1 else ""
-    return f"{_number(one.figure)}{times} ({', '.join(one.data)})"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.{decimals_for(value, 3)}f}"
-
-
 def _claim(
     *,
     paper: str,
@@ -255,21 +197,11 @@ def _claim(
         says,
         kind,
         tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
-        _repetitions(each or {}),
+        repetitions(each or {}),
         Bound.of(holds),
         Bound.of(weaker),
         None if share is None else Bound.of(share),
     )
-
-
-def _repetitions(
-    each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
-) -> tuple[Mapping[str, Any], ...]:
-    """All combinations of a mapping's values; a list says each by itself."""
-    if isinstance(each, Mapping):
-        values = itertools.product(*each.values())
-        return tuple(dict(zip(each, one, strict=True)) for one in values)
-    return tuple(each)
 
 
 def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
@@ -311,7 +243,7 @@ def _answer(
     claim: Claim, names: Mapping[str, Any], runs: Runs, machine: Machine | None
 ) -> list[_Term]:
     """The terms of one repetition, on the first data set on which all of them have a value."""
-    cells = [[_cell(claim, _put(cell, names)) for cell in term] for term in claim.terms]
+    cells = [[_cell(claim, put(cell, names)) for cell in term] for term in claim.terms]
     (data,) = {cell.data for term in cells for cell in term}
     tried = []
     for choice in paper(claim.paper).data[data]:
@@ -410,14 +342,3 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         tuple(row["key"] for row in found.line.rows),
         one.considered,
     )
-
-
-def _put(cell: Any, names: Mapping[str, Any]) -> Any:
-    """`cell` with the values of `names` in place of `{name}`; a whole `{name}` keeps its type."""
-    if isinstance(cell, Mapping):
-        return {key: _put(value, names) for key, value in cell.items()}
-    if not isinstance(cell, str):
-        return cell
-    if cell.startswith("{") and cell[1:-1] in names:
-        return names[cell[1:-1]]
-    return cell.format(**names) if "{" in cell else cell

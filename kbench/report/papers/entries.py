@@ -8,7 +8,7 @@ from kbench.report.cells import title
 from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table, paper
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
-from kbench.report.quantities import QUANTITIES, Quantity
+from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
 
 # Seconds in the units of printed times.
@@ -70,7 +70,8 @@ class Group:
         quantity = quantity_of(self.measure)
         decimals = quantity.decimals_of(entry.value)
         text = quantity.text(entry.value, decimals)
-        if entry.sd is not None:
+        counted = decimals == 0 and entry.sd == 0.0
+        if entry.sd is not None and not counted:
             text += f" ± {quantity.text(entry.sd, decimals)}"
         return given, text
 
@@ -121,6 +122,9 @@ def entry(
     """One cell of a table on a machine, of one data set alone where `only` says so."""
     if measure.ratio is not None and measure.to is not None:
         return _ratio(table, runs, machine, row, column, measure.ratio, measure.to)
+    if measure.sum:
+        parts = [table.measures[label] for label in measure.sum]
+        return _sum([entry(table, runs, machine, row, column, one, only) for one in parts])
     given = printed(table.paper).get((table.printed, row, column, measure.label))
     wanted = table.rows[row] & table.columns[column]
     if machine is None:
@@ -188,7 +192,12 @@ def _ratio(
         return Entry(None)
     measure = table.measures[label]
     own = entry(table, runs, machine, row, column, measure)
-    base = entry(table, runs, machine, to, column, measure)
+    name, _, other = (part.strip() for part in to.partition(":"))
+    if other:
+        of = paper(table.paper).tables[name]
+        base = entry(of, runs, machine, row, column, of.measures[other])
+    else:
+        base = entry(table, runs, machine, to, column, measure)
     given = None
     if own.printed and base.printed:
         a, b = own.printed.number, base.printed.number
@@ -200,9 +209,25 @@ def _ratio(
     if not _same(own.found.problem, base.found.problem):
         return Entry(given, considered=considered)
     if not base.value:
-        status = f"{to}: {base.status}" if base.status else ""
+        status = f"{base.found.line.method}: {base.status}" if base.status else ""
         return Entry(given, own.found, status=status, considered=considered)
     return Entry(given, own.found, own.value / base.value, considered=considered)
+
+
+def _sum(parts: Sequence[Entry]) -> Entry:
+    """The sum of cells of the same runs, where all of them have a value."""
+    considered = frozenset().union(*(part.considered for part in parts))
+    numbers = [part.printed.number for part in parts if part.printed]
+    given = None
+    if len(numbers) == len(parts) and None not in numbers:
+        total = math.fsum(number for number in numbers if number is not None)
+        given = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
+    found = parts[0].found
+    status = next((part.status for part in parts if part.status), "")
+    values = [part.value for part in parts if part.value is not None]
+    if found is None or len(values) < len(parts):
+        return Entry(given, found, status=status, considered=considered)
+    return Entry(given, found, math.fsum(values), notes=parts[0].notes, considered=considered)
 
 
 def _same(one: Problem, other: Problem) -> bool:
@@ -264,6 +289,8 @@ def _notes(table: Table, wanted: Selector, found: Found) -> list[str]:
         settings = ", ".join(f"{name}={value:g}" for name, value in found.choice.params.items())
         with_ = f", with {settings}" if settings else ""
         notes.append(f"{title(problem)} has {here}{with_}; the paper's {wanted.data} {there}")
+    if not sizes and problem.n_train is not None:
+        notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
     line = found.line
     if line.failures:
         notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")

@@ -5,7 +5,7 @@ that all its parts select, on the first of the data sets that stand for the pape
 """
 
 import itertools
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -74,9 +74,13 @@ class Measure:
     per, factor : str, float
         The sum is divided by the column `per` and multiplied by `factor`.
     curve, by : str
-        The last value of a curve instead, or its value where the curve `by` is the selector's `at`.
+        The last value of a curve instead, or its value where the curve `by` is the selector's `at`;
+        of several there the last, or with `added` their sum.
+    sum : tuple of str
+        Other measures of the cell, added up.
     ratio, to : str
-        Another measure's value over that of the row `to`.
+        Another measure's value over that of the row `to`, or over `measure` of the table `to`,
+        written as `table: measure`.
     total : str
         The sum of another measure over a table's rows.
     """
@@ -87,6 +91,8 @@ class Measure:
     factor: float = 1.0
     curve: str | None = None
     by: str | None = None
+    added: bool = False
+    sum: tuple[str, ...] = ()
     ratio: str | None = None
     to: str | None = None
     total: str | None = None
@@ -123,8 +129,9 @@ class Table:
 
     @property
     def number(self) -> str:
-        """`Table 3`, `ICML Table 6`, `Complexity`."""
-        words = self.name.replace("table", "Table ").replace("_", " ").split()
+        """`Table 3`, `ICML Table 6`, `Figure 2`, `Complexity`."""
+        spaced = self.name.replace("table", "Table ").replace("fig", "Figure ")
+        words = spaced.replace("_", " ").split()
         first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
         return " ".join([first, *words[1:]])
 
@@ -180,9 +187,33 @@ def selector(
     return Selector(methods, data, _numbers(params or {}), at, table)
 
 
-def measure(label: str, *, of: str | list[str] | None = None, **rest: Any) -> Measure:
+def measure(
+    label: str, *, of: str | list[str] | None = None, sum: Sequence[str] = (), **rest: Any
+) -> Measure:
     """A measure as layouts spell it: one column or several."""
-    return Measure(label, (of,) if isinstance(of, str) else tuple(of or ()), **rest)
+    columns = (of,) if isinstance(of, str) else tuple(of or ())
+    return Measure(label, columns, sum=tuple(sum), **rest)
+
+
+def repetitions(
+    each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
+) -> tuple[Mapping[str, Any], ...]:
+    """All combinations of a mapping's values; a list says each by itself."""
+    if isinstance(each, Mapping):
+        values = itertools.product(*each.values())
+        return tuple(dict(zip(each, one, strict=True)) for one in values)
+    return tuple(each)
+
+
+def put(cell: Any, names: Mapping[str, Any]) -> Any:
+    """`cell` with the values of `names` in place of `{name}`; a whole `{name}` keeps its type."""
+    if isinstance(cell, Mapping):
+        return {key: put(value, names) for key, value in cell.items()}
+    if not isinstance(cell, str):
+        return cell
+    if cell.startswith("{") and cell[1:-1] in names:
+        return names[cell[1:-1]]
+    return cell.format(**names) if "{" in cell else cell
 
 
 def _table(

@@ -5,6 +5,7 @@ import io
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +14,22 @@ from kbench.errors import ConfigError
 from kbench.report import latex, render, terminal
 from kbench.report.papers import sheets
 from kbench.report.papers.claims import claims, verdict
-from kbench.report.papers.claims import comma_separated as verdicts_csv
-from kbench.report.papers.claims import sheets as verdict_sheets
 from kbench.report.papers.entries import filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
+from kbench.report.papers.verdicts import comma_separated as verdicts_csv
+from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.reading import frame, records, write
 from kbench.report.versus import Sheet
 
 if TYPE_CHECKING:
+    from kbench.report.papers.figures import Figure
     from kbench.run.results import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
 
-PAPER_FORMATS = ("terminal", "markdown", "csv", "latex")
+PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
 
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
@@ -52,7 +54,7 @@ def make_papers(
     folder : ResultsFolder
     tables : sequence of str, optional
         Tables as `hss_table5`, papers as `hss`, `claims`, `systems`; all when not given.
-    format : {"terminal", "markdown", "csv", "latex"}
+    format : {"terminal", "markdown", "csv", "latex", "html"}
     out : Path, optional
         Also write the text there.
     reference, width, colour
@@ -65,23 +67,38 @@ def make_papers(
     """
     if format not in PAPER_FORMATS:
         raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
-    runs, skipped = read_runs(folder, reference=reference)
-    part = _Part(tables, runs, folder.environments())
-    if format == "csv":
-        text = part.csv()
-    elif format == "markdown":
-        text = render.markdown_sheets(part.sheets())
-    elif format == "latex":
-        text = latex.latex_sheets(part.sheets(_LATEX_WIDTH))
-    else:
-        columns = width or shutil.get_terminal_size((120, 24)).columns
-        paint = terminal.coloured if colour else terminal.plain
-        text = terminal.sheets(part.sheets(columns), width=columns, paint=paint)
-    for line in skipped:
+    report = _read(folder, tables, reference=reference)
+    columns = width or shutil.get_terminal_size((120, 24)).columns
+    paint = terminal.coloured if colour else terminal.plain
+    text = report.text(format, columns, paint)
+    for line in report.skipped if format != "html" else ():
         _LOG.warning(line)
     if out is not None:
         write(out, text)
     return text
+
+
+def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
+    """Write the report in every format that is a file, and each figure by itself, to `where`."""
+    report = _read(folder, None, reference=True)
+    names = {"html": "papers.html", "markdown": "papers.md", "latex": "papers.tex"}
+    texts = {where / name: report.text(format) for format, name in names.items()}
+    texts[where / "papers.csv"] = report.text("csv")
+    texts[where / "claims.csv"] = verdicts_csv(report.verdicts)
+    for figure, drawing in report.drawings:
+        path = where / "figures" / f"{figure.name}.svg"
+        if drawing is None:
+            path.unlink(missing_ok=True)
+        else:
+            texts[path] = drawing
+    for path, text in texts.items():
+        write(path, text)
+    return list(texts)
+
+
+def _read(folder: "ResultsFolder", tables: Sequence[str] | None, *, reference: bool) -> "_Report":
+    runs, skipped = read_runs(folder, reference=reference)
+    return _Report(tables, runs, folder.environments(), skipped)
 
 
 def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
@@ -97,14 +114,19 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
     return Runs(records(rows), curves), skipped + folder.warnings
 
 
-class _Part:
+class _Report:
     """What of the report is asked for: tables, `claims`, `systems`."""
 
     def __init__(
-        self, names: Sequence[str] | None, runs: Runs, environments: Mapping[str, Any]
+        self,
+        names: Sequence[str] | None,
+        runs: Runs,
+        environments: Mapping[str, Any],
+        skipped: Sequence[str],
     ) -> None:
         self.runs = runs
         self.environments = environments
+        self.skipped = skipped
         tables = [table for name in PAPERS for table in paper(name).tables.values()]
         known = {table.id: [table] for table in tables}
         known |= {name: [table for table in tables if table.paper == name] for name in PAPERS}
@@ -131,6 +153,30 @@ class _Part:
             steps = [name.partition(",")[0] for name in whole.header[1:]]
             found += sheets.narrowed(whole, width, steps)
         return found
+
+    def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
+        if format == "csv":
+            return self.csv()
+        if format == "html":
+            return self.html()
+        if format == "markdown":
+            return render.markdown_sheets(self.sheets())
+        if format == "latex":
+            return latex.latex_sheets(self.sheets(_LATEX_WIDTH))
+        return terminal.sheets(self.sheets(width), width=width, paint=paint)
+
+    @cached_property
+    def drawings(self) -> "list[tuple[Figure, str | None]]":
+        from kbench.report.papers.drawing import drawings
+
+        return drawings(self.runs, {one.table.paper for one in self.filled})
+
+    def html(self) -> str:
+        from kbench.report.papers.page import page
+
+        found = [sheet(one, self.runs, self.environments) for one in self.systems]
+        shown = self.drawings
+        return page(self.filled, self.verdicts, found, shown, self.environments, self.skipped)
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, the systems."""

@@ -72,9 +72,8 @@ class Runs:
         failed = None
         considered: frozenset[Identity] = frozenset()
         for choice in choices:
-            rows = self._matching(machine, wanted, choice)
-            considered |= {identity(row) for row in rows}
-            pairs = [(line, one.problem) for one in comparisons(rows) for line in one.lines]
+            pairs = self.lines(machine, wanted, choice)
+            considered |= {identity(row) for line, _ in pairs for row in line.rows}
             if not pairs:
                 continue
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
@@ -83,6 +82,23 @@ class Runs:
                 return found
             failed = failed or found
         return failed and Found(**{**vars(failed), "considered": considered})
+
+    def lines(
+        self, machine: Machine, wanted: Selector, choice: Choice
+    ) -> list[tuple[Line, Problem]]:
+        """All lines that a selector takes of one data set."""
+        found = comparisons(self._matching(machine, wanted, choice))
+        return [(line, one.problem) for one in found for line in one.lines]
+
+    def curve(self, rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
+        """One curve over another of the first row that has both, joined where they were taken."""
+        for row in rows:
+            curves = self._curves.get(identity(row), {})
+            if x in curves and y in curves:
+                places = dict(zip(*curves[x], strict=True))
+                points = zip(*curves[y], strict=True)
+                return [(places[t], value) for t, value in points if t in places]
+        return []
 
     def comparisons(self, methods: Container[str]) -> list[Comparison]:
         """The comparisons of some methods."""
@@ -115,7 +131,7 @@ class Runs:
 
     def _read(self, row: Row, measure: Measure, at: float | None) -> float | None:
         if measure.curve is not None:
-            return self._on_curve(row, measure.curve, measure.by, at)
+            return self._on_curve(row, measure.curve, measure.by, at, measure.added)
         parts = [_column(row, name) for name in measure.of]
         if not parts or any(part is None for part in parts):
             return None
@@ -125,14 +141,22 @@ class Runs:
             return value / share if share else None
         return value
 
-    def _on_curve(self, row: Row, curve: str, by: str | None, at: float | None) -> float | None:
+    def _on_curve(
+        self, row: Row, curve: str, by: str | None, at: float | None, added: bool
+    ) -> float | None:
         curves = self._curves.get(identity(row), {})
-        x, values = curves.get(curve, ((), ()))
-        if by is None:
+        if by is None or at is None:
+            values = curves.get(curve, ((), ()))[1]
             return values[-1] if values else None
-        # Two curves of one state of the solver have the same abscissa.
-        places = dict(zip(*curves.get(by, ((), ())), strict=True))
-        return next((v for t, v in zip(x, values, strict=True) if places.get(t) == at), None)
+        # Clusters that came out empty leave a level with somewhat fewer than asked for.
+        near = [
+            (abs(math.log(x / at)), value)
+            for x, value in self.curve([row], by, curve)
+            if x > 0.0 and abs(math.log(x / at)) < math.log(1.5)
+        ]
+        nearest = min((distance for distance, _ in near), default=0.0)
+        there = [value for distance, value in near if distance == nearest]
+        return (math.fsum(there) if added else there[-1]) if there else None
 
 
 def identity(row: Row) -> Identity:

@@ -11,10 +11,13 @@ from kbench.report.cells import describe_machine
 from kbench.report.papers.entries import Entry, Filled
 from kbench.report.versus import Sheet
 
+RATIO = (
+    "× LIBSVM is a share of LIBSVM's seconds on the same machine, the part of a time that travels."
+)
+
 LEGEND = (
     "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
-    " say, mean ± standard deviation over seeds, or how the run ended. × LIBSVM is a share of"
-    " LIBSVM's seconds on the same machine, the part of a time that travels."
+    f" say, mean ± standard deviation over seeds, or how the run ended. {RATIO}"
 )
 
 

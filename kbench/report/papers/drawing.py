@@ -1,0 +1,162 @@
+"""Figures as SVG that is the same for the same rows.
+
+A method has one colour and one marker in all of them (`kbench.report.style`).
+"""
+
+import io
+import math
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench.report.papers.figures import Drawn, Figure, drawn, figures
+from kbench.report.papers.layout import PAPERS
+from kbench.report.papers.runs import Runs
+from kbench.report.quantities import QUANTITIES
+from kbench.report.style import COLOURS, styles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# The outlines of `kbench.report.style.MARKERS`, in matplotlib's letters.
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_WIDTH, _HEIGHT = 2.9, 2.3  # inches of a panel
+_ACROSS = 3
+
+_STYLE: Any = {
+    "svg.hashsalt": "kbench",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 8.0,
+    "axes.titlesize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dde1e5",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+}
+
+
+def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[tuple[Figure, str | None]]:
+    """The papers' figures as SVG, of the machine on which most panels have points; None of none."""
+    methods = sorted({row["method"] for row in runs.rows})
+    found: list[tuple[Figure, str | None]] = []
+    for figure in (one for one in figures() if one.paper in papers):
+        machines = [drawn(figure, runs, machine) for machine in runs.machines]
+        panels = max(machines, key=len, default=[])
+        found.append((figure, svg(figure, panels, methods) if panels else None))
+    return found
+
+
+def svg(figure: Figure, panels: Sequence[Drawn], methods: Sequence[str]) -> str:
+    """The figure as an SVG document.
+
+    Parameters
+    ----------
+    figure : Figure
+    panels : sequence of Drawn
+    methods : sequence of str
+        All methods of the report, which share out the colours and markers.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure as Canvas
+
+    across = min(_ACROSS, len(panels))
+    down = math.ceil(len(panels) / across)
+    with mpl.rc_context(_STYLE):
+        canvas = Canvas(
+            figsize=(_WIDTH * max(2, across), _HEIGHT * down + 0.35), layout="constrained"
+        )
+        FigureCanvasSVG(canvas)
+        axes = canvas.subplots(down, across, squeeze=False).ravel()
+        handles: dict[str, Any] = {}
+        for place, one in zip(axes, panels, strict=False):
+            if figure.heat:
+                _map(place, figure, one)
+            else:
+                place.grid(True)
+                _lines(place, figure, one, methods, handles)
+            known = one.panel.title.lower().startswith(one.data.lower())
+            place.set_title(one.panel.title if known else f"{one.panel.title}\non {one.data}")
+        for place in axes[len(panels) :]:
+            place.set_visible(False)
+        if len(handles) > 1:
+            canvas.legend(
+                handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=8
+            )
+        text = io.StringIO()
+        canvas.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
+def _lines(
+    place: "Axes",
+    figure: Figure,
+    one: Drawn,
+    methods: Sequence[str],
+    handles: dict[str, Any],
+) -> None:
+    several = len(set(one.methods.values())) < len(one.methods)
+    marks = styles(one.methods if several else methods)
+    for label, points in one.points.items():
+        if not points:
+            continue
+        style = marks[label if several else one.methods[label]]
+        x, y, sd = zip(*points, strict=True)
+        (handle,) = place.plot(
+            x,
+            y,
+            color=COLOURS[style.colour][0],
+            marker=_MARKERS[style.marker],
+            markersize=4.5,
+            linewidth=1.1,
+        )
+        if any(sd):
+            place.errorbar(x, y, sd, fmt="none", ecolor=COLOURS[style.colour][0], elinewidth=0.8)
+        handles.setdefault(label, handle)
+    if "x" in figure.log and all(p[0] > 0 for line in one.points.values() for p in line):
+        place.set_xscale("log")
+    if ("y" in figure.log or one.panel.excess) and all(
+        p[1] > 0 for line in one.points.values() for p in line
+    ):
+        place.set_yscale("log")
+    for axis in (place.xaxis, place.yaxis):
+        if axis.get_scale() == "log":
+            _decades(axis)
+    excess = "relative excess of " if one.panel.excess else ""
+    place.set_xlabel(one.panel.x.label)
+    place.set_ylabel(excess + one.panel.y.label)
+
+
+def _decades(axis: Any) -> None:
+    """Ticks at powers of ten; at 1, 2 and 5 times them where there are less than two."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axis.get_view_interval()
+    wide = math.floor(math.log10(high)) - math.ceil(math.log10(low)) >= 1
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _map(place: "Axes", figure: Figure, one: Drawn) -> None:
+    """Cells with their values in them, so that no colour has to be read."""
+    quantity = QUANTITIES[figure.heat]
+    points = [point for line in one.points.values() for point in line]
+    xs = sorted({point[0] for point in points})
+    ys = sorted({point[1] for point in points})
+    values = [[math.nan] * len(xs) for _ in ys]
+    for x, y, value in points:
+        values[ys.index(y)][xs.index(x)] = value * quantity.factor
+    place.imshow(values, cmap="cividis", aspect="auto", origin="lower")
+    known = [v for row in values for v in row if not math.isnan(v)]
+    middle = (min(known) + max(known)) / 2
+    for i, row in enumerate(values):
+        for j, value in enumerate(row):
+            if not math.isnan(value):
+                ink = "black" if value > middle else "white"
+                place.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink)
+    place.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
+    place.set_yticks(range(len(ys)), [f"{y:g}" for y in ys])
+    place.set_xlabel(one.panel.x.label)
+    place.set_ylabel(one.panel.y.label)

@@ -1,0 +1,198 @@
+"""The papers' report as one self-contained web page: tables, claims, systems, figures.
+
+It takes the style, the script and the embedded rows of the page of comparisons: a measured cell
+opens the runs behind it, a header sorts, and nothing is asked of a network.
+"""
+
+import base64
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from kbench.report.papers import claims as claim
+from kbench.report.papers import sheets
+from kbench.report.papers.entries import Entry, Filled, Group
+from kbench.report.papers.figures import Figure
+from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.runs import Found, identity
+from kbench.report.papers.verdicts import sheets as verdict_sheets
+from kbench.report.tables import Row
+from kbench.report.template import filled_template
+from kbench.report.versus import Sheet
+
+
+def page(
+    filled: Sequence[Filled],
+    verdicts: Sequence[claim.Verdict],
+    systems: Sequence[Sheet],
+    drawings: Sequence[tuple[Figure, str | None]],
+    environments: Mapping[str, Any],
+    remarks: Sequence[str] = (),
+) -> str:
+    """The page's text.
+
+    Parameters
+    ----------
+    filled, verdicts, systems, drawings
+        What there is to show; a drawing is an SVG document, or None where no rows have points.
+    environments : mapping
+        Description by id.
+    remarks : sequence of str
+        Said at the top, such as files that could not be read.
+    """
+    body = _Page(environments)
+    contents = {"claims": ("Claims", _plain(verdict_sheets(verdicts)))}
+    contents["systems"] = ("Algorithm against implementation", _plain(systems))
+    for name in PAPERS:
+        tables = "".join(body.table(one) for one in filled if one.table.paper == name)
+        shown = _figures([one for one in drawings if one[0].paper == name])
+        contents[name] = (paper(name).title, tables + shown)
+    contents = {name: both for name, both in contents.items() if both[1]}
+    sections = [_section(name, heading, text) for name, (heading, text) in contents.items()]
+    links = " · ".join(
+        f'<a href="#{name}">{escape(heading)}</a>' for name, (heading, _) in contents.items()
+    )
+    used = sorted({one.machine.environment for one in filled if one.machine is not None})
+    overview = f'<p class="about">{links}</p><p class="about">{escape(_LEGEND)}</p>'
+    return filled_template(
+        heading="Papers and measurements",
+        summary=_summary(filled, verdicts),
+        overview=overview,
+        sections="".join(sections),
+        environments=environments,
+        used=used,
+        rows=body.rows,
+        remarks=remarks,
+    )
+
+
+_LEGEND = (
+    "Grey columns hold what a paper prints, its seconds on its own machine; beside them stands"
+    " what the rows say, mean ± standard deviation over seeds, or how the run ended. A cell opens"
+    f" the runs behind it, a header sorts. {sheets.RATIO}"
+)
+
+# What fails is as visible as what holds.
+_OUTCOMES = {claim.HOLDS: ' class="holds"', claim.FAILS: ' class="status"'}
+
+
+class _Page:
+    """The rows behind the cells, each once, in the order of the page."""
+
+    def __init__(self, environments: Mapping[str, Any]) -> None:
+        self.environments = environments
+        self.rows: list[Row] = []
+        self._places: dict[Any, tuple[int, int]] = {}
+
+    def table(self, filled: Filled) -> str:
+        """An article: the table with a column for the paper and one for the rows, and its notes."""
+        marks, notes = sheets.footnotes(filled)
+        head = ['<th scope="col"></th>']
+        for group in filled.groups:
+            head.append(_header(f"{group.header}, paper"))
+            if _measured(group):
+                head.append(_header(group.header))
+        body = []
+        for i, row in enumerate(filled.rows):
+            cells = [
+                self._cells(group, group.entries[i], marks, f"{filled.table.id}-{i}-{j}")
+                for j, group in enumerate(filled.groups)
+            ]
+            body.append(f'<tr><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
+        name = f"{filled.table.number}: {filled.table.caption}"
+        said = [*notes, *sheets.remarks(filled, self.environments)]
+        return _article(name, "".join(head), "".join(body), said, filled.table.id)
+
+    def _cells(self, group: Group, one: Entry, marks: Mapping[str, str], place: str) -> str:
+        given, measured = group.words(one)
+        noted = " ".join(f"[{marks[note]}]" for note in sheets.said(one))
+        small = f"<small>{noted}</small>" if noted else ""
+        if not _measured(group):
+            return f'<td class="paper">{escape(given)}{small}</td>'
+        first = f'<td class="paper">{escape(given)}</td>'
+        if one.found is None or not measured:
+            return f"{first}<td>{small}</td>"
+        kind = "" if one.value is not None else ' class="st"'
+        start, count = self._place(one.found)
+        # The same runs fill several cells; the address of each is its own.
+        link = f'<a href="#run-{one.found.line.address}-{place}">{escape(measured)}</a>'
+        return f'{first}<td{kind} data-r="{start} {count}">{link}{small}</td>'
+
+    def _place(self, found: Found) -> tuple[int, int]:
+        key = tuple(identity(row) for row in found.line.rows)
+        if key not in self._places:
+            self._places[key] = len(self.rows), len(found.line.rows)
+            self.rows += found.line.rows
+        return self._places[key]
+
+
+def _measured(group: Group) -> bool:
+    return any(entry.measured for entry in group.entries)
+
+
+def _section(name: str, heading: str, content: str) -> str:
+    return f'<section id="{name}"><h2>{escape(heading)}</h2>{content}</section>'
+
+
+def _plain(found: Sequence[Sheet]) -> str:
+    """Plain sheets as sortable tables."""
+    parts = []
+    for sheet in found:
+        kinds = ["word" if j < sheet.words else "" for j in range(len(sheet.header))]
+        head = "".join(map(_header, sheet.header, kinds))
+        body = []
+        for first, *rest in sheet.rows:
+            cells = [
+                f'<td class="{"long" if kind else ""}">{escape(text)}</td>'
+                for text, kind in zip(rest, kinds[1:], strict=True)
+            ]
+            kind = _OUTCOMES.get(first, "")
+            body.append(f'<tr><th scope="row"{kind}>{escape(first)}</th>{"".join(cells)}</tr>')
+        parts.append(_article(sheet.name, head, "".join(body), sheet.notes))
+    return "".join(parts)
+
+
+def _article(name: str, head: str, body: str, notes: Sequence[str], id: str = "") -> str:
+    label = escape(name)
+    own = f' id="{id}"' if id else ""
+    return (
+        f"<article{own}><h3>{label}</h3>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{_notes(notes)}</article>"
+    )
+
+
+def _figures(drawings: Sequence[tuple[Figure, str | None]]) -> str:
+    parts, missing = [], []
+    for figure, text in drawings:
+        if text is None:
+            missing.append(f'{figure.title}: no rows, run "kbench -m {figure.run}"')
+            continue
+        data = base64.b64encode(text.encode()).decode()
+        caption = escape(f"{figure.title}: {figure.caption}")
+        parts.append(
+            f'<article id="{figure.name}"><figure><img class="drawing" alt="{caption}"'
+            f' src="data:image/svg+xml;base64,{data}"><figcaption class="about">{caption}'
+            "</figcaption></figure></article>"
+        )
+    return "".join(parts) + _notes(missing)
+
+
+def _summary(filled: Sequence[Filled], verdicts: Sequence[claim.Verdict]) -> str:
+    measured = sum(one.count[0] for one in filled)
+    places = sum(one.count[1] for one in filled)
+    outcomes = Counter(one.outcome for one in verdicts)
+    order = (claim.HOLDS, claim.WEAKER, claim.FAILS, claim.NOT_MEASURABLE, claim.OUTSIDE)
+    words = ", ".join(f"{name} {outcomes[name]}" for name in order)
+    return f"{measured:,} of {places:,} cells measured · {len(verdicts)} claims ({words})"
+
+
+def _header(text: str, kind: str = "") -> str:
+    own = f' class="{kind}"' if kind else ""
+    return f'<th scope="col"{own}><button type="button">{escape(text)}</button></th>'
+
+
+def _notes(said: Sequence[str]) -> str:
+    items = "".join(f"<li>{escape(one)}</li>" for one in said)
+    return f'<ul class="notes">{items}</ul>' if items else ""

@@ -1,0 +1,212 @@
+"""The papers' page in a headless Chromium, and the figures in it."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from chromium import CHROMIUM, Browser
+from paper_rows import rbf, runs
+from report_rows import failed, make_row
+
+from kbench.config import shipped_root
+from kbench.report import make_papers, write_report
+from kbench.report.papers.drawing import drawings, svg
+from kbench.report.papers.figures import drawn, figures
+from kbench.report.papers.layout import paper
+from kbench.report.papers.runs import identity
+from kbench.run.results import ResultsFolder
+
+FIGURES = {one.name: one for one in figures()}
+
+
+def points(name, found):
+    """Line -> points of the first panel that has any."""
+    panels = drawn(FIGURES[name], found, found.machines[0])
+    return panels[0].points if panels else {}
+
+
+def swept(method, values, **changes):
+    return [
+        rbf(method, 0.9 + 0.01 * i, gamma=gamma, C=2.0, **changes) for i, gamma in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize("figure", figures(), ids=lambda one: one.name)
+def test_a_figure_names_an_experiment_and_data_sets_that_exist(figure):
+    for word in figure.run.removeprefix("experiment=").split(","):
+        assert (shipped_root() / "experiment" / f"{word}.yaml").exists()
+    for panel in figure.panels:
+        for wanted, _ in panel.lines.values():
+            assert wanted.data in paper(figure.paper).data
+
+
+def test_a_line_is_the_settings_of_a_method_in_the_order_of_the_abscissa():
+    found = runs(*swept("svc", [64.0, 2.0, 2.0**-6]), *swept("dcsvm", [2.0, 64.0]))
+    lines = points("dcsvm_fig5_8", found)
+    assert [x for x, _, _ in lines["LIBSVM"]] == [2.0**-6, 2.0, 64.0]
+    assert [y for _, y, _ in lines["LIBSVM"]] == pytest.approx([92.0, 91.0, 90.0])
+
+
+def test_a_single_setting_is_no_sweep_and_one_line_no_comparison():
+    assert points("dcsvm_fig5_8", runs(*swept("svc", [2.0]), *swept("dcsvm", [2.0]))) == {}
+    assert points("dcsvm_fig5_8", runs(*swept("svc", [2.0, 64.0]))) == {}
+
+
+def test_excess_is_relative_to_the_best_of_the_panel():
+    rows = [
+        rbf(m, 0.9, gamma=32, dataset="covtype_93k", objective=objective, fit_wall_s=seconds)
+        for m, objective, seconds in (
+            ("dcsvm", -100.0, 3.0),
+            ("kernel_svc", -99.0, 2.0),
+            ("cascade_svm", -90.0, 1.0),
+        )
+    ]
+    lines = points("dcsvm_fig3", runs(*rows))
+    assert lines["DC-SVM"] == []
+    assert lines["exact"] == [(2.0, pytest.approx(0.01), 0.0)]
+    assert lines["CascadeSVM"] == [(1.0, pytest.approx(0.1), 0.0)]
+
+
+def test_curves_are_joined_where_they_were_taken():
+    rows = [
+        rbf("division_bound", None, dataset="covtype_93k", variant="first_train=10000", params=p)
+        for p in (json.dumps({"partition": name}) for name in ("kernel_kmeans", "random"))
+    ]
+    curves = {
+        identity(row): {
+            "n_clusters": ([0.5, 1.0], [8.0, 16.0]),
+            "loss": ([0.5, 1.0], [3.0, 4.0]),
+            "bound": ([1.0], [9.0]),
+        }
+        for row in rows
+    }
+    lines = points("dcsvm_fig1", runs(*rows, curves=curves))
+    assert lines["loss, random"] == [(8.0, 3.0, 0.0), (16.0, 4.0, 0.0)]
+    assert lines["bound, k-means"] == [(16.0, 9.0, 0.0)]
+
+
+def heat_rows():
+    return [
+        make_row(
+            "hss_admm",
+            0.9 + 0.01 * C,
+            dataset="a9a",
+            variant="hss",
+            params=json.dumps({"C": C, "gamma": gamma, "preset": "paper_table5"}),
+        )
+        for C in (0.1, 1, 10)
+        for gamma in (0.5, 50)
+    ]
+
+
+def test_figures_are_xml_and_the_same_for_the_same_rows():
+    found = runs(*swept("svc", [64.0, 2.0]), *swept("dcsvm", [2.0, 64.0]), *heat_rows())
+    first = {figure.name: text for figure, text in drawings(found) if text}
+    again = {figure.name: text for figure, text in drawings(found) if text}
+    assert set(first) == {"dcsvm_fig5_8", "hss_fig2"}
+    assert first == again
+    for text in first.values():
+        assert ET.fromstring(text).tag.endswith("svg")
+        assert not re.search(r"<dc:date>|20\d\d-\d\d-\d\dT", text)
+    assert "90.10" in first["hss_fig2"]
+
+
+def test_a_method_keeps_its_colour_whatever_else_is_drawn():
+    methods = ["cascade_svm", "dcsvm", "dcsvm_early", "lasvm", "svc"]
+    few = runs(*swept("svc", [64.0, 2.0]), *swept("dcsvm", [2.0, 64.0]))
+    more = runs(*few.rows, *swept("dcsvm_early", [2.0, 64.0]))
+    figure = FIGURES["dcsvm_fig5_8"]
+    colours = []
+    for found in (few, more):
+        text = svg(figure, drawn(figure, found, found.machines[0]), methods)
+        colours.append(set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.1", text)))
+    assert len(colours[0]) == 2
+    assert colours[0] < colours[1]
+
+
+# the page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = ResultsFolder(tmp_path_factory.mktemp("papers") / "results")
+    rows = [rbf("svc", 0.98 + 0.002 * seed, seed, fit_wall_s=5.0) for seed in (0, 1)]
+    rows += [rbf("dcsvm_early", 0.97, fit_wall_s=0.5)]
+    rows += swept("svc", [2.0, 64.0]) + swept("dcsvm", [2.0, 64.0])
+    rows += [failed("ltpu", "timeout", dataset="ijcnn1", params='{"C": 32, "gamma": 2}')]
+    for row in rows:
+        found.write(row)
+    return found
+
+
+def test_pages_hold_the_papers_and_are_the_same_twice(folder):
+    paths = write_report(folder)
+    first = {path: path.read_bytes() for path in paths}
+    assert {path.name for path in paths} >= {"papers.html", "claims.csv", "dcsvm_fig5_8.svg"}
+    assert write_report(folder) == paths
+    assert {path: path.read_bytes() for path in paths} == first
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    with Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+TABLE = 'document.querySelector("#dcsvm_table3 table")'
+
+
+@pytest.fixture
+def opened(browser, folder, tmp_path):
+    path = tmp_path / "papers.html"
+    make_papers(folder, format="html", out=path)
+    browser.size(1280)
+    browser.open("about:blank")
+    browser.open(path.as_uri())
+    yield browser
+    trouble = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+    assert [event for event in browser.events if event["method"] in trouble] == []
+    asked = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
+    assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {
+        path.as_uri()
+    }
+
+
+def cell(row, column):
+    """A cell by its row's name and its column's header."""
+    line = f"[...{TABLE}.tBodies[0].rows].find(r => r.cells[0].textContent === {json.dumps(row)})"
+    index = f"[...{TABLE}.tHead.rows[0].cells].findIndex(c => c.textContent === '{column}')"
+    return f"({line}).cells[{index}]"
+
+
+def test_printed_and_measured_values_stand_side_by_side(opened):
+    assert opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, paper')}.textContent") == "98.69"
+    assert opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %')}.textContent") == "98.10 ± 0.14"
+    assert opened.js(f"{cell('DC-SVM (early)', 'ijcnn1 × LIBSVM')}.textContent") == "0.100"
+
+
+def test_a_cell_opens_the_runs_behind_it(opened):
+    opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %')}.querySelector('a').click()")
+    opened.wait('document.querySelector("dialog").open')
+    said = opened.js('document.querySelector("dialog").innerText')
+    assert said.startswith("LIBSVM, DC-SVM")
+    assert said.count("seed ") == 2
+    opened.js('document.querySelector("dialog").close()')
+
+
+def test_a_header_sorts_by_what_was_measured(opened):
+    header = f"[...{TABLE}.tHead.rows[0].cells].find(c => c.textContent === 'ijcnn1 seconds')"
+    opened.js(f"({header}).firstElementChild.click()")
+    rows = opened.js(f"[...{TABLE}.tBodies[0].rows].map(r => r.cells[0].textContent)")
+    assert rows[:2] == ["DC-SVM (early)", "LIBSVM"]
+
+
+def test_figures_are_drawn_and_nothing_is_wider_than_a_phone(opened):
+    loaded = "[...document.querySelectorAll('.drawing')].every(i => i.naturalWidth > 0)"
+    opened.wait(loaded)
+    assert opened.js("document.querySelectorAll('.drawing').length") == 1
+    opened.size(390)
+    assert opened.js("document.documentElement.scrollWidth") == 390
