@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
 from report_rows import failed
@@ -135,6 +135,7 @@ def test_the_machine_with_most_answers_decides():
     assert (found.figure, found.answered) == (0.5, 2)
 
 
+@settings(deadline=None)
 @given(st.floats(0.1, 1e6), st.floats(0.1, 1e6))
 def test_a_verdict_depends_on_the_rows_that_it_names(a, b):
     svc, early = on_covtype("svc", a), on_covtype("dcsvm_early", b)

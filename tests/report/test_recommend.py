@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 
@@ -77,6 +77,7 @@ def test_the_cheapest_of_those_that_are_as_good_is_named():
     assert list(found.choices.values()) == ["svc", "early", "small"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=6, unique=True))
 def test_no_farther_problem_takes_the_place_of_a_nearer_one(sizes):
     rows = [row for n in sizes for row in pair(f"n{n}", n, 10)]
