@@ -195,11 +195,28 @@ class ResultsFolder:
         nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
         return table.to_pandas(maps_as_pydicts="strict", types_mapper=nullable.get)
 
-    def read_curves(self) -> "pd.DataFrame":
-        """All own curves as a long table: key environment threads curve x_name x value."""
+    def read_curves(self, *, reference: bool = True) -> "pd.DataFrame":
+        """All curves as a long table: key environment threads curve x_name x value.
+
+        Those of reference rows are left out where an own row has replaced theirs.
+        """
+        import pandas as pd
+
+        own = self._read_curves(self.path)
+        if not reference:
+            return own
+        given = self._read_curves(self.path / "_reference")
+        identity = list(rows.IDENTITY)
+        replaced = self._read_rows(self.path, identity).to_pandas()
+        kept = ~pd.MultiIndex.from_frame(given[identity]).isin(
+            pd.MultiIndex.from_frame(replaced[identity])
+        )
+        return pd.concat([given[kept], own], ignore_index=True)
+
+    def _read_curves(self, folder: Path) -> "pd.DataFrame":
         import pyarrow as pa
 
-        found = read_parquet_files(self.path / "_curves")
+        found = read_parquet_files(folder / "_curves")
         self.warnings = found.skipped
         known = [file.table for file in found.files if file.table.schema.equals(_curve_schema())]
         return pa.concat_tables([_curve_schema().empty_table(), *known]).to_pandas()

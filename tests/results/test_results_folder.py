@@ -125,6 +125,20 @@ def test_rerun_replaces_row_and_curves(tmp_path):
         folder.write(make_row(), [{**curve, "x": [0.0]}])
 
 
+def test_curves_of_reference_rows_stand_until_a_row_replaces_theirs(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    given = ResultsFolder(tmp_path / "_reference")
+    curve = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
+    given.write(make_row(), [curve])
+    given.write(make_row(key="another"), [{**curve, "value": [5.0, 4.0]}])
+    assert list(folder.read_curves()["value"]) == [3.0, 2.0, 5.0, 4.0]
+    assert folder.read_curves(reference=False).empty
+    folder.write(make_row(status="timeout"))
+    assert list(folder.read_curves()["value"]) == [5.0, 4.0]
+    folder.write(make_row(), [{**curve, "value": [7.0, 6.0]}])
+    assert list(folder.read_curves()["value"]) == [5.0, 4.0, 7.0, 6.0]
+
+
 def test_rerun_after_a_merge_replaces_the_merged_row(tmp_path):
     folder = ResultsFolder(tmp_path)
     for number in range(3):

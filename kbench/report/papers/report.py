@@ -105,12 +105,12 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
     """The runs of a folder with their curves, and what reading had to skip."""
     rows, skipped = frame(folder, None, None, reference=reference, trials=False)
     curves: dict[Identity, dict[str, Curve]] = {}
-    table = folder.read_curves()
-    for _, points in table.groupby(["key", "environment", "threads", "curve"], sort=True):
-        first = points.iloc[0]
-        run = str(first["key"]), str(first["environment"]), int(first["threads"])
+    table = folder.read_curves(reference=reference)
+    columns = ["key", "environment", "threads", "curve", "x_name"]
+    for (key, environment, threads, name, over), points in table.groupby(columns, sort=True):
+        curve = str(name) if over == "seconds" else f"{name} over {over}"
         values = points["x"].tolist(), points["value"].tolist()
-        curves.setdefault(run, {})[str(first["curve"])] = values
+        curves.setdefault((str(key), str(environment), int(threads)), {})[curve] = values
     return Runs(records(rows), curves), skipped + folder.warnings
 
 

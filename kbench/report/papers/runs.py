@@ -48,7 +48,8 @@ class Runs:
     rows : sequence of mapping
         As `comparisons` takes them.
     curves : mapping
-        (key, environment, threads) -> curve -> abscissae and values.
+        (key, environment, threads) -> curve -> abscissae and values; of a curve that is not over
+        seconds the name says over what, as `accuracy over C`.
     """
 
     def __init__(self, rows: Sequence[Row], curves: Curves | None = None) -> None:
@@ -131,7 +132,8 @@ class Runs:
 
     def _read(self, row: Row, measure: Measure, at: float | None) -> float | None:
         if measure.curve is not None:
-            return self._on_curve(row, measure.curve, measure.by, at, measure.added)
+            value = self._on_curve(row, measure.curve, measure.by, at, measure.added)
+            return None if value is None else value * measure.factor
         parts = [_column(row, name) for name in measure.of]
         if not parts or any(part is None for part in parts):
             return None
@@ -145,13 +147,13 @@ class Runs:
         self, row: Row, curve: str, by: str | None, at: float | None, added: bool
     ) -> float | None:
         curves = self._curves.get(identity(row), {})
-        if by is None or at is None:
-            values = curves.get(curve, ((), ()))[1]
-            return values[-1] if values else None
+        own = list(zip(*curves.get(curve, ((), ())), strict=True))
+        if at is None:
+            return own[-1][1] if own else None
         # Clusters that came out empty leave a level with somewhat fewer than asked for.
         near = [
             (abs(math.log(x / at)), value)
-            for x, value in self.curve([row], by, curve)
+            for x, value in (own if by is None else self.curve([row], by, curve))
             if x > 0.0 and abs(math.log(x / at)) < math.log(1.5)
         ]
         nearest = min((distance for distance, _ in near), default=0.0)
