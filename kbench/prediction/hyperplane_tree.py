@@ -26,8 +26,8 @@ def _walk(X, nodes, biases, depth, sigma, values):
         for o in range(nodes.shape[0]):
             node, value = 0, 0.0
             for level in range(depth + 1):
-                w, p, q = nodes[o, node]
-                local, gate, turn = biases[o, node]
+                w, p, q = nodes[o, node, 0], nodes[o, node, 1], nodes[o, node, 2]
+                local, gate, turn = biases[o, node, 0], biases[o, node, 1], biases[o, node, 2]
                 if level < depth:
                     for k in range(x.shape[0]):
                         local += x[k] * w[k]
