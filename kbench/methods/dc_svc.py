@@ -88,6 +88,9 @@ class DCSVC(BoxSVC):
     degree : int, default=3
     coef0 : float, default=0.0
     tol : float, default=1e-3
+    level_tol : float or None, default=None
+        With "exact", the tolerance of the levels, whose solutions are only where the next starts;
+        None is `tol`.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
     max_iter : int, default=-1
@@ -155,6 +158,7 @@ class DCSVC(BoxSVC):
         "n_levels": [Interval(Integral, 1, None, closed="left")],
         "branching": [Interval(Integral, 2, None, closed="left")],
         "preset": [StrOptions({"paper", "released"})],
+        "level_tol": [*BoxSVC._parameter_constraints["tol"], None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -175,6 +179,7 @@ class DCSVC(BoxSVC):
         degree: int = 3,
         coef0: float = 0.0,
         tol: float = 1e-3,
+        level_tol: float | None = None,
         cache_mb: float = 200.0,
         class_weight: dict | str | None = None,
         max_iter: int = -1,
@@ -197,6 +202,7 @@ class DCSVC(BoxSVC):
         self.degree = degree
         self.coef0 = coef0
         self.tol = tol
+        self.level_tol = level_tol
         self.cache_mb = cache_mb
         self.class_weight = class_weight
         self.max_iter = max_iter
@@ -234,6 +240,9 @@ class DCSVC(BoxSVC):
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)
             self._check_division(len(problem.Y))
+        options = self._solver_options()
+        if self.combine == "exact" and self.level_tol is not None:
+            options["tol"] = self.level_tol
         self.levels_: list[Level] = []
         alpha = np.zeros_like(problem.Y)
         results: list[BoxDualResult] = []
@@ -241,13 +250,13 @@ class DCSVC(BoxSVC):
             centres, self.labels_ = division
             parts = [Part(rows, alpha[rows]) for _, rows in group_rows(self.labels_)]
             with trace.phase("train"):
-                alpha, last = self._solve(problem, parts, deadline, n_jobs=self.n_jobs)
+                alpha, last = self._solve(problem, parts, deadline, n_jobs=self.n_jobs, **options)
             results += last
             self._report(len(parts), alpha, trace)
         if self.combine == "exact" and alpha.any():
             with trace.phase("refine"):
                 support = Part(np.arange(len(alpha)), alpha).support
-                alpha, last = self._solve(problem, [support], deadline)
+                alpha, last = self._solve(problem, [support], deadline, **self._solver_options())
             results += last
             self._report(1, alpha, trace)
         if self.combine == "exact" and self.preset == "paper":
@@ -331,12 +340,10 @@ class DCSVC(BoxSVC):
         return divisions
 
     def _solve(
-        self, problem: Problem, parts: list[Part], deadline: Deadline, n_jobs: int | None = None
+        self, problem: Problem, parts: list[Part], deadline: Deadline, **options: Any
     ) -> tuple[np.ndarray, list[BoxDualResult]]:
         """Solve disjoint parts; alpha : (n, m), zero elsewhere, and the parts' results."""
-        solved = solve_parts(
-            problem, parts, deadline=deadline, n_jobs=n_jobs, **self._solver_options()
-        )
+        solved = solve_parts(problem, parts, deadline=deadline, **options)
         alpha = np.zeros_like(problem.Y)
         for part in solved:
             alpha[part.rows] = part.alpha

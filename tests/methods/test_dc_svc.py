@@ -128,6 +128,19 @@ def test_exact_is_the_solver_from_zero(seed, partition, C):
     np.testing.assert_array_equal(model.levels_[-1].support, model.support_)
 
 
+def test_loose_levels_take_fewer_steps_to_the_same_machine():
+    X, y = blobs()
+    options = {"combine": "exact", "C": 10.0, "random_state": 0, **EXACT}
+    strict, loose = (DCSVC(4, level_tol=tol, **options).fit(X, y) for tol in (None, 0.1))
+    assert loose.n_iter_ < strict.n_iter_
+    assert loose.violation_ <= EXACT["tol"]
+    assert loose.objective_ == pytest.approx(strict.objective_, rel=1e-8)
+    early = [
+        DCSVC(4, level_tol=tol, **options | {"combine": "early"}).fit(X, y) for tol in (None, 0.1)
+    ]
+    assert early[0].objective_ == early[1].objective_
+
+
 def test_released_preset_refines_and_stops():
     X, y = blobs(400)
     options = {"n_clusters": 4, "n_levels": 2, "combine": "exact", "random_state": 0}

@@ -33,7 +33,13 @@ SETTINGS = {
     "n_sdca": {"features": "nystrom"},
     "kernel_svc": {"fit_intercept": False},  # the papers' problem; a user of SVC expects SVC's
     "division_bound": {"n_clusters": [8, 16, 32, 64, 128]},
-    "dcsvm": {"n_clusters": 4, "n_levels": 4, "combine": "exact", "partition": "kernel_kmeans"},
+    "dcsvm": {
+        "n_clusters": 4,
+        "n_levels": 4,
+        "combine": "exact",
+        "partition": "kernel_kmeans",
+        "level_tol": 0.1,
+    },
     "dcsvm_early": {"tol": 0.1},
     "bka_svm": {"n_levels": 1},
     "conv_fixed": {
