@@ -207,7 +207,7 @@ class ResultsFolder:
             return own
         given = self._read_curves(self.path / "_reference")
         identity = list(rows.IDENTITY)
-        replaced = self._read_rows(self.path, identity).to_pandas()
+        replaced = self._read_rows(self.path, [*identity, "status"]).to_pandas()
         kept = ~pd.MultiIndex.from_frame(given[identity]).isin(
             pd.MultiIndex.from_frame(replaced[identity])
         )

@@ -107,10 +107,11 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
     curves: dict[Identity, dict[str, Curve]] = {}
     table = folder.read_curves(reference=reference)
     columns = ["key", "environment", "threads", "curve", "x_name"]
-    for (key, environment, threads, name, over), points in table.groupby(columns, sort=True):
-        curve = str(name) if over == "seconds" else f"{name} over {over}"
+    for _, points in table.groupby(columns, sort=True):
+        key, environment, threads, name, over = points[columns].iloc[0]
+        curve = name if over == "seconds" else f"{name} over {over}"
         values = points["x"].tolist(), points["value"].tolist()
-        curves.setdefault((str(key), str(environment), int(threads)), {})[curve] = values
+        curves.setdefault((key, environment, int(threads)), {})[curve] = values
     return Runs(records(rows), curves), skipped + folder.warnings
 
 
