@@ -53,7 +53,8 @@ class Layout:
 
     @property
     def n_words(self) -> int:
-        return -(-len(self.bits) // 64)
+        """Words of 32 bits, an even number of them."""
+        return 2 * -(-len(self.bits) // 64)
 
     @staticmethod
     def of(X: Any) -> "Layout | None":
@@ -97,23 +98,23 @@ class Layout:
         )
 
     def pack(self, X: Any) -> np.ndarray | None:
-        """Bits of rows X : (n, d); (n_words, n) uint64, or None where a value is neither of two."""
-        words = np.empty((self.n_words, X.shape[0]), np.uint64)
+        """Bits of rows X : (n, d); (n_words, n) uint32, or None where a value is neither of two."""
+        words = np.empty((self.n_words, X.shape[0]), np.uint32)
         if len(self.bits) == 0:
             return words
         for rows, values in dense_chunks(X, self.bits):
             ones = values == self.high
             if not np.all(ones | (values == self.low)):
                 return None
-            padded = np.zeros((len(ones), 64 * self.n_words), bool)
+            padded = np.zeros((len(ones), 32 * self.n_words), bool)
             padded[:, : len(self.bits)] = ones
-            packed = np.packbits(padded, axis=1, bitorder="little").view("<u8")
-            words[:, rows] = packed.astype(np.uint64).T
+            packed = np.packbits(padded, axis=1, bitorder="little").view("<u4")
+            words[:, rows] = packed.T
         return words
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
         """(q, b) bool of words : (n_words, b)."""
-        ordered = np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
+        ordered = np.ascontiguousarray(words.T).astype("<u4").view(np.uint8)
         return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
 
 
