@@ -19,6 +19,8 @@ _FEWEST_BITS = 8
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 _CHUNK = 4096
+# Values of the rows that are taken at a time: they stay in the L2 cache on their way.
+_CHUNK_VALUES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -119,9 +121,10 @@ class Layout:
 
 
 def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """X[:, columns] as dense float64, some thousand rows at a time."""
-    for start in range(0, X.shape[0], _CHUNK):
-        rows = slice(start, start + _CHUNK)
+    """X[:, columns] as dense float64, some rows at a time."""
+    step = min(_CHUNK, _CHUNK_VALUES // (X.shape[1] + 1) + 1)
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, start + step)
         part = X[rows]
         if sp.issparse(part):
             part = part[:, columns].toarray() if len(columns) < X.shape[1] else part.toarray()

@@ -144,8 +144,7 @@ class BlockDescent:
         """K_WW; kept for the next solve where it is that of all active points."""
         if self._gram is not None:
             return self._gram
-        points = self.active[W]
-        block = self.kernel.block(points, self.kernel.points(points))
+        block = self.rows.gram(W)
         if whole:
             self._gram = block
         return block
