@@ -19,7 +19,7 @@ _FEWEST_BITS = 8
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 _CHUNK = 4096
-# Values of the rows that are taken at a time: they stay in the L2 cache on their way.
+# Values of dense rows that are taken at a time: they stay in the L2 cache on their way.
 _CHUNK_VALUES = 1 << 16
 
 
@@ -122,7 +122,9 @@ class Layout:
 
 def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """X[:, columns] as dense float64, some rows at a time."""
-    step = min(_CHUNK, _CHUNK_VALUES // (X.shape[1] + 1) + 1)
+    step = _CHUNK
+    if not sp.issparse(X):
+        step = min(step, _CHUNK_VALUES // (X.shape[1] + 1) + 1)
     for start in range(0, X.shape[0], step):
         rows = slice(start, start + step)
         part = X[rows]
@@ -151,12 +153,15 @@ def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _values_of_sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    columns = X.indices
-    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-    np.minimum.at(low, columns, X.data)
-    np.maximum.at(high, columns, X.data)
-    with_zeros = np.bincount(columns, minlength=X.shape[1]) < X.shape[0]
+    low, high = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    by_column = sp.csc_array(X)
+    counts = np.diff(by_column.indptr)
+    used, starts = np.flatnonzero(counts), by_column.indptr[:-1][counts > 0]
+    if len(used):
+        low[used] = np.minimum.reduceat(by_column.data, starts)
+        high[used] = np.maximum.reduceat(by_column.data, starts)
+    with_zeros = counts < X.shape[0]
     low[with_zeros] = np.minimum(low[with_zeros], 0.0)
     high[with_zeros] = np.maximum(high[with_zeros], 0.0)
-    others = (X.data != low[columns]) & (X.data != high[columns])
-    return low, high, np.bincount(columns[others], minlength=X.shape[1]) == 0
+    others = (X.data != low[X.indices]) & (X.data != high[X.indices])
+    return low, high, np.bincount(X.indices[others], minlength=X.shape[1]) == 0

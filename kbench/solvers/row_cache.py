@@ -84,21 +84,32 @@ class RowCache:
             _add_rows(self._rows, slots, coef[stored].astype(self._rows.dtype), out)
         return out
 
-    def gram(self, positions: np.ndarray) -> np.ndarray:
-        """K between columns[positions] : (q, q); what stored rows hold of it is not computed."""
+    def gram(self, positions: np.ndarray, corner: np.ndarray | None = None) -> np.ndarray:
+        """K between columns[positions] : (q, q).
+
+        Nothing is computed that is in `corner` : (h, h), the values between the first h of them, or
+        follows by symmetry. Stored rows are read where they are stored at their first use: a
+        scattered value takes as long to read as a cheap one to compute.
+        """
         points = self.columns[positions]
-        slots = self._slot_of[points]
-        is_known = slots >= 0
-        is_known[is_known] = self._length[slots[is_known]] == len(self.columns)
-        if not is_known.any():
-            return self._kernel.block(points, self._kernel.points(points))
-        known, others = np.flatnonzero(is_known), np.flatnonzero(~is_known)
         out = np.empty((len(points), len(points)), self._rows.dtype)
-        _gather(self._rows, slots[known], positions, known, out)
-        if len(others):
-            out[np.ix_(others, known)] = out[np.ix_(known, others)].T
-            rows = points[others]
-            out[np.ix_(others, others)] = self._kernel.block(rows, self._kernel.points(rows))
+        if self._min_uses == 1:
+            known = self._slot_of[points] >= 0
+            known[known] = self._length[self._slot_of[points[known]]] == len(self.columns)
+        else:
+            known = np.zeros(len(points), bool)
+        if known.any():
+            stored, others = np.flatnonzero(known), np.flatnonzero(~known)
+            _gather(self._rows, self._slot_of[points[stored]], positions, stored, out)
+            if len(others):
+                out[np.ix_(others, stored)] = out[np.ix_(stored, others)].T
+                rows = points[others]
+                out[np.ix_(others, others)] = self._kernel.block(rows, self._kernel.points(rows))
+            return out
+        h = 0 if corner is None else len(corner)
+        self._kernel.block(points[h:], self._kernel.points(points), out=out[h:])
+        out[:h, :h] = corner
+        out[:h, h:] = out[h:, :h].T
         return out
 
     def _complete(self, rows: np.ndarray) -> np.ndarray:

@@ -58,3 +58,17 @@ def test_a_gram_matrix_computes_only_what_no_stored_row_holds():
     expected = KernelMatrix(kernel.kernel, X, np.float64).block(np.arange(5, 18))[:, 5:18]
     np.testing.assert_allclose(cache.gram(positions), expected, atol=1e-14)
     assert kernel.n_entries - before == 5 * 5
+
+
+def test_a_gram_matrix_computes_nothing_twice_that_its_corner_holds():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    expected = kernel.block(np.arange(50))
+    cache = RowCache(kernel, 0.0, 2)
+    cache.lay_out(np.arange(50), 50)
+    positions = np.random.default_rng(1).permutation(50)[:30]
+    corner = expected[np.ix_(positions[:12], positions[:12])]
+    before = kernel.n_entries
+    gram = cache.gram(positions, corner)
+    np.testing.assert_allclose(gram, expected[np.ix_(positions, positions)], atol=1e-14)
+    assert kernel.n_entries - before == 18 * 30
