@@ -27,7 +27,7 @@ from kbench.solvers.row_cache import RowCache
 _WORKING_SET = 512
 # Where more points than this are free, a larger block lets more of them settle together.
 _MANY_FREE = 512
-_INNER_RELATIVE = 0.1
+_INNER_RELATIVE = 0.03
 _STEPS_PER_POINT = 20
 # Where the block is all there is, nothing is gained by leaving it early; limits are looked at only
 # between blocks, so that even then it ends.

@@ -18,6 +18,9 @@ from kbench.solvers.float_order import FLAGS, as_integers, place_of_largest, pla
 
 # A curvature below this share of K_ii + K_jj is rounding: points that coincide.
 _FLAT = 1e-6
+# A distance to a bound below this share of the box is rounding. A point that it kept from its bound
+# would violate for ever: no step that long is worth taking.
+_DUST = 1e-14
 
 
 def pair_steps(
@@ -95,8 +98,9 @@ def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, ma
         up, down = upper[i] - beta[i], beta[j] - lower[j]
         move = min(min((highest - v[j]) / h, up), down)
         # The bound itself, not a rounded sum: a point is at a bound by equality.
-        beta[i] = upper[i] if move == up else beta[i] + move
-        beta[j] = lower[j] if move == down else beta[j] - move
+        dust_i, dust_j = _DUST * (upper[i] - lower[i]), _DUST * (upper[j] - lower[j])
+        beta[i] = upper[i] if up - move <= dust_i else beta[i] + move
+        beta[j] = lower[j] if down - move <= dust_j else beta[j] - move
         grow[i], fall[i] = upper[i] - beta[i], beta[i] - lower[i]
         grow[j], fall[j] = upper[j] - beta[j], beta[j] - lower[j]
         row_j, t = K[j], number(move)
