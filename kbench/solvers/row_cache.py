@@ -76,7 +76,8 @@ class RowCache:
             stored &= self._slot_of[rows] >= 0
         passing = ~stored
         if passing.any():
-            out = self._kernel.product(rows[passing], coef[passing], rows=self.columns)
+            points = self._points_from(0)
+            out = self._kernel.product(rows[passing], coef[passing], rows=points)
         else:
             out = np.zeros(len(self.columns))
         if stored.any():
