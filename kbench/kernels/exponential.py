@@ -48,7 +48,7 @@ class DensePoints:
     ----------
     features : (p, n), zeros up to a multiple of four
         Centred and scaled such that differences give exponents to base 2.
-    words : (w, n) uint64 or None
+    words : (w, n) uint32 or None
         Bits of the two-valued columns. None: at least one of the rows has a third value, so these
         columns are among the features.
     factor : (n,) float64 or None
@@ -208,10 +208,10 @@ class Exponential(Kernel):
         """Points A as the left and B as the right side of tiles."""
         if (A.words is None) != (B.words is None):
             A, B = self._without_words(A), self._without_words(B)
-        right_words = np.empty((0, B.shape[0]), np.uint64) if B.words is None else B.words
+        right_words = np.empty((0, B.shape[0]), np.uint32) if B.words is None else B.words
         left = np.zeros((_padded(A.shape[0]), A.features.shape[0]), A.features.dtype)
         left[: A.shape[0]] = A.features.T
-        left_words = np.zeros((len(left), len(right_words)), np.uint64)
+        left_words = np.zeros((len(left), len(right_words)), np.uint32)
         if A.words is not None:
             left_words[: A.shape[0]] = A.words.T
         return left, left_words, B.features, right_words

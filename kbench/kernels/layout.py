@@ -19,6 +19,8 @@ _FEWEST_BITS = 8
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 _CHUNK = 4096
+# Values of dense rows that are taken at a time: they stay in the L2 cache on their way.
+_CHUNK_VALUES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Layout:
 
     @property
     def n_words(self) -> int:
-        return -(-len(self.bits) // 64)
+        """Words of 32 bits, an even number of them."""
+        return 2 * -(-len(self.bits) // 64)
 
     @staticmethod
     def of(X: Any) -> "Layout | None":
@@ -97,30 +100,33 @@ class Layout:
         )
 
     def pack(self, X: Any) -> np.ndarray | None:
-        """Bits of rows X : (n, d); (n_words, n) uint64, or None where a value is neither of two."""
-        words = np.empty((self.n_words, X.shape[0]), np.uint64)
+        """Bits of rows X : (n, d); (n_words, n) uint32, or None where a value is neither of two."""
+        words = np.empty((self.n_words, X.shape[0]), np.uint32)
         if len(self.bits) == 0:
             return words
         for rows, values in dense_chunks(X, self.bits):
             ones = values == self.high
             if not np.all(ones | (values == self.low)):
                 return None
-            padded = np.zeros((len(ones), 64 * self.n_words), bool)
+            padded = np.zeros((len(ones), 32 * self.n_words), bool)
             padded[:, : len(self.bits)] = ones
-            packed = np.packbits(padded, axis=1, bitorder="little").view("<u8")
-            words[:, rows] = packed.astype(np.uint64).T
+            packed = np.packbits(padded, axis=1, bitorder="little").view("<u4")
+            words[:, rows] = packed.T
         return words
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
         """(q, b) bool of words : (n_words, b)."""
-        ordered = np.ascontiguousarray(words.T).astype("<u8").view(np.uint8)
+        ordered = np.ascontiguousarray(words.T).astype("<u4").view(np.uint8)
         return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
 
 
 def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """X[:, columns] as dense float64, some thousand rows at a time."""
-    for start in range(0, X.shape[0], _CHUNK):
-        rows = slice(start, start + _CHUNK)
+    """X[:, columns] as dense float64, some rows at a time."""
+    step = _CHUNK
+    if not sp.issparse(X):
+        step = min(step, _CHUNK_VALUES // (X.shape[1] + 1) + 1)
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, start + step)
         part = X[rows]
         if sp.issparse(part):
             part = part[:, columns].toarray() if len(columns) < X.shape[1] else part.toarray()
@@ -147,12 +153,15 @@ def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _values_of_sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    columns = X.indices
-    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-    np.minimum.at(low, columns, X.data)
-    np.maximum.at(high, columns, X.data)
-    with_zeros = np.bincount(columns, minlength=X.shape[1]) < X.shape[0]
+    low, high = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    by_column = sp.csc_array(X)
+    counts = np.diff(by_column.indptr)
+    used, starts = np.flatnonzero(counts), by_column.indptr[:-1][counts > 0]
+    if len(used):
+        low[used] = np.minimum.reduceat(by_column.data, starts)
+        high[used] = np.maximum.reduceat(by_column.data, starts)
+    with_zeros = counts < X.shape[0]
     low[with_zeros] = np.minimum(low[with_zeros], 0.0)
     high[with_zeros] = np.maximum(high[with_zeros], 0.0)
-    others = (X.data != low[columns]) & (X.data != high[columns])
-    return low, high, np.bincount(columns[others], minlength=X.shape[1]) == 0
+    others = (X.data != low[X.indices]) & (X.data != high[X.indices])
+    return low, high, np.bincount(X.indices[others], minlength=X.shape[1]) == 0

@@ -111,23 +111,22 @@ class KernelMatrix:
         self.count(out.size)
         return out
 
-    def product(
-        self, columns: np.ndarray, coef: np.ndarray, rows: np.ndarray | None = None
-    ) -> np.ndarray:
+    def product(self, columns: np.ndarray, coef: np.ndarray, rows: Any = None) -> np.ndarray:
         """K[rows][:, columns] @ coef, without storing the entries.
 
         Parameters
         ----------
         columns : (b,) indices
         coef : (b,) or (b, m)
-        rows : (a,) indices, default all n
+        rows : (a,) indices, or their prepared points (see `points`); default all n
 
         Returns
         -------
         (a,) or (a, m) float64
             Entries have this matrix's dtype; a few products are added in it, then in float64.
         """
-        left = self._points if rows is None else self._points[rows]
+        is_index = isinstance(rows, np.ndarray) and rows.ndim == 1
+        left = self._points if rows is None else self._points[rows] if is_index else rows
         self.count(left.shape[0] * len(columns))
         return expand(self.kernel, left, self._points[columns], coef, self.dtype)
 

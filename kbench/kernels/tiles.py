@@ -19,6 +19,8 @@ from kbench.kernels.threads import in_parts
 
 # Rows of the left points in a tile, and features taken at a time: prepared points have multiples.
 STEP = 4
+# Words of bits taken at a time.
+WORDS = 2
 _COLUMNS = 256
 # e^-t = 2^-(t LOG2_E).
 LOG2_E = math.log2(math.e)
@@ -95,24 +97,28 @@ _FLAGS = {"contract", "nsz", "nnan", "ninf"}
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _subtract_hamming(words, row, tile, unit, acc):
-    """acc[r, j] -= unit * hamming(words[row + r], column j of tile : (w, 256))."""
-    distance = np.empty(_COLUMNS, np.int32)
-    for r in range(STEP):
-        a = acc[r * _COLUMNS : (r + 1) * _COLUMNS]
-        for j in range(_COLUMNS):
-            distance[j] = 0
-        for k in range(words.shape[1]):
-            word, right = words[row + r, k], tile[k * _COLUMNS : (k + 1) * _COLUMNS]
-            for j in range(_COLUMNS):
-                distance[j] += np.int32(_popcount(word ^ right[j]))
-        for j in range(_COLUMNS):
-            a[j] -= unit * distance[j]
+    """acc[r, j] -= unit * hamming(words[row + r], column j of tile : (w, 256)), w even."""
+    m, number = _COLUMNS, acc.dtype.type
+    for k in range(0, words.shape[1], WORDS):
+        x = tile[k * m : (k + WORDS) * m]
+        a0, a1 = words[row, k], words[row, k + 1]
+        b0, b1 = words[row + 1, k], words[row + 1, k + 1]
+        c0, c1 = words[row + 2, k], words[row + 2, k + 1]
+        d0, d1 = words[row + 3, k], words[row + 3, k + 1]
+        for j in range(m):
+            x0, x1 = x[j], x[m + j]
+            # Through int32, whose conversion to float32 vectorises everywhere.
+            acc[j] -= unit * number(np.int32(_popcount(x0 ^ a0) + _popcount(x1 ^ a1)))
+            acc[m + j] -= unit * number(np.int32(_popcount(x0 ^ b0) + _popcount(x1 ^ b1)))
+            acc[2 * m + j] -= unit * number(np.int32(_popcount(x0 ^ c0) + _popcount(x1 ^ c1)))
+            acc[3 * m + j] -= unit * number(np.int32(_popcount(x0 ^ d0) + _popcount(x1 ^ d1)))
 
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _subtract_squares(left, row, tile, acc):
     """acc[r, j] -= ||left[row + r] - column j of tile||^2, tile : (p, 256)."""
     # Strides that the compiler knows, from one base: it sees that nothing overlaps, and vectorises.
+    # One after the other each square is a single multiply-add; as a tree they take three additions.
     m = _COLUMNS
     for k in range(0, left.shape[1], STEP):
         x = tile[k * m : (k + STEP) * m]
@@ -125,10 +131,11 @@ def _subtract_squares(left, row, tile, acc):
         d0, d1, d2, d3 = left[i, k], left[i, k + 1], left[i, k + 2], left[i, k + 3]
         for j in range(m):
             x0, x1, x2, x3 = x[j], x[m + j], x[2 * m + j], x[3 * m + j]
-            acc[j] -= ((x0 - a0) ** 2 + (x1 - a1) ** 2) + ((x2 - a2) ** 2 + (x3 - a3) ** 2)
-            acc[m + j] -= ((x0 - b0) ** 2 + (x1 - b1) ** 2) + ((x2 - b2) ** 2 + (x3 - b3) ** 2)
-            acc[2 * m + j] -= ((x0 - c0) ** 2 + (x1 - c1) ** 2) + ((x2 - c2) ** 2 + (x3 - c3) ** 2)
-            acc[3 * m + j] -= ((x0 - d0) ** 2 + (x1 - d1) ** 2) + ((x2 - d2) ** 2 + (x3 - d3) ** 2)
+            a, b, c, d = acc[j], acc[m + j], acc[2 * m + j], acc[3 * m + j]
+            acc[j] = a - (x0 - a0) ** 2 - (x1 - a1) ** 2 - (x2 - a2) ** 2 - (x3 - a3) ** 2
+            acc[m + j] = b - (x0 - b0) ** 2 - (x1 - b1) ** 2 - (x2 - b2) ** 2 - (x3 - b3) ** 2
+            acc[2 * m + j] = c - (x0 - c0) ** 2 - (x1 - c1) ** 2 - (x2 - c2) ** 2 - (x3 - c3) ** 2
+            acc[3 * m + j] = d - (x0 - d0) ** 2 - (x1 - d1) ** 2 - (x2 - d2) ** 2 - (x3 - d3) ** 2
 
 
 @njit(fastmath=_FLAGS, nogil=True)
@@ -152,14 +159,17 @@ def _copy_columns(points, first, width, tile):
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _sum(acc, coef, out):
+def _sum(acc, coef, partial, out):
     """out[j] += sum_r coef_r 2^acc[r, j] : four products in their own precision, then float64."""
     m = _COLUMNS
     c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
-    for j in range(out.shape[0]):
+    # Two loops: one with float64 in it would run on half as many float32 at a time.
+    for j in range(m):
         k0, k1 = power_of_two(acc[j]), power_of_two(acc[m + j])
         k2, k3 = power_of_two(acc[2 * m + j]), power_of_two(acc[3 * m + j])
-        out[j] += np.float64((c0 * k0 + c1 * k1) + (c2 * k2 + c3 * k3))
+        partial[j] = (c0 * k0 + c1 * k1) + (c2 * k2 + c3 * k3)
+    for j in range(out.shape[0]):
+        out[j] += partial[j]
 
 
 @njit(fastmath=_FLAGS, nogil=True)
@@ -172,7 +182,7 @@ def _write(exponents, out):
 def _signature(real: types.Type) -> Any:
     """Inputs may be read-only (memory maps of other processes); one compilation serves both."""
     features = types.Array(real, 2, "C", readonly=True)
-    words = types.Array(types.uint64, 2, "C", readonly=True)
+    words = types.Array(types.uint32, 2, "C", readonly=True)
     coef = types.Array(real, 1, "C", readonly=True)
     column = (types.int64, types.int64)
     outputs = (types.float64[::1], real[:, ::1])
@@ -209,8 +219,8 @@ def _tiles(
     m = _COLUMNS
     n_features, n_words = left.shape[1], left_words.shape[1]
     tile = np.zeros(n_features * m, left.dtype)
-    word_tile = np.zeros(n_words * m, np.uint64)
-    acc = np.empty(STEP * m, left.dtype)
+    word_tile = np.zeros(n_words * m, np.uint32)
+    acc, partial = np.empty(STEP * m, left.dtype), np.empty(m, left.dtype)
     for first in range(start, stop, m):
         width = min(stop - first, m)
         _copy_columns(right, first, width, tile)
@@ -225,14 +235,14 @@ def _tiles(
             else:
                 _subtract_absolute(left, i, tile, acc)
             if coef.shape[0]:
-                _sum(acc, coef[i : i + STEP], values[first : first + width])
+                _sum(acc, coef[i : i + STEP], partial, values[first : first + width])
             else:
                 for r in range(min(STEP, block.shape[0] - i)):
                     _write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
 
 
 # left : (b, p) and their bits (b, w), b a multiple of STEP; right : (p, n) and their bits (w, n);
-# p a multiple of STEP, bits uint64.
+# p a multiple of STEP, w of WORDS, bits uint32.
 Operands = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 

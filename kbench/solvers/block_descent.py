@@ -27,7 +27,7 @@ from kbench.solvers.row_cache import RowCache
 _WORKING_SET = 512
 # Where more points than this are free, a larger block lets more of them settle together.
 _MANY_FREE = 512
-_INNER_RELATIVE = 0.1
+_INNER_RELATIVE = 0.03
 _STEPS_PER_POINT = 20
 # Where the block is all there is, nothing is gained by leaving it early; limits are looked at only
 # between blocks, so that even then it ends.
@@ -85,7 +85,7 @@ class BlockDescent:
             np.finfo(np.float32).eps * diagonal.max(initial=0.0) * (upper - lower).max(initial=0.0)
         )
         fine = coarse > _VISIBLE * target
-        W = np.empty(0, np.intp)
+        W, K_W = np.empty(0, np.intp), np.empty((0, 0), self.kernel.dtype)
         lowest, stalled = math.inf, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
@@ -102,16 +102,15 @@ class BlockDescent:
             size = 2 * _WORKING_SET
             if len(S) > size and np.count_nonzero((beta > lower) & (beta < upper)) <= _MANY_FREE:
                 size = _WORKING_SET
-            W = _working_set(e_up, e_down, it.intercept, W[-(size // 2) :], size, it.coupled)
+            kept = min(size // 2, len(W))
+            W = _working_set(e_up, e_down, it.intercept, W[len(W) - kept :], size, it.coupled)
             whole = len(W) == len(S)
-            K_W = self._block(W, whole)
-            if fine:
-                K_W = K_W.astype(np.float64, copy=False)
+            K_W = self._block(W, whole, K_W[len(K_W) - kept :, len(K_W) - kept :])
             most = _STEPS_ALONE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             steps = steps_in(
-                K_W,
+                K_W.astype(np.float64, copy=False) if fine else K_W,
                 beta_W,
                 e_W,
                 lower[W],
@@ -140,12 +139,14 @@ class BlockDescent:
         it.beta[S], it.residual[S] = beta, e
         return violation
 
-    def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
-        """K_WW; kept for the next solve where it is that of all active points."""
+    def _block(self, W: np.ndarray, whole: bool, corner: np.ndarray) -> np.ndarray:
+        """K_WW; kept for the next solve where it is that of all active points.
+
+        corner : values between the points of W that were in the last working set, its first.
+        """
         if self._gram is not None:
             return self._gram
-        points = self.active[W]
-        block = self.kernel.block(points, self.kernel.points(points))
+        block = self.rows.gram(W, None if whole else corner)
         if whole:
             self._gram = block
         return block

@@ -10,18 +10,19 @@ Each step moves the coordinate that lowers the objective most, to its exact mini
 import numpy as np
 from numba import njit
 
-# Steps look for the best coordinate by blocks: the maximum of a block vectorises, its place is then
-# sought in that block only.
-_BLOCK = 64
+from kbench.solvers.float_order import FLAGS, as_integers, place_of_largest
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(
-    [f"i8({k}[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8, i8)" for k in ("f4", "f8")],
-    cache=True,
-    fastmath={"contract", "nsz", "arcp", "nnan"},
-)
-def coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
+def coordinate_steps(
+    K: np.ndarray,
+    beta: np.ndarray,
+    e: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    diagonal: np.ndarray,
+    stop: float,
+    max_steps: int,
+) -> int:
     """Minimise over the box, in place, until no |e_i| that can be lowered exceeds `stop`.
 
     Parameters
@@ -37,50 +38,51 @@ def coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
     -------
     steps : int
     """
-    q = beta.shape[0]
+    # What is searched is in the precision of K, which vectorises best; b is not rounded.
+    v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
+    steps: int = _steps(
+        K, beta, v, gain, as_integers(gain), lower, upper, diagonal, stop, max_steps
+    )
+    e[:] = v
+    return steps
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it. Loops over points
+# write one array each: with more, the compiler gives up on showing that none overlap.
+@njit(
+    [
+        f"i8({k}[:,::1], f8[::1], {k}[::1], {k}[::1], {i}[::1], f8[::1], f8[::1], f8[::1], f8, i8)"
+        for k, i in (("f4", "i4"), ("f8", "i8"))
+    ],
+    cache=True,
+    nogil=True,
+    fastmath=FLAGS,
+    error_model="numpy",
+)
+def _steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
+    q = v.shape[0]
     number = K.dtype.type
     nothing, half = number(0), number(0.5)
-    # What is searched is in the precision of K, which vectorises best; b is not rounded.
-    v = e.astype(K.dtype)
     d = diagonal.astype(K.dtype)
     inverse = number(1) / d
     grow, fall = (upper - beta).astype(K.dtype), (beta - lower).astype(K.dtype)
-    gain = np.zeros_like(v)
     least_gain = 0.5 * stop * stop * inverse.max()
-    step, delta, i = 0, nothing, 0
-    while True:
-        row = K[i]
-        best, best_start = nothing, 0
-        for start in range(0, q, _BLOCK):
-            end = min(q, start + _BLOCK)
-            rb, vb, ub, fb = row[start:end], v[start:end], grow[start:end], fall[start:end]
-            ib, db, gb = inverse[start:end], d[start:end], gain[start:end]
-            block_best = nothing
-            for j in range(end - start):
-                vj = vb[j] - delta * rb[j]
-                vb[j] = vj
-                move = min(max(vj * ib[j], -fb[j]), ub[j])
-                gb[j] = move * (vj - half * db[j] * move)
-            for j in range(end - start):
-                block_best = max(block_best, gb[j])
-            if block_best > best:
-                best, best_start = block_best, start
+    step = 0
+    while step < max_steps:
+        for k in range(q):
+            move = min(max(v[k] * inverse[k], -fall[k]), grow[k])
+            gain[k] = move * (v[k] - half * d[k] * move)
+        i = place_of_largest(gain_bits)
         # The gain of an unclipped step is e^2 / 2K_ii: only when gains are this small can the
         # violation have fallen to `stop`.
-        if best <= least_gain or step >= max_steps:
-            violation = nothing
-            for j in range(q):
-                if (grow[j] > nothing and v[j] > violation) or (
-                    fall[j] > nothing and -v[j] > violation
-                ):
-                    violation = abs(v[j])
-                    i = j
-            if violation <= stop or step >= max_steps:
+        if i == q or gain[i] <= least_gain:
+            for k in range(q):
+                gain[k] = max(
+                    v[k] if grow[k] > nothing else nothing, -v[k] if fall[k] > nothing else nothing
+                )
+            i = place_of_largest(gain_bits)
+            if i == q or gain[i] <= stop:
                 break
-        else:
-            i = best_start
-            while gain[i] != best:
-                i += 1
         new = min(max(beta[i] + v[i] / diagonal[i], lower[i]), upper[i])
         delta = number(new - beta[i])
         if delta == nothing:
@@ -88,6 +90,8 @@ def coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
             break
         beta[i] = new
         grow[i], fall[i] = upper[i] - new, new - lower[i]
+        row = K[i]
+        for k in range(q):
+            v[k] -= delta * row[k]
         step += 1
-    e[:] = v
     return step

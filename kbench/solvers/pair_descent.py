@@ -14,19 +14,25 @@ In contrast to LIBSVM the decrease that ranks j is that of the clipped step.
 import numpy as np
 from numba import njit
 
-_BLOCK = 64
-_FAR = 1e30
+from kbench.solvers.float_order import FLAGS, as_integers, place_of_largest, places_of_extremes
+
 # A curvature below this share of K_ii + K_jj is rounding: points that coincide.
 _FLAT = 1e-6
+# A distance to a bound below this share of the box is rounding. A point that it kept from its bound
+# would violate for ever: no step that long is worth taking.
+_DUST = 1e-14
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(
-    [f"i8({k}[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8, i8)" for k in ("f4", "f8")],
-    cache=True,
-    fastmath={"contract", "nsz", "arcp", "nnan"},
-)
-def pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
+def pair_steps(
+    K: np.ndarray,
+    beta: np.ndarray,
+    e: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    diagonal: np.ndarray,
+    stop: float,
+    max_steps: int,
+) -> int:
     """Minimise over the box with the sum of `beta` fixed, in place.
 
     Parameters
@@ -43,73 +49,62 @@ def pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
     -------
     steps : int
     """
-    q = beta.shape[0]
-    number = K.dtype.type
-    nothing, far, flat, two, half = number(0), number(_FAR), number(_FLAT), number(2), number(0.5)
     # What is searched is in the precision of K, which vectorises best; sums of b are not rounded.
-    v = e.astype(K.dtype)
+    v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
+    steps: int = _steps(
+        K, beta, v, as_integers(v), gain, as_integers(gain), lower, upper, diagonal, stop, max_steps
+    )
+    e[:] = v
+    return steps
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it. Loops over points
+# write one array each: with more, the compiler gives up on showing that none overlap.
+@njit(
+    [
+        f"i8({k}[:,::1], f8[::1], {k}[::1], {i}[::1], {k}[::1], {i}[::1],"
+        " f8[::1], f8[::1], f8[::1], f8, i8)"
+        for k, i in (("f4", "i4"), ("f8", "i8"))
+    ],
+    cache=True,
+    nogil=True,
+    fastmath=FLAGS,
+    error_model="numpy",
+)
+def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
+    q = v.shape[0]
+    number = K.dtype.type
+    nothing, flat, two, half = number(0), number(_FLAT), number(2), number(0.5)
     d = diagonal.astype(K.dtype)
     grow, fall = (upper - beta).astype(K.dtype), (beta - lower).astype(K.dtype)
-    v_up, v_down, gain = np.empty_like(v), np.empty_like(v), np.empty_like(v)
-    step, t, i, j = 0, nothing, 0, 0
-    while True:
-        row_i, row_j = K[i], K[j]
-        highest, lowest, best_start = -far, far, 0
-        for start in range(0, q, _BLOCK):
-            end = min(q, start + _BLOCK)
-            ri, rj, vb, gb = row_i[start:end], row_j[start:end], v[start:end], grow[start:end]
-            fb, ub, db = fall[start:end], v_up[start:end], v_down[start:end]
-            for k in range(end - start):
-                vk = vb[k] - t * ri[k] + t * rj[k]
-                vb[k] = vk
-                ub[k] = vk if gb[k] > nothing else -far
-                db[k] = vk if fb[k] > nothing else far
-            block_highest, block_lowest = -far, far
-            for k in range(end - start):
-                block_highest = max(block_highest, ub[k])
-                block_lowest = min(block_lowest, db[k])
-            if block_highest > highest:
-                highest, best_start = block_highest, start
-            lowest = min(lowest, block_lowest)
-        if highest - lowest <= stop or step >= max_steps:
+    step = 0
+    while step < max_steps:
+        i, j = places_of_extremes(v, v_bits, grow, fall)
+        if i == q or j == q or v[i] - v[j] <= stop:
             break
-        i = best_start
-        while v_up[i] != highest:
-            i += 1
-
-        row, room, d_i = K[i], grow[i], d[i]
-        best, best_start = nothing, 0
-        for start in range(0, q, _BLOCK):
-            end = min(q, start + _BLOCK)
-            ri, db, fb = row[start:end], v_down[start:end], fall[start:end]
-            wb, kb = gain[start:end], d[start:end]
-            block_best = nothing
-            for k in range(end - start):
-                way = max(highest - db[k], nothing)
-                total = d_i + kb[k]
-                h = max(total - two * ri[k], flat * total)
-                s = min(min(way / h, room), fb[k])
-                wb[k] = s * (way - half * h * s)
-            for k in range(end - start):
-                block_best = max(block_best, wb[k])
-            if block_best > best:
-                best, best_start = block_best, start
-        if best <= nothing:
+        row_i, highest, room, d_i = K[i], v[i], grow[i], d[i]
+        for k in range(q):
+            way = max(highest - v[k], nothing)
+            total = d_i + d[k]
+            h = max(total - two * row_i[k], flat * total)
+            s = min(min(way / h, room), fall[k])
+            gain[k] = s * (way - half * h * s)
+        j = place_of_largest(gain_bits)
+        if j == q or gain[j] <= nothing:
             # Below the resolution: nothing more can be gained.
             break
-        j = best_start
-        while gain[j] != best:
-            j += 1
         total = diagonal[i] + diagonal[j]
-        h = max(total - 2.0 * row[j], _FLAT * total)
+        h = max(total - 2.0 * row_i[j], _FLAT * total)
         up, down = upper[i] - beta[i], beta[j] - lower[j]
-        move = min(min((highest - v_down[j]) / h, up), down)
+        move = min(min((highest - v[j]) / h, up), down)
         # The bound itself, not a rounded sum: a point is at a bound by equality.
-        beta[i] = upper[i] if move == up else beta[i] + move
-        beta[j] = lower[j] if move == down else beta[j] - move
+        dust_i, dust_j = _DUST * (upper[i] - lower[i]), _DUST * (upper[j] - lower[j])
+        beta[i] = upper[i] if up - move <= dust_i else beta[i] + move
+        beta[j] = lower[j] if down - move <= dust_j else beta[j] - move
         grow[i], fall[i] = upper[i] - beta[i], beta[i] - lower[i]
         grow[j], fall[j] = upper[j] - beta[j], beta[j] - lower[j]
-        t = number(move)
+        row_j, t = K[j], number(move)
+        for k in range(q):
+            v[k] = v[k] - t * row_i[k] + t * row_j[k]
         step += 1
-    e[:] = v
     return step

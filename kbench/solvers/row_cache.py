@@ -64,7 +64,7 @@ class RowCache:
         """Append columns; stored rows are completed when they are next used."""
         longer = np.concatenate([self.columns, columns])
         if len(longer) > self._capacity:
-            self.lay_out(longer, len(longer) + len(longer) // 4)
+            self.lay_out(longer, min(len(longer) + len(longer) // 4, len(self._kernel)))
         self.columns = longer
 
     def product(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
@@ -76,7 +76,8 @@ class RowCache:
             stored &= self._slot_of[rows] >= 0
         passing = ~stored
         if passing.any():
-            out = self._kernel.product(rows[passing], coef[passing], rows=self.columns)
+            points = self._points_from(0)
+            out = self._kernel.product(rows[passing], coef[passing], rows=points)
         else:
             out = np.zeros(len(self.columns))
         if stored.any():
@@ -84,13 +85,33 @@ class RowCache:
             _add_rows(self._rows, slots, coef[stored].astype(self._rows.dtype), out)
         return out
 
-    def block(self, rows: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """K[rows, columns[positions]] from stored rows, as many of which as there is room for."""
-        if len(rows) > len(self._owner):
-            return self._kernel.block(rows, self._kernel.points(self.columns[positions]))
-        self._clock += 1
-        slots = self._complete(rows)
-        return self._rows[slots[:, None], positions]
+    def gram(self, positions: np.ndarray, corner: np.ndarray | None = None) -> np.ndarray:
+        """K between columns[positions] : (q, q).
+
+        Nothing is computed that is in `corner` : (h, h), the values between the first h of them, or
+        follows by symmetry. Stored rows are read where they are stored at their first use: a
+        scattered value takes as long to read as a cheap one to compute.
+        """
+        points = self.columns[positions]
+        out = np.empty((len(points), len(points)), self._rows.dtype)
+        if self._min_uses == 1:
+            known = self._slot_of[points] >= 0
+            known[known] = self._length[self._slot_of[points[known]]] == len(self.columns)
+        else:
+            known = np.zeros(len(points), bool)
+        if known.any():
+            stored, others = np.flatnonzero(known), np.flatnonzero(~known)
+            _gather(self._rows, self._slot_of[points[stored]], positions, stored, out)
+            if len(others):
+                out[np.ix_(others, stored)] = out[np.ix_(stored, others)].T
+                rows = points[others]
+                out[np.ix_(others, others)] = self._kernel.block(rows, self._kernel.points(rows))
+            return out
+        h = 0 if corner is None else len(corner)
+        self._kernel.block(points[h:], self._kernel.points(points), out=out[h:])
+        out[:h, :h] = corner
+        out[:h, h:] = out[h:, :h].T
+        return out
 
     def _complete(self, rows: np.ndarray) -> np.ndarray:
         """Slots of these rows, their values computed up to the last column."""
@@ -98,7 +119,8 @@ class RowCache:
         self._last_use[slots[slots >= 0]] = self._clock
         missing = np.flatnonzero(slots < 0)
         if len(missing):
-            free = np.sort(np.argpartition(self._last_use, len(missing) - 1)[: len(missing)])
+            # Stable, so that slots of which none has been used are taken side by side.
+            free = np.sort(np.argsort(self._last_use, kind="stable")[: len(missing)])
             evicted = self._owner[free]
             self._slot_of[evicted[evicted >= 0]] = -1
             self._owner[free], self._slot_of[rows[missing]] = rows[missing], free
@@ -166,3 +188,19 @@ def _add_rows(rows, slots, coef, out):
             for j in range(stop - start):
                 acc[j] += c * row[j]
             k += 1
+
+
+@njit(
+    [
+        "(f4[:,::1], i8[::1], i8[::1], i8[::1], f4[:,::1])",
+        "(f8[:,::1], i8[::1], i8[::1], i8[::1], f8[:,::1])",
+    ],
+    cache=True,
+    nogil=True,
+)
+def _gather(rows, slots, columns, places, out):
+    """out[places[k], :] = rows[slots[k], columns]"""
+    for k in range(slots.shape[0]):
+        row, target = rows[slots[k]], out[places[k]]
+        for j in range(columns.shape[0]):
+            target[j] = row[columns[j]]

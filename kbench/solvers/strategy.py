@@ -23,7 +23,8 @@ from kbench.solvers.nested_subsets import NestedSubsets
 from kbench.solvers.refinement import refine
 from kbench.solvers.row_cache import RowCache
 
-# Up to here rows of the kernel matrix are so short that all are kept, and splitting saves nothing.
+# Up to here rows of the kernel matrix are so short that no point is set aside, and splitting saves
+# nothing.
 FEW_POINTS = 4000
 # Up to here float64 costs no more than to repeat in it what was found in float32.
 _TINY = 1024
@@ -53,7 +54,7 @@ class Strategy:
         cache_mb = self.cache_mb if cache_mb is None else cache_mb
         min_uses = _min_uses(kernel)
         rows = RowCache(kernel, 0.0 if min_uses == _NEVER else cache_mb, min_uses)
-        everything = not self.shrinking or rows.holds_whole_rows
+        everything = not self.shrinking or len(kernel) <= FEW_POINTS or rows.holds_whole_rows
         descent = BlockDescent(iterate, kernel, rows)
         return NestedSubsets(iterate, descent, self.rng, everything)
 
@@ -174,11 +175,9 @@ def _spread(iterate: Iterate, surplus: float) -> None:
 
 def _min_uses(kernel: KernelMatrix) -> int:
     """From which use on a row of K is worth storing."""
-    if len(kernel) <= FEW_POINTS:
-        return 1
     layout = getattr(kernel.kernel, "layout", None)
     if layout is None:
         return 1
-    # Measured on AVX-512: features that are subtracted, and words of bits.
-    nanoseconds = 0.3 + 0.016 * len(layout.features) + 0.07 * layout.n_words
+    # Measured on AVX-512: features that are subtracted, and words of 32 bits.
+    nanoseconds = 0.15 + 0.01 * len(layout.features) + 0.015 * layout.n_words
     return _NEVER if nanoseconds < 1.0 else math.ceil(_STORING / nanoseconds)

@@ -81,8 +81,8 @@ def test_the_path_is_chosen_by_the_kind_of_columns():
         return None if layout is None else (len(layout.features), layout.n_words)
 
     assert chosen(real) == (10, 0)
-    assert chosen(ones) == chosen(sp.csr_array(ones)) == (0, 2)
-    assert chosen(np.column_stack([real, ones])) == (10, 2)
+    assert chosen(ones) == chosen(sp.csr_array(ones)) == (0, 4)
+    assert chosen(np.column_stack([real, ones])) == (10, 4)
     assert chosen(np.column_stack([real, ones[:, :3]])) == (13, 0)
     assert chosen(sp.csr_array(real)) == (10, 0)
     assert chosen(sp.random_array((300, 20000), density=0.002, format="csr", rng=0)) is None

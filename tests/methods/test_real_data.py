@@ -9,6 +9,8 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 from kbench.methods import DCSVC, KernelSVC
+from kbench.solvers import strategy
+from kbench.solvers.row_cache import RowCache
 
 
 def raw_file(name):
@@ -41,6 +43,22 @@ def test_exact_machine(ijcnn1):
     assert model.violation_ <= 1e-3
     assert 2450 <= len(model.support_) <= 2530
     assert model.score(X_test, y_test) == pytest.approx(0.984, abs=0.001)
+
+
+def test_exact_machine_in_two_hundred_megabytes(ijcnn1, monkeypatch):
+    X, y, _, _ = ijcnn1
+    reserved = []
+
+    class Spy(RowCache):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            reserved.append(self.nbytes)
+
+    monkeypatch.setattr(strategy, "RowCache", Spy)
+    model = KernelSVC(C=32, gamma=2, cache_mb=200).fit(X, y)
+    assert model.converged_
+    assert sum(reserved) <= 200 * 2**20
+    assert model.kernel_entries_ <= 3 * KernelSVC(C=32, gamma=2).fit(X, y).kernel_entries_
 
 
 @pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans"])

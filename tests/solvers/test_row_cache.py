@@ -32,10 +32,8 @@ def test_products_through_evictions_growth_and_new_columns(seed, slots, min_uses
         expected = coef @ gram[np.ix_(rows, columns)]
         np.testing.assert_allclose(cache.product(rows, coef), expected, atol=1e-12)
         inner = rng.permutation(len(columns))[:7]
-        np.testing.assert_array_equal(cache.block(rows, inner).shape, (len(rows), len(inner)))
-        np.testing.assert_allclose(
-            cache.block(rows, inner), gram[np.ix_(rows, columns[inner])], atol=1e-12
-        )
+        points = columns[inner]
+        np.testing.assert_allclose(cache.gram(inner), gram[np.ix_(points, points)], atol=1e-12)
     assert cache.nbytes <= slots * 80 * 8
 
 
@@ -47,3 +45,30 @@ def test_a_row_is_computed_at_each_use_until_it_is_stored():
     for used, computed in enumerate([1, 2, 3, 3, 3]):
         cache.product(np.array([7]), np.ones(1))
         assert kernel.n_entries == 50 * computed, used
+
+
+def test_a_gram_matrix_computes_only_what_no_stored_row_holds():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    cache = RowCache(kernel, 1.0, 1)
+    cache.lay_out(np.arange(50)[::-1], 50)
+    cache.product(np.arange(10, 20), np.ones(10))
+    before = kernel.n_entries
+    positions = 49 - np.arange(5, 18)
+    expected = KernelMatrix(kernel.kernel, X, np.float64).block(np.arange(5, 18))[:, 5:18]
+    np.testing.assert_allclose(cache.gram(positions), expected, atol=1e-14)
+    assert kernel.n_entries - before == 5 * 5
+
+
+def test_a_gram_matrix_computes_nothing_twice_that_its_corner_holds():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    expected = kernel.block(np.arange(50))
+    cache = RowCache(kernel, 0.0, 2)
+    cache.lay_out(np.arange(50), 50)
+    positions = np.random.default_rng(1).permutation(50)[:30]
+    corner = expected[np.ix_(positions[:12], positions[:12])]
+    before = kernel.n_entries
+    gram = cache.gram(positions, corner)
+    np.testing.assert_allclose(gram, expected[np.ix_(positions, positions)], atol=1e-14)
+    assert kernel.n_entries - before == 18 * 30

@@ -73,3 +73,13 @@ def test_steps_end_within_the_box_at_the_tolerance(q, seed, single, pairs):
         assert beta.sum() == pytest.approx(0, abs=1e-12 * q)
     else:
         assert max(up, -down) <= tol
+
+
+def test_no_point_is_kept_from_its_bound_by_rounding():
+    # The first pair moves by all of b_1's room, which is a hair less than what b_0 has above l_0.
+    K, z = np.eye(2), np.array([-1.0, 1.0])
+    lower, upper = np.zeros(2), np.array([1.0, 0.5])
+    beta = np.array([np.nextafter(0.5, 1.0), 0.0])
+    e = z - K @ beta
+    assert pair_steps(K, beta, e, lower, upper, np.ones(2), 1e-3, 100) == 1
+    np.testing.assert_array_equal(beta, [0.0, 0.5])
