@@ -17,7 +17,7 @@ as in Bertsekas' block coordinate descent: no less a decrease than that of the s
 import numpy as np
 from numba import njit, types
 
-from kbench.solvers.coordinate_descent import coordinate_steps
+from kbench.solvers.coordinate_descent import compiled_steps
 
 SIZE = 64
 _SAMPLE = 256
@@ -115,6 +115,8 @@ def descend_together(
     member = np.empty(SIZE, np.int64)
     beta, e = np.empty(SIZE), np.empty(SIZE)
     lower, upper, diagonal = np.empty(SIZE), np.empty(SIZE), np.empty(SIZE)
+    gain = np.empty(SIZE)
+    gain_bits = gain.view(np.int64)
     for start in range(0, len(order), SIZE):
         rows = order[start : start + SIZE]
         _gram(X, rows, gram)
@@ -153,10 +155,12 @@ def descend_together(
                 for t in range(k):
                     K[s, t] = gram[member[s], member[t]]
                 K[s, s] = diagonal[s]
-            coordinate_steps(
+            compiled_steps(
                 K,
                 beta[:k],
                 e[:k],
+                gain[:k],
+                gain_bits[:k],
                 lower[:k],
                 upper[:k],
                 diagonal[:k],

@@ -40,7 +40,7 @@ def coordinate_steps(
     """
     # What is searched is in the precision of K, which vectorises best; b is not rounded.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
-    steps: int = _steps(
+    steps: int = compiled_steps(
         K, beta, v, gain, as_integers(gain), lower, upper, diagonal, stop, max_steps
     )
     e[:] = v
@@ -59,7 +59,11 @@ def coordinate_steps(
     fastmath=FLAGS,
     error_model="numpy",
 )
-def _steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
+def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
+    """`coordinate_steps` for compiled callers.
+
+    v is e in the precision of K, gain : (q,) of it any values, gain_bits their bits as integers.
+    """
     q = v.shape[0]
     number = K.dtype.type
     nothing, half = number(0), number(0.5)
