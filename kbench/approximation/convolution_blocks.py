@@ -42,6 +42,12 @@ class ConvolutionBlocks(SeededFeatures):
             )
         self.n_filters = n_features // places
 
+    @property
+    def multiplications(self) -> float:
+        first = self.side**2 * self.channels * _FIRST_FILTERS
+        second = (self.side // 2) ** 2 * _FIRST_FILTERS * self.n_filters
+        return float(_FILTER**2 * (first + second))
+
     def _draw(self, block: int) -> np.ndarray:
         n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
         n_second = _FILTER**2 * _FIRST_FILTERS * self.n_filters

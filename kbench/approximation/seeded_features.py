@@ -16,6 +16,7 @@ frequencies over sqrt(r), after Bochner's theorem:
     poly       (gamma <x, z> + coef0)^p     TensorSketch (Pham and Pagh, KDD 2013)
 """
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ import scipy.sparse as sp
 
 from kbench.approximation import philox
 from kbench.kernels.threads import in_parts
+from kbench.prediction.flops import TRANSCENDENTAL
 
 # Features of a tile of rows are used before they leave the L2 cache.
 _TILE_VALUES = 1 << 19
@@ -72,6 +74,11 @@ class SeededFeatures(ABC):
     @abstractmethod
     def _write(self, drawn: Any, X: Any, out: np.ndarray) -> None:
         """Features of rows X : (u, d) into out : (u, n_features)."""
+
+    @property
+    @abstractmethod
+    def multiplications(self) -> float:
+        """Of a row's features in a block; a cosine or sine counts as ten."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}
@@ -131,6 +138,10 @@ class _FourierBlocks(SeededFeatures):
         self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
     ) -> None:
         super().__init__(d, n_features + n_features % 2, seed, gamma, cache_mb=cache_mb)
+
+    @property
+    def multiplications(self) -> float:
+        return self.n_features * (self.d / 2 + TRANSCENDENTAL)
 
     @abstractmethod
     def _frequencies(self, block: int, out: np.ndarray) -> float:
@@ -233,6 +244,12 @@ class TensorSketchBlocks(SeededFeatures):
             raise ValueError(f"coef0 is {coef0:g}, should not be negative: no kernel otherwise")
         super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
         self.degree, self.coef0 = degree, coef0
+
+    @property
+    def multiplications(self) -> float:
+        # Of the sketches and of p + 1 real Fourier transforms, 5/2 D log2 D each.
+        transform = 2.5 * self.n_features * math.log2(max(self.n_features, 2))
+        return self.degree * (self.d + self.n_features) + (self.degree + 1) * transform
 
     def _draw(self, block: int) -> sp.csr_array:
         # The p sketches side by side; the last row is that of the constant sqrt(coef0).

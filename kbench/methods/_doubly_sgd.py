@@ -21,7 +21,6 @@ from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
 from kbench.methods._row_map import RowMap, require_moderate
 from kbench.methods._virtual_examples import KINDS, VirtualExamples
-from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.trace import Deadline, Trace
 
@@ -331,16 +330,14 @@ class DoublySGD(BaseEstimator):
         self.n_iter_, self.n_seen_ = self._descent.n_steps, self._descent.n_rows
         self.n_parameters_ = sum(A.size for A in self._function.coef)
         self.model_bytes_ = 4 * self.n_parameters_ + self.row_map_.nbytes
-        if self.kernel != "convolution":
-            self.prediction_flops_ = self._flops()
+        self.prediction_flops_ = self._flops()
         self.timings_ = dict(trace.timings)
 
     def _flops(self) -> float:
         """What a row costs, in products of as many numbers as it has features."""
-        d, width = self.n_features_in_, len(self.row_map_.centre)
-        axes = 0 if self.row_map_.axes is None else width
-        blocks = sum(len(A) * (width + TRANSCENDENTAL + A.shape[1]) for A in self._function.coef)
-        return self.predict_votes * (axes + blocks / d)
+        axes = 0 if self.row_map_.axes is None else self.row_map_.axes.size
+        blocks = sum(self.features_.multiplications + A.size for A in self._function.coef)
+        return self.predict_votes * (axes + blocks) / self.n_features_in_
 
     @property
     def coef_(self) -> list[np.ndarray]:

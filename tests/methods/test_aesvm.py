@@ -30,10 +30,10 @@ def test_all_rows_kept_is_the_plain_machine():
 def test_few_rows_give_nearly_the_machine_of_all(first_level):
     X, y = moons()
     exact = KernelSVC(C=3.0, gamma=2.0).fit(X, y)
-    model = AESVC(1e-3, C=3.0, gamma=2.0, first_level=first_level, first_size=200).fit(X, y)
-    assert len(model.representatives_) < 250
+    model = AESVC(3e-3, C=3.0, gamma=2.0, first_level=first_level, first_size=200).fit(X, y)
+    assert len(model.representatives_) < 400
     assert model.beta_.sum() == pytest.approx(600)
-    assert model.residuals_.max() <= 1e-3
+    assert model.residuals_.max() <= 3e-3
     assert np.mean(model.predict(X) == exact.predict(X)) > 0.98
     # The losses of what a row stands for are at least its own: Jensen's inequality, up to eps.
     assert model.objective_ == pytest.approx(exact.objective_, rel=0.05)
