@@ -13,10 +13,12 @@ def runs(*rows, curves=None):
     return Runs([{**empty, **row} for row in rows], curves)
 
 
-def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", **changes):
+def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", level_tol=0.1, **changes):
     sizes = {"n_train": 49990, "n_test": 91701, "n_features": 22, "task": "binary"}
     params = {"C": C, "gamma": gamma, "tol": 0.001}
     if method == "dcsvm_early":
         params |= {"combine": "early", "n_levels": 2, "n_clusters": 64}
+    if method == "dcsvm":
+        params["level_tol"] = level_tol
     given = {**sizes, "params": json.dumps(params, sort_keys=True), **changes}
     return make_row(method, accuracy, seed, dataset=dataset, **given)
