@@ -3,8 +3,8 @@
     python scripts/reference.py FOLDER [results/_reference]
 
 Newest rows, their curves and environments, a file each for rows and curves; what stood there is
-replaced. Curves of more than 500 points keep every k-th of each run's, so that curves of one run
-still have their points at the same places. Rows of a work tree with changes are refused.
+replaced. Curves of more than 500 points keep every k-th: those of one run that have equally many
+still have them at the same places. Rows of a work tree with changes are refused.
 """
 
 import math
@@ -31,12 +31,10 @@ def main(source: Path, target: Path) -> None:
     merged = folder.merge().path
     assert merged is not None
     curves = folder.read_curves(reference=False)
-    run = ["key", "environment", "threads"]
-    lengths = curves.groupby([*run, "curve", "x_name"])["x"].transform("size")
-    longest = lengths.groupby([curves[name] for name in run]).transform("max")
-    step = (longest / MOST_POINTS).map(math.ceil).clip(lower=1)
-    place = curves.groupby([*run, "curve", "x_name"]).cumcount()
-    curves = curves[(place % step == 0) | (place == lengths - 1)]
+    each = curves.groupby(["key", "environment", "threads", "curve", "x_name"])
+    length, place = each["x"].transform("size"), each.cumcount()
+    step = (length / MOST_POINTS).map(math.ceil)
+    curves = curves[(place % step == 0) | (place == length - 1)]
     shutil.rmtree(target, ignore_errors=True)
     (target / "_curves").mkdir(parents=True)
     (target / "_environments").mkdir()
