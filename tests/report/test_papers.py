@@ -234,6 +234,25 @@ def test_a_total_is_of_all_settings_or_says_how_many():
     assert cell(runs(*rows[1:]), "ijcnn1", "LIBSVM", "time", table).status == "24 of 25"
 
 
+def test_an_accuracy_over_C_is_read_where_C_is_the_paper_s():
+    table = paper("hss").tables["table5"]
+    sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "n_train": 49990}
+    params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
+    row = make_row("hss_admm", 0.93, params=params, **sizes)
+    curves = {
+        identity(row): {
+            "C": ([0.5, 0.6, 0.7], [0.1, 1.0, 10.0]),
+            "validation_accuracy": ([0.5, 0.6, 0.7], [0.1, 0.2, 0.3]),
+            "accuracy over C": ([0.1, 1.0, 10.0], [0.91, 0.92, 0.93]),
+            "hss_mb": ([0.4, 0.8], [100.0, 168.0]),
+        }
+    }
+    found = runs(row, curves=curves)
+    assert cell(found, "ijcnn1", "", "accuracy", table).value == 0.92
+    assert cell(found, "ijcnn1", "", "validated", table).value == 0.93
+    assert cell(found, "ijcnn1", "", "memory", table).value == 168.0
+
+
 def test_levels_are_read_off_the_curves():
     table = paper("dcsvm").tables["table6"]
     row = rbf("dcsvm", 0.9, gamma=32, dataset="covtype_93k", level_tol=None)

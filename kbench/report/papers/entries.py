@@ -105,8 +105,9 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
 
 def quantity_of(measure: Measure) -> Quantity:
     """How the measured values of a measure are printed."""
-    if len(measure.of) == 1 and measure.of[0] in QUANTITIES and measure.per is None:
-        return QUANTITIES[measure.of[0]]
+    names = (measure.curve,) if measure.curve else measure.of
+    if len(names) == 1 and names[0] in QUANTITIES and measure.per is None:
+        return QUANTITIES[names[0]]
     return _plain(measure)
 
 

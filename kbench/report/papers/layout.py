@@ -72,10 +72,11 @@ class Measure:
     of : tuple of str
         Columns of the row that are added up; `phases.x` is a phase.
     per, factor : str, float
-        The sum is divided by the column `per`; it, or a curve's value, is multiplied by `factor`.
+        The sum is divided by the column `per` and multiplied by `factor`.
     curve, by : str
-        The last value of a curve instead, or its value where it or the curve `by` is at the
-        selector's `at`; of several there the last, or with `added` their sum.
+        The last value of a curve instead, or its value where the curve `by`, or the parameter `by`
+        that it is over, is the selector's `at`; of several there the last, or with `added` their
+        sum.
     sum : tuple of str
         Other measures of the cell, added up.
     ratio, to : str

@@ -132,8 +132,7 @@ class Runs:
 
     def _read(self, row: Row, measure: Measure, at: float | None) -> float | None:
         if measure.curve is not None:
-            value = self._on_curve(row, measure.curve, measure.by, at, measure.added)
-            return None if value is None else value * measure.factor
+            return self._on_curve(row, measure.curve, measure.by, at, measure.added)
         parts = [_column(row, name) for name in measure.of]
         if not parts or any(part is None for part in parts):
             return None
@@ -147,13 +146,14 @@ class Runs:
         self, row: Row, curve: str, by: str | None, at: float | None, added: bool
     ) -> float | None:
         curves = self._curves.get(identity(row), {})
-        own = list(zip(*curves.get(curve, ((), ())), strict=True))
-        if at is None:
-            return own[-1][1] if own else None
+        if by is None or at is None:
+            values = curves.get(curve, ((), ()))[1]
+            return values[-1] if values else None
+        over = curves.get(f"{curve} over {by}", ((), ()))
         # Clusters that came out empty leave a level with somewhat fewer than asked for.
         near = [
             (abs(math.log(x / at)), value)
-            for x, value in (own if by is None else self.curve([row], by, curve))
+            for x, value in self.curve([row], by, curve) or zip(*over, strict=True)
             if x > 0.0 and abs(math.log(x / at)) < math.log(1.5)
         ]
         nearest = min((distance for distance, _ in near), default=0.0)
