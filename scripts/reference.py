@@ -35,9 +35,9 @@ def main(source: Path, target: Path) -> None:
     length, place = each["x"].transform("size"), each.cumcount()
     step = (length / MOST_POINTS).map(math.ceil)
     curves = curves[(place % step == 0) | (place == length - 1)]
-    shutil.rmtree(target, ignore_errors=True)
-    (target / "_curves").mkdir(parents=True)
-    (target / "_environments").mkdir()
+    for name in ("_curves", "_environments"):
+        shutil.rmtree(target / name, ignore_errors=True)
+        (target / name).mkdir(parents=True)
     shutil.copyfile(merged, target / "reference.parquet")
     schema = pq.read_schema(next((source / "_curves").glob("*.parquet")))
     table = pa.Table.from_pandas(curves, schema=schema, preserve_index=False)
