@@ -19,6 +19,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -104,10 +105,15 @@ class Sandbox:
         )
         before = {name: os.environ.get(name) for name in one_thread}
         os.environ.update(one_thread)
+        # Ctrl-C reaches the server, too, which may be compiling for a minute: it is the runner's.
+        ours = threading.current_thread() is threading.main_thread()
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if ours else None
         try:
             self._context.set_forkserver_preload(self._preload)
             forkserver.ensure_running()
         finally:
+            if handler is not None:
+                signal.signal(signal.SIGINT, handler)
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         self._ready = True
