@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.report.papers.layout import Choice, Measure, Selector
@@ -82,7 +82,7 @@ class Runs:
             if line.ok:
                 return found
             failed = failed or found
-        return failed and Found(**{**vars(failed), "considered": considered})
+        return failed and replace(failed, considered=considered)
 
     def lines(
         self, machine: Machine, wanted: Selector, choice: Choice
