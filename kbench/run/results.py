@@ -202,12 +202,14 @@ class ResultsFolder:
         """
         import pandas as pd
 
-        own = self._read_curves(self.path)
         if not reference:
-            return own
-        given = self._read_curves(self.path / "_reference")
+            return self._read_curves(self.path)
         identity = list(rows.IDENTITY)
         replaced = self._read_rows(self.path, [*identity, "status"]).to_pandas()
+        given = self._read_curves(self.path / "_reference")
+        warnings = self.warnings
+        own = self._read_curves(self.path)
+        self.warnings = warnings + self.warnings
         kept = ~pd.MultiIndex.from_frame(given[identity]).isin(
             pd.MultiIndex.from_frame(replaced[identity])
         )
