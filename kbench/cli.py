@@ -71,6 +71,8 @@ def _dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         print(f"kbench {__version__}")
         return 0
+    if words[0] in ("-m", "--multirun") and words[1:] and words[1] in COMMANDS:
+        words[:2] = words[1::-1]
     word = words[0]
     if word in COMMANDS:
         module = import_module(f"kbench.commands.{COMMANDS[word][1]}")
