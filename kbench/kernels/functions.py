@@ -4,6 +4,7 @@ A kernel first *prepares* points (once), then *evaluates* blocks between prepare
 Preparing does what would otherwise be repeated for every block: scaling, centring, packing.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,6 +73,10 @@ class Kernel(ABC):
     def entry_error(self, A: Any) -> float:
         """Bound on the absolute error of a float32 value between points A, given their rows."""
         return float(np.finfo(np.float32).eps * np.abs(self.diagonal(A)).max(initial=0.0))
+
+    def nanoseconds(self, A: Any) -> float:
+        """About what a value between points A costs on one core; inf where it is not known."""
+        return math.inf
 
     def as_centres(self, A: Any) -> Any:
         """What has to be kept of A so that it can be the second argument of `evaluate`."""

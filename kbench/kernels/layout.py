@@ -3,15 +3,18 @@
 A column that takes two values adds 0 or a constant to a distance: with the same gap between the two
 values in many columns, their part of the distance is a Hamming distance of bit strings. A column
 with one value adds nothing between training points, and between a new point and all of them the
-same. One-hot coded data (a9a, w8a) are bits only; covtype is ten features and 44 bits.
+same. One-hot coded data (a9a, w8a) are bits only; covtype is ten features and 44 bits. Images are
+bytes (`lattice`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.lattice import Lattice
 
 # Fewer columns than this are no cheaper as a word of bits: a word costs as much as 4 to 8 features.
 _FEWEST_BITS = 8
@@ -19,8 +22,10 @@ _FEWEST_BITS = 8
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 _CHUNK = 4096
-# Values of dense rows that are taken at a time: they stay in the L2 cache on their way.
-_CHUNK_VALUES = 1 << 16
+# Fewer features than this are subtracted faster than they are packed, and bits, for which words are
+# cheaper than bytes, may be so many times as many.
+_FEWEST_BYTES = 32
+_BITS_AS_BYTES = 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Layout:
         high - low
     constants : (r,) indices of the columns with one value
     values : (r,) float64
+    lattice : Lattice or None
+        That of the features, then the bits, where they are better taken as bytes than as they are.
     """
 
     features: np.ndarray
@@ -52,6 +59,7 @@ class Layout:
     gap: float
     constants: np.ndarray
     values: np.ndarray
+    lattice: Lattice | None = None
 
     @property
     def n_words(self) -> int:
@@ -87,6 +95,10 @@ class Layout:
             origin += rows.sum(axis=0)
         origin /= X.shape[0]
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
+        lattice = None
+        if len(features) >= max(_FEWEST_BYTES, len(bits) / _BITS_AS_BYTES):
+            columns = np.concatenate([features, bits])
+            lattice = Lattice.of(X, columns, low[columns], high[columns])
         return Layout(
             features,
             origin,
@@ -97,6 +109,7 @@ class Layout:
             gap,
             constants,
             low[constants],
+            lattice,
         )
 
     def pack(self, X: Any) -> np.ndarray | None:
@@ -118,21 +131,6 @@ class Layout:
         """(q, b) bool of words : (n_words, b)."""
         ordered = np.ascontiguousarray(words.T).astype("<u4").view(np.uint8)
         return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
-
-
-def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """X[:, columns] as dense float64, some rows at a time."""
-    step = _CHUNK
-    if not sp.issparse(X):
-        step = min(step, _CHUNK_VALUES // (X.shape[1] + 1) + 1)
-    for start in range(0, X.shape[0], step):
-        rows = slice(start, start + step)
-        part = X[rows]
-        if sp.issparse(part):
-            part = part[:, columns].toarray() if len(columns) < X.shape[1] else part.toarray()
-        elif len(columns) < X.shape[1]:
-            part = part[:, columns]
-        yield rows, part.astype(np.float64, copy=False)
 
 
 def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -77,6 +77,11 @@ class KernelMatrix:
         """Bound on the absolute error of an entry in float32, given the rows. O(n d)."""
         return self.kernel.entry_error(self._points)
 
+    @property
+    def nanoseconds(self) -> float:
+        """About what an entry costs on one core; inf where it is not known."""
+        return self.kernel.nanoseconds(self._points)
+
     def diagonal(self) -> np.ndarray:
         """k(x_i, x_i) : (n,) float64."""
         return self.kernel.diagonal(self._points)

@@ -270,15 +270,18 @@ def fill(operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> 
 def accumulate(
     operands: Operands, unit: float, *, squared: bool, coef: np.ndarray, out: np.ndarray
 ) -> None:
-    """Add sum_i coef_i k(left_i, right_j) to out : (n,) float64; coef : (b,) of the points' dtype.
+    """Add sum_i coef_i k(left_i, right_j) to out : (n,) float64; coef : (a,) of the points' dtype.
 
-    Four products are added in the points' precision, then in float64. Parameters as in `fill`.
+    Four products are added in the points' precision, then in float64. Parameters as in `fill`; left
+    points beyond the a-th do not count.
     """
     dtype = operands[0].dtype
     none = np.empty((0, 0), dtype)
     scale = dtype.type(unit)
+    weights = np.zeros(len(operands[0]), dtype)
+    weights[: len(coef)] = coef
 
     def work(start: int, stop: int) -> None:
-        _tiles(*operands, scale, squared, start, stop, coef, out, none)
+        _tiles(*operands, scale, squared, start, stop, weights, out, none)
 
     in_parts(work, len(out), len(out) * len(coef), _COLUMNS)
