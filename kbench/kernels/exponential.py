@@ -110,6 +110,7 @@ class Exponential(Kernel):
     layout: Layout | None = field(default=None, repr=False, compare=False)
 
     power: ClassVar[int]
+    unit_diagonal: ClassVar[bool] = True
 
     def bind(self, X: Any) -> Self:
         if sp.issparse(X):

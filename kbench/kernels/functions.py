@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,9 @@ class Kernel(ABC):
     `shape` whose first entry is the number of points, and go into `evaluate` and `accumulate`,
     whose second points B are always among the training rows that the kernel is bound to.
     """
+
+    # Whether k(x, x) = 1 at all x.
+    unit_diagonal: ClassVar[bool] = False
 
     def bind(self, X: Any) -> Self:
         """Return the same function with what X : (n, d) tells about evaluating it accurately."""
