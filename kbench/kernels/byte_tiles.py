@@ -18,7 +18,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kbench.kernels.lattice import BytePoints
+from kbench.kernels.lattice import BytePoints, nanoseconds_of_bytes
 from kbench.kernels.threads import in_parts
 from kbench.kernels.tiles import power_of_two
 
@@ -201,7 +201,7 @@ def fill(A: BytePoints, B: BytePoints, unit: float, out: np.ndarray) -> None:
     def work(start: int, stop: int) -> None:
         _tiles(*sides, scale, start, stop, none, nothing, out)
 
-    in_parts(work, out.shape[1], out.size, _COLUMNS)
+    in_parts(work, out.shape[1], out.size * nanoseconds_of_bytes(len(B.words)), _COLUMNS)
 
 
 def accumulate(
@@ -220,7 +220,8 @@ def accumulate(
     def work(start: int, stop: int) -> None:
         _tiles(left, shifts, B.words, B.squares, scale, start, stop, weights, out, none)
 
-    in_parts(work, len(out), len(out) * len(coef), _COLUMNS)
+    cost = len(out) * len(coef) * nanoseconds_of_bytes(len(B.words))
+    in_parts(work, len(out), cost, _COLUMNS)
 
 
 def _left(A: BytePoints) -> tuple[np.ndarray, np.ndarray]:

@@ -29,8 +29,9 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from kbench.kernels import tiles
 from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.columns import take_columns
 from kbench.kernels.functions import Kernel, csr_rows, squared_norms
-from kbench.kernels.lattice import BytePoints
+from kbench.kernels.lattice import BytePoints, nanoseconds_of_bytes
 from kbench.kernels.layout import Layout
 
 # Training features stay below this after scaling. New ones are clipped to what is farther from all
@@ -76,8 +77,8 @@ class DensePoints:
 
     def __getitem__(self, rows: Any) -> "DensePoints":
         return DensePoints(
-            _columns(self.features, rows),
-            None if self.words is None else _columns(self.words, rows),
+            take_columns(self.features, rows),
+            None if self.words is None else take_columns(self.words, rows),
             None if self.factor is None else self.factor[rows],
         )
 
@@ -289,11 +290,10 @@ class Exponential(Kernel):
         return eps * (5.0 + 0.4 * len(features) + 2.0 * float(norm) ** (1.0 / self.power))
 
     def nanoseconds(self, A: Any) -> float:
-        # Measured on AVX-512: four bytes, features that are subtracted, words of 32 bits.
         if isinstance(A, BytePoints):
-            return 0.5 + 0.008 * len(A.words)
+            return nanoseconds_of_bytes(len(A.words))
         if isinstance(A, DensePoints):
-            return 0.15 + 0.01 * len(A.features) + 0.015 * (0 if A.words is None else len(A.words))
+            return tiles.nanoseconds(len(A.features), 0 if A.words is None else len(A.words))
         return super().nanoseconds(A)
 
     @abstractmethod
@@ -361,9 +361,3 @@ def _has_byte_products() -> bool:
 
 def _padded(count: int) -> int:
     return -(-count // tiles.STEP) * tiles.STEP
-
-
-def _columns(array: np.ndarray, columns: Any) -> np.ndarray:
-    if isinstance(columns, slice):
-        return np.ascontiguousarray(array[:, columns])
-    return np.take(array, columns, axis=1)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit, types
 
 from kbench.kernels.chunks import dense_chunks
 from kbench.kernels.lattice import Lattice
@@ -137,17 +138,49 @@ def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Least and greatest value of each column as float64, and whether it takes no other; (d,)."""
     if sp.issparse(X):
         return _values_of_sparse_columns(X)
-    low, high = X.min(axis=0), X.max(axis=0)
-    candidates = np.arange(X.shape[1])
-    for start in range(0, X.shape[0], _CHUNK):
-        if len(candidates) == 0:
-            break
-        rows = X[start : start + _CHUNK, candidates]
-        fits = ((rows == low[candidates]) | (rows == high[candidates])).all(axis=0)
-        candidates = candidates[fits]
-    two_valued = np.zeros(X.shape[1], bool)
-    two_valued[candidates] = True
-    return low.astype(np.float64), high.astype(np.float64), two_valued
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    others = np.zeros(X.shape[1], np.uint8)
+    for look in (_widen, _see_others):
+        for start in range(0, X.shape[0], _CHUNK):
+            rows = X[start : start + _CHUNK]
+            dtype = np.float32 if rows.dtype == np.float32 else np.float64
+            look(np.ascontiguousarray(rows, dtype), low, high, others)
+    return low, high, others == 0
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+_SIGNATURES = [
+    types.void(
+        types.Array(real, 2, "C", readonly=True),
+        types.float64[::1],
+        types.float64[::1],
+        types.uint8[::1],
+    )
+    for real in (types.float32, types.float64)
+]
+
+
+@njit(_SIGNATURES, cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _widen(rows, low, high, others):
+    """low, high : (d,) include the values of rows : (m, d)."""
+    least, most = low.astype(rows.dtype), high.astype(rows.dtype)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(row.shape[0]):
+            least[j] = min(least[j], row[j])
+        for j in range(row.shape[0]):
+            most[j] = max(most[j], row[j])
+    low[:], high[:] = least, most
+
+
+@njit(_SIGNATURES, cache=True, nogil=True)
+def _see_others(rows, low, high, others):
+    """others[j] = 1 where column j of rows : (m, d) has a value that is neither low nor high."""
+    least, most = low.astype(rows.dtype), high.astype(rows.dtype)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(row.shape[0]):
+            others[j] |= (row[j] != least[j]) & (row[j] != most[j])
 
 
 def _values_of_sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
