@@ -7,6 +7,8 @@ How values are computed is chosen by `bind`, from the training rows, here and no
 - dense rows, and CSR rows that are not much larger as dense ones: columns that take two values are
   packed into words of bits, the others are subtracted (`layout`, `tiles`). An entry is off by a few
   eps at any gamma and any distance from the origin, because nothing cancels;
+- Gaussian kernels of many features that are bytes, shifted and scaled alike (images): from integer
+  products (`lattice`, `byte_tiles`), where the processor has them;
 - wide CSR rows: from products of sparse rows (RBF), ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>.
   There eps gamma (||x||^2 + ||z||^2) is lost; where that would show in float32, float64 is used.
 
@@ -18,6 +20,7 @@ a hundred and at most a quarter faster beyond (`scripts/bench_kernels.py`, OpenB
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,8 +28,11 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
 from kbench.kernels import tiles
+from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.columns import take_columns
 from kbench.kernels.functions import Kernel, csr_rows, squared_norms
-from kbench.kernels.layout import Layout, dense_chunks
+from kbench.kernels.lattice import BytePoints, nanoseconds_of_bytes
+from kbench.kernels.layout import Layout
 
 # Training features stay below this after scaling. New ones are clipped to what is farther from all
 # of them than the kernel reaches, and whose squares are finite in float32.
@@ -71,8 +77,8 @@ class DensePoints:
 
     def __getitem__(self, rows: Any) -> "DensePoints":
         return DensePoints(
-            _columns(self.features, rows),
-            None if self.words is None else _columns(self.words, rows),
+            take_columns(self.features, rows),
+            None if self.words is None else take_columns(self.words, rows),
             None if self.factor is None else self.factor[rows],
         )
 
@@ -105,6 +111,7 @@ class Exponential(Kernel):
     layout: Layout | None = field(default=None, repr=False, compare=False)
 
     power: ClassVar[int]
+    unit_diagonal: ClassVar[bool] = True
 
     def bind(self, X: Any) -> Self:
         if sp.issparse(X):
@@ -126,19 +133,28 @@ class Exponential(Kernel):
             return self._prepare_sparse(sp.csr_array(X), dtype)
         return self._prepare_dense(X, self.layout, dtype)
 
-    def _prepare_dense(self, X: Any, layout: Layout, dtype: np.dtype) -> DensePoints:
+    def _prepare_dense(self, X: Any, layout: Layout, dtype: np.dtype) -> "DensePoints | BytePoints":
         n, p, q = X.shape[0], len(layout.features), len(layout.bits)
+        factor = self._factor(X, layout)
+        if layout.lattice is not None and self.power == 2 and _has_byte_products():
+            points = layout.lattice.pack(X, dtype, factor)
+            if points is not None:
+                return points
         words = layout.pack(X)
         features = np.zeros((_padded(p if words is not None else p + q), n), dtype)
         for rows, values in dense_chunks(X, layout.features) if p else ():
             features[:p, rows] = self._scaled(values - layout.origin).T
         for rows, values in dense_chunks(X, layout.bits) if words is None else ():
             features[p : p + q, rows] = self._scaled(values - layout.low).T
-        factor = np.ones(n)
+        return DensePoints(features, words, factor)
+
+    def _factor(self, X: Any, layout: Layout) -> np.ndarray | None:
+        """What columns that are constant in the training rows contribute; see `DensePoints`."""
+        factor = np.ones(X.shape[0])
         for rows, values in dense_chunks(X, layout.constants) if len(layout.constants) else ():
             distance = (np.abs(self._scaled(values - layout.values)) ** self.power).sum(axis=1)
             factor[rows] = np.exp2(-distance)
-        return DensePoints(features, words, None if np.all(factor == 1.0) else factor)
+        return None if np.all(factor == 1.0) else factor
 
     @abstractmethod
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> Any: ...
@@ -162,9 +178,14 @@ class Exponential(Kernel):
         else:
             self._evaluate_dense(A, B, out)
 
-    def _evaluate_dense(self, A: DensePoints, B: DensePoints, out: np.ndarray) -> None:
-        unit, squared = self._metric()
-        tiles.fill(self._operands(A, B), unit, squared=squared, out=out)
+    def _evaluate_dense(self, A: Any, B: Any, out: np.ndarray) -> None:
+        if _are_bytes(A, B):
+            from kbench.kernels import byte_tiles
+
+            byte_tiles.fill(A, B, self._byte_unit(), out)
+        else:
+            unit, squared = self._metric()
+            tiles.fill(self._operands(A, B, out.dtype), unit, squared=squared, out=out)
         for factor in (A.factor, None if B.factor is None else B.factor[:, None]):
             if factor is not None:
                 out.T[...] *= factor
@@ -191,12 +212,17 @@ class Exponential(Kernel):
                 out[first : first + _SPARSE_COLUMNS] += (weights.T @ block).T
 
     def _accumulate_dense(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
-        operands = self._operands(B, A)
-        unit, squared = self._metric()
-        weights = np.zeros(len(operands[0]), operands[0].dtype)
-        weights[: len(coef)] = coef[:, 0] if B.factor is None else coef[:, 0] * B.factor
+        weights = coef[:, 0] if B.factor is None else coef[:, 0] * B.factor
+        weights = weights.astype(coef.dtype, copy=False)
         values = np.zeros(len(out))
-        tiles.accumulate(operands, unit, squared=squared, coef=weights, out=values)
+        if _are_bytes(A, B):
+            from kbench.kernels import byte_tiles
+
+            byte_tiles.accumulate(B, A, self._byte_unit(), weights, values)
+        else:
+            unit, squared = self._metric()
+            operands = self._operands(B, A, coef.dtype)
+            tiles.accumulate(operands, unit, squared=squared, coef=weights, out=values)
         out[:, 0] += values if A.factor is None else values * A.factor
 
     def _metric(self) -> tuple[float, bool]:
@@ -204,8 +230,15 @@ class Exponential(Kernel):
         assert self.layout is not None
         return self.gamma * tiles.LOG2_E * self.layout.gap**self.power, self.power == 2
 
-    def _operands(self, A: DensePoints, B: DensePoints) -> tiles.Operands:
+    def _byte_unit(self) -> float:
+        """What a squared distance of 1 on the lattice adds to the exponent."""
+        assert self.layout is not None
+        assert self.layout.lattice is not None
+        return (self._scale * self.layout.lattice.step) ** 2
+
+    def _operands(self, A: Any, B: Any, dtype: np.dtype) -> tiles.Operands:
         """Points A as the left and B as the right side of tiles."""
+        A, B = self._without_bytes(A, dtype), self._without_bytes(B, dtype)
         if (A.words is None) != (B.words is None):
             A, B = self._without_words(A), self._without_words(B)
         right_words = np.empty((0, B.shape[0]), np.uint32) if B.words is None else B.words
@@ -215,6 +248,19 @@ class Exponential(Kernel):
         if A.words is not None:
             left_words[: A.shape[0]] = A.words.T
         return left, left_words, B.features, right_words
+
+    def _without_bytes(self, points: Any, dtype: np.dtype) -> DensePoints:
+        """The same points with all columns as features, where they are bytes."""
+        if isinstance(points, DensePoints):
+            return points
+        layout = self.layout
+        assert layout is not None
+        assert layout.lattice is not None
+        values = layout.lattice.unpack(points)
+        features = np.zeros((_padded(len(values)), points.shape[0]), dtype)
+        origin = np.concatenate([layout.origin, layout.low])
+        features[: len(values)] = self._scaled(values - origin[:, None])
+        return DensePoints(features, None, points.factor)
 
     def _without_words(self, points: DensePoints) -> DensePoints:
         """The same points with two-valued columns as features."""
@@ -235,10 +281,20 @@ class Exponential(Kernel):
         eps = 0.5 * float(np.finfo(np.float32).eps)
         if self.layout is None:
             return self._sparse_error(A)
+        if isinstance(A, BytePoints):
+            assert self.layout.lattice is not None
+            return 8.0 * eps + self.layout.lattice.entry_error(np.dtype(np.float32), self._scale)
         # Features are rounded once, by eps |z|, and |z - z'|^power 2^-|z - z'|^power < 1/2.
         features = A.features.astype(np.float64)
         norm = np.max((np.abs(features) ** self.power).sum(axis=0), initial=0.0)
         return eps * (5.0 + 0.4 * len(features) + 2.0 * float(norm) ** (1.0 / self.power))
+
+    def nanoseconds(self, A: Any) -> float:
+        if isinstance(A, BytePoints):
+            return nanoseconds_of_bytes(len(A.words))
+        if isinstance(A, DensePoints):
+            return tiles.nanoseconds(len(A.features), 0 if A.words is None else len(A.words))
+        return super().nanoseconds(A)
 
     @abstractmethod
     def _sparse_error(self, A: Any) -> float: ...
@@ -291,11 +347,17 @@ class Laplacian(Exponential):
         return float(np.finfo(np.float32).eps)
 
 
+def _are_bytes(A: Any, B: Any) -> bool:
+    return isinstance(A, BytePoints) and isinstance(B, BytePoints) and _has_byte_products()
+
+
+@cache
+def _has_byte_products() -> bool:
+    """Whether numba compiles for a processor with AVX-512 VNNI."""
+    from numba.core.registry import cpu_target
+
+    return "+avx512vnni" in cpu_target.target_context.codegen().magic_tuple()[2]
+
+
 def _padded(count: int) -> int:
     return -(-count // tiles.STEP) * tiles.STEP
-
-
-def _columns(array: np.ndarray, columns: Any) -> np.ndarray:
-    if isinstance(columns, slice):
-        return np.ascontiguousarray(array[:, columns])
-    return np.take(array, columns, axis=1)

@@ -4,10 +4,11 @@ A kernel first *prepares* points (once), then *evaluates* blocks between prepare
 Preparing does what would otherwise be repeated for every block: scaling, centring, packing.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +27,9 @@ class Kernel(ABC):
     `shape` whose first entry is the number of points, and go into `evaluate` and `accumulate`,
     whose second points B are always among the training rows that the kernel is bound to.
     """
+
+    # Whether k(x, x) = 1 at all x.
+    unit_diagonal: ClassVar[bool] = False
 
     def bind(self, X: Any) -> Self:
         """Return the same function with what X : (n, d) tells about evaluating it accurately."""
@@ -72,6 +76,10 @@ class Kernel(ABC):
     def entry_error(self, A: Any) -> float:
         """Bound on the absolute error of a float32 value between points A, given their rows."""
         return float(np.finfo(np.float32).eps * np.abs(self.diagonal(A)).max(initial=0.0))
+
+    def nanoseconds(self, A: Any) -> float:
+        """About what a value between points A costs on one core; inf where it is not known."""
+        return math.inf
 
     def as_centres(self, A: Any) -> Any:
         """What has to be kept of A so that it can be the second argument of `evaluate`."""

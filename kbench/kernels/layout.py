@@ -3,15 +3,19 @@
 A column that takes two values adds 0 or a constant to a distance: with the same gap between the two
 values in many columns, their part of the distance is a Hamming distance of bit strings. A column
 with one value adds nothing between training points, and between a new point and all of them the
-same. One-hot coded data (a9a, w8a) are bits only; covtype is ten features and 44 bits.
+same. One-hot coded data (a9a, w8a) are bits only; covtype is ten features and 44 bits. Images are
+bytes (`lattice`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit, types
+
+from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.lattice import Lattice
 
 # Fewer columns than this are no cheaper as a word of bits: a word costs as much as 4 to 8 features.
 _FEWEST_BITS = 8
@@ -19,8 +23,10 @@ _FEWEST_BITS = 8
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
 _CHUNK = 4096
-# Values of dense rows that are taken at a time: they stay in the L2 cache on their way.
-_CHUNK_VALUES = 1 << 16
+# Fewer features than this are subtracted faster than they are packed, and bits, for which words are
+# cheaper than bytes, may be so many times as many.
+_FEWEST_BYTES = 32
+_BITS_AS_BYTES = 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class Layout:
         high - low
     constants : (r,) indices of the columns with one value
     values : (r,) float64
+    lattice : Lattice or None
+        That of the features, then the bits, where they are better taken as bytes than as they are.
     """
 
     features: np.ndarray
@@ -52,6 +60,7 @@ class Layout:
     gap: float
     constants: np.ndarray
     values: np.ndarray
+    lattice: Lattice | None = None
 
     @property
     def n_words(self) -> int:
@@ -87,6 +96,10 @@ class Layout:
             origin += rows.sum(axis=0)
         origin /= X.shape[0]
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
+        lattice = None
+        if len(features) >= max(_FEWEST_BYTES, len(bits) / _BITS_AS_BYTES):
+            columns = np.concatenate([features, bits])
+            lattice = Lattice.of(X, columns, low[columns], high[columns])
         return Layout(
             features,
             origin,
@@ -97,6 +110,7 @@ class Layout:
             gap,
             constants,
             low[constants],
+            lattice,
         )
 
     def pack(self, X: Any) -> np.ndarray | None:
@@ -120,36 +134,53 @@ class Layout:
         return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
 
 
-def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """X[:, columns] as dense float64, some rows at a time."""
-    step = _CHUNK
-    if not sp.issparse(X):
-        step = min(step, _CHUNK_VALUES // (X.shape[1] + 1) + 1)
-    for start in range(0, X.shape[0], step):
-        rows = slice(start, start + step)
-        part = X[rows]
-        if sp.issparse(part):
-            part = part[:, columns].toarray() if len(columns) < X.shape[1] else part.toarray()
-        elif len(columns) < X.shape[1]:
-            part = part[:, columns]
-        yield rows, part.astype(np.float64, copy=False)
-
-
 def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Least and greatest value of each column as float64, and whether it takes no other; (d,)."""
     if sp.issparse(X):
         return _values_of_sparse_columns(X)
-    low, high = X.min(axis=0), X.max(axis=0)
-    candidates = np.arange(X.shape[1])
-    for start in range(0, X.shape[0], _CHUNK):
-        if len(candidates) == 0:
-            break
-        rows = X[start : start + _CHUNK, candidates]
-        fits = ((rows == low[candidates]) | (rows == high[candidates])).all(axis=0)
-        candidates = candidates[fits]
-    two_valued = np.zeros(X.shape[1], bool)
-    two_valued[candidates] = True
-    return low.astype(np.float64), high.astype(np.float64), two_valued
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    others = np.zeros(X.shape[1], np.uint8)
+    for look in (_widen, _see_others):
+        for start in range(0, X.shape[0], _CHUNK):
+            rows = X[start : start + _CHUNK]
+            dtype = np.float32 if rows.dtype == np.float32 else np.float64
+            look(np.ascontiguousarray(rows, dtype), low, high, others)
+    return low, high, others == 0
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+_SIGNATURES = [
+    types.void(
+        types.Array(real, 2, "C", readonly=True),
+        types.float64[::1],
+        types.float64[::1],
+        types.uint8[::1],
+    )
+    for real in (types.float32, types.float64)
+]
+
+
+@njit(_SIGNATURES, cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _widen(rows, low, high, others):
+    """low, high : (d,) include the values of rows : (m, d)."""
+    least, most = low.astype(rows.dtype), high.astype(rows.dtype)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(row.shape[0]):
+            least[j] = min(least[j], row[j])
+        for j in range(row.shape[0]):
+            most[j] = max(most[j], row[j])
+    low[:], high[:] = least, most
+
+
+@njit(_SIGNATURES, cache=True, nogil=True)
+def _see_others(rows, low, high, others):
+    """others[j] = 1 where column j of rows : (m, d) has a value that is neither low nor high."""
+    least, most = low.astype(rows.dtype), high.astype(rows.dtype)
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(row.shape[0]):
+            others[j] |= (row[j] != least[j]) & (row[j] != most[j])
 
 
 def _values_of_sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

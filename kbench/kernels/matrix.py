@@ -41,10 +41,18 @@ class KernelMatrix:
         self.dtype = np.dtype(dtype)
         self._counter = np.zeros(1, np.int64)
         self._X = kernel.rows(X)
-        self._points = self.kernel.prepare(self._X, self.dtype)
+        self._prepared: Any = None
+        self._allowance = 0
 
     def __len__(self) -> int:
-        return self._points.shape[0]
+        return self._X.shape[0]
+
+    @property
+    def _points(self) -> Any:
+        """All points, prepared at their first use: some matrices are only there to take from."""
+        if self._prepared is None:
+            self._prepared = self.kernel.prepare(self._X, self.dtype)
+        return self._prepared
 
     @property
     def X(self) -> Any:
@@ -65,7 +73,8 @@ class KernelMatrix:
             return self
         twin = copy.copy(self)
         twin.dtype = np.dtype(dtype)
-        twin._points = self.kernel.prepare(self._X, twin.dtype)
+        # Often a few points are all that is looked at again.
+        twin._prepared, twin._allowance = None, len(self)
         return twin
 
     def take(self, indices: np.ndarray) -> "KernelMatrix":
@@ -77,17 +86,28 @@ class KernelMatrix:
         """Bound on the absolute error of an entry in float32, given the rows. O(n d)."""
         return self.kernel.entry_error(self._points)
 
+    @property
+    def nanoseconds(self) -> float:
+        """About what an entry costs on one core; inf where it is not known."""
+        return self.kernel.nanoseconds(self._points)
+
     def diagonal(self) -> np.ndarray:
         """k(x_i, x_i) : (n,) float64."""
+        if self.kernel.unit_diagonal:
+            return np.ones(len(self))
         return self.kernel.diagonal(self._points)
 
     def points(self, indices: np.ndarray | slice) -> Any:
         """Prepared points of these rows; passed as `columns`, they are gathered only once."""
+        if self._prepared is None and self._allowance > 0:
+            rows = self._X[indices]
+            self._allowance -= rows.shape[0]
+            return self.kernel.prepare(rows, self.dtype)
         return self._points[indices]
 
     def centres(self, indices: np.ndarray) -> Any:
         """Prepared points of these rows, as little of them as prediction needs."""
-        return self.kernel.as_centres(self._points[indices])
+        return self.kernel.as_centres(self.points(indices))
 
     def block(
         self, rows: np.ndarray, columns: Any = None, out: np.ndarray | None = None
@@ -107,7 +127,7 @@ class KernelMatrix:
         columns = self._points if columns is None else columns
         if out is None:
             out = np.empty((len(rows), columns.shape[0]), self.dtype)
-        self.kernel.evaluate(self._points[rows], columns, out)
+        self.kernel.evaluate(self.points(rows), columns, out)
         self.count(out.size)
         return out
 
@@ -126,9 +146,9 @@ class KernelMatrix:
             Entries have this matrix's dtype; a few products are added in it, then in float64.
         """
         is_index = isinstance(rows, np.ndarray) and rows.ndim == 1
-        left = self._points if rows is None else self._points[rows] if is_index else rows
+        left = self._points if rows is None else self.points(rows) if is_index else rows
         self.count(left.shape[0] * len(columns))
-        return expand(self.kernel, left, self._points[columns], coef, self.dtype)
+        return expand(self.kernel, left, self.points(columns), coef, self.dtype)
 
 
 def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.ndarray:

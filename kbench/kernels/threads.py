@@ -7,18 +7,18 @@ import numba
 from numba.core import config
 
 # A second thread costs about 50 microseconds.
-_ENTRIES_PER_THREAD = 1 << 19
+_NANOSECONDS_PER_THREAD = 150_000
 
 
-def in_parts(work: Callable[[int, int], None], n: int, n_entries: int, multiple: int) -> None:
+def in_parts(work: Callable[[int, int], None], n: int, nanoseconds: float, multiple: int) -> None:
     """Call work(start, stop) for parts of 0 .. n-1, on as many threads as numba may use.
 
     Parameters
     ----------
     work : callable
         Compiled code that releases the interpreter's lock and does not raise.
-    n_entries : int
-        Kernel values that the whole takes; few of them are left to one thread.
+    nanoseconds : float
+        About what the whole takes on one thread; what takes little is left to one.
     multiple : int
         Of which all bounds between parts are one.
 
@@ -26,7 +26,8 @@ def in_parts(work: Callable[[int, int], None], n: int, n_entries: int, multiple:
     -----
     The threads are Python's: unlike numba's own, they may be started by several threads at once.
     """
-    n_parts = max(1, min(_n_threads(), n_entries // _ENTRIES_PER_THREAD, n // multiple))
+    most = min(int(nanoseconds) // _NANOSECONDS_PER_THREAD, n // multiple)
+    n_parts = max(1, min(_n_threads(), most)) if most > 1 else 1
     bounds = [n * part // n_parts // multiple * multiple for part in range(n_parts)] + [n]
     others = [
         threading.Thread(target=work, args=(bounds[part], bounds[part + 1]))

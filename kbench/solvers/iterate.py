@@ -131,12 +131,13 @@ class Iterate:
     def __len__(self) -> int:
         return len(self.z)
 
-    def resistance(self, points: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """How firmly these points are held; negative where they violate optimality."""
-        e = self.residual[points] - self.intercept
-        beta = self.beta[points]
-        down = np.where(beta > self.lower[points], e, np.inf)
-        return np.minimum(down, np.where(beta < self.upper[points], -e, np.inf))
+    def resistance(self, points: np.ndarray | None = None) -> np.ndarray:
+        """How firmly these points (default: all) are held; negative where they are in violation."""
+        out = np.empty(len(self) if points is None else len(points))
+        indices = np.arange(len(self)) if points is None else points
+        state = self.beta, self.residual, self.lower, self.upper
+        _resistance(*state, self.intercept, indices, out)
+        return out
 
     def settle(self) -> float:
         """Bring the intercept to the residual of all points; their largest violation."""
@@ -219,3 +220,12 @@ def _extremes(beta, e, lower, upper, e_up, e_down):
         e_up[i], e_down[i] = u, d
         up, down = max(up, u), max(down, d)
     return up, down
+
+
+@njit(["(f8[::1], f8[::1], f8[::1], f8[::1], f8, i8[::1], f8[::1])"], cache=True, nogil=True)
+def _resistance(beta, residual, lower, upper, intercept, points, out):
+    for k in range(out.shape[0]):
+        i = points[k]
+        e = residual[i] - intercept
+        down = e if beta[i] > lower[i] else np.inf
+        out[k] = min(down, -e if beta[i] < upper[i] else np.inf)

@@ -14,6 +14,7 @@ from kbench.kernels import KernelMatrix
 
 # Missing rows are computed this many at a time: enough for GEMM to reach its speed.
 _BATCH = 128
+_TILE = 16
 
 
 class RowCache:
@@ -110,7 +111,7 @@ class RowCache:
         h = 0 if corner is None else len(corner)
         self._kernel.block(points[h:], self._kernel.points(points), out=out[h:])
         out[:h, :h] = corner
-        out[:h, h:] = out[h:, :h].T
+        _mirror(out, h)
         return out
 
     def _complete(self, rows: np.ndarray) -> np.ndarray:
@@ -204,3 +205,26 @@ def _gather(rows, slots, columns, places, out):
         row, target = rows[slots[k]], out[places[k]]
         for j in range(columns.shape[0]):
             target[j] = row[columns[j]]
+
+
+@njit(["(f4[:,::1], i8)", "(f8[:,::1], i8)"], cache=True, nogil=True)
+def _mirror(out, h):
+    """out[:h, h:] = out[h:, :h]' for a square matrix."""
+    q = out.shape[0]
+    # Through a tile of whole cache lines: rows a power of two apart share few places in the cache.
+    tile = np.empty(_TILE * _TILE, out.dtype)
+    for i in range(0, h, _TILE):
+        for j in range(h, q, _TILE):
+            if i + _TILE <= h and j + _TILE <= q:
+                for k in range(_TILE):
+                    source = out[j + k, i : i + _TILE]
+                    for r in range(_TILE):
+                        tile[r * _TILE + k] = source[r]
+                for r in range(_TILE):
+                    target = out[i + r, j : j + _TILE]
+                    for k in range(_TILE):
+                        target[k] = tile[r * _TILE + k]
+            else:
+                for r in range(i, min(i + _TILE, h)):
+                    for k in range(j, min(j + _TILE, q)):
+                        out[r, k] = out[k, r]

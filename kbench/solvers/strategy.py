@@ -28,8 +28,8 @@ from kbench.solvers.row_cache import RowCache
 FEW_POINTS = 4000
 # Up to here float64 costs no more than to repeat in it what was found in float32.
 _TINY = 1024
-# Nanoseconds that an entry costs when it is first written to fresh memory.
-_STORING = 4.0
+# Nanoseconds that an entry may cost and still be computed once more rather than stored.
+_STORING = 1.8
 _NEVER = 1 << 30
 # Inner solves end a little below the tolerance, so that the true violation is not above it.
 _TARGET = 0.9
@@ -175,9 +175,5 @@ def _spread(iterate: Iterate, surplus: float) -> None:
 
 def _min_uses(kernel: KernelMatrix) -> int:
     """From which use on a row of K is worth storing."""
-    layout = getattr(kernel.kernel, "layout", None)
-    if layout is None:
-        return 1
-    # Measured on AVX-512: features that are subtracted, and words of 32 bits.
-    nanoseconds = 0.15 + 0.01 * len(layout.features) + 0.015 * layout.n_words
+    nanoseconds = kernel.nanoseconds
     return _NEVER if nanoseconds < 1.0 else math.ceil(_STORING / nanoseconds)

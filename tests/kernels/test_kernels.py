@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import pairwise
 
 from kbench.kernels import KernelMatrix, expand, make_kernel
+from kbench.kernels.exponential import RBF
 
 REFERENCES = {
     "rbf": lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.3),
@@ -125,3 +126,24 @@ def test_both_precisions_count_together():
     K.block(np.arange(3))
     K.astype(np.float64).product(np.arange(2), np.ones(2))
     assert K.n_entries == 3 * 20 + 2 * 20
+
+
+def test_points_are_prepared_once_and_only_when_they_are_used(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    prepared = []
+    prepare = RBF.prepare
+    monkeypatch.setattr(
+        RBF, "prepare", lambda self, X, dtype: prepared.append(len(X)) or prepare(self, X, dtype)
+    )
+    K = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X)
+    np.testing.assert_array_equal(K.diagonal(), 1.0)
+    part = K.take(np.arange(20))
+    assert prepared == []
+    for _ in range(2):
+        part.block(np.arange(3))
+    assert prepared == [20]
+    # In another precision: few of them, until all are cheaper.
+    exact = K.astype(np.float64)
+    for _ in range(5):
+        exact.product(np.arange(10), np.ones(10), rows=np.arange(15))
+    assert prepared == [20, 15, 10, 15, 10, 15, 60]

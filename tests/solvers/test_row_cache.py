@@ -1,6 +1,7 @@
 """The row cache is the matrix, whatever it keeps."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,15 +61,16 @@ def test_a_gram_matrix_computes_only_what_no_stored_row_holds():
     assert kernel.n_entries - before == 5 * 5
 
 
-def test_a_gram_matrix_computes_nothing_twice_that_its_corner_holds():
+@pytest.mark.parametrize(("h", "q"), [(0, 5), (12, 30), (16, 32), (33, 50), (50, 50)])
+def test_a_gram_matrix_computes_nothing_twice_that_its_corner_holds(h, q):
     X = np.random.default_rng(0).normal(size=(50, 3))
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
     expected = kernel.block(np.arange(50))
     cache = RowCache(kernel, 0.0, 2)
     cache.lay_out(np.arange(50), 50)
-    positions = np.random.default_rng(1).permutation(50)[:30]
-    corner = expected[np.ix_(positions[:12], positions[:12])]
+    positions = np.random.default_rng(1).permutation(50)[:q]
+    corner = expected[np.ix_(positions[:h], positions[:h])]
     before = kernel.n_entries
     gram = cache.gram(positions, corner)
     np.testing.assert_allclose(gram, expected[np.ix_(positions, positions)], atol=1e-14)
-    assert kernel.n_entries - before == 18 * 30
+    assert kernel.n_entries - before == (q - h) * q

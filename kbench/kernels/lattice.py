@@ -1,0 +1,153 @@
+"""Rows on a lattice of bytes: x_j = offset_j + step k_j, the integers k_j in 0 .. 255.
+
+Images are: pixels / 255 in float32 are multiples of 1/255, each rounded once. The distance between
+two such rows is step^2 times an integer, computed without rounding (`byte_tiles`). Which lattice it
+is follows from the values, however they were shifted and scaled together.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.columns import take_columns
+
+LEVELS = 255
+# Sums of squared differences are 32-bit integers.
+_MOST_COLUMNS = (2**31 - 1) // LEVELS**2
+# Rows and values that the lattice is found from; `pack` looks at all.
+_SAMPLE_ROWS = 64
+_SAMPLE_VALUES = 4096
+# A value and the offset of its column are rounded, half an eps of the largest value each; so is the
+# step, which is found from two such values and multiplied by up to 255.
+_ROUNDINGS = 3.0
+# Steps whose share this is lost in rounding show no lattice.
+_BLURRED = 0.02
+
+
+@dataclass(frozen=True)
+class BytePoints:
+    """Prepared points on a lattice.
+
+    Attributes
+    ----------
+    words : (w, n) uint32
+        Four integers k_j each, the first in the lowest byte; zeros at the end.
+    totals, squares : (n,) int32
+        sum_j k_j and sum_j k_j^2.
+    factor : (n,) float64 or None
+        As in `DensePoints`.
+    """
+
+    words: np.ndarray
+    totals: np.ndarray
+    squares: np.ndarray
+    factor: np.ndarray | None
+
+    @property
+    def shape(self) -> tuple[int]:
+        return self.totals.shape
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.words, self.totals, self.squares, self.factor)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def __getitem__(self, rows: Any) -> "BytePoints":
+        return BytePoints(
+            take_columns(self.words, rows),
+            self.totals[rows],
+            self.squares[rows],
+            None if self.factor is None else self.factor[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Where the integers of some columns stand.
+
+    Attributes
+    ----------
+    columns : (p,) indices
+    offset : (p,) float64
+        Value of the integer 0.
+    step : float
+    largest : float
+        max |x| over these columns.
+    """
+
+    columns: np.ndarray
+    offset: np.ndarray
+    step: float
+    largest: float
+
+    @staticmethod
+    def of(X: Any, columns: np.ndarray, low: np.ndarray, high: np.ndarray) -> "Lattice | None":
+        """The lattice that a sample of the rows X : (n, d), dense or CSR, is on; None without one.
+
+        low, high : (p,) least and greatest value of each of the columns, which differ.
+        """
+        if not 0 < len(columns) <= _MOST_COLUMNS or X.dtype.kind != "f":
+            return None
+        widest = float((high - low).max())
+        largest = float(np.maximum(np.abs(low), np.abs(high)).max())
+        places = np.linspace(0, X.shape[0] - 1, min(_SAMPLE_ROWS, X.shape[0])).astype(np.intp)
+        values = np.concatenate([rows - low for _, rows in dense_chunks(X[places], columns)])
+        values = np.unique(values)
+        some = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
+        # The widest column has an integer number of steps.
+        steps = widest / np.arange(1, LEVELS + 1)
+        blur = _ROUNDINGS * float(np.finfo(X.dtype).eps) * largest
+        steps = steps[blur <= _BLURRED * steps]
+        # Most data are on none: a few values tell.
+        for sample in (values[some[:: len(some) // 64 + 1]], values[some]):
+            multiples = sample / steps[:, None]
+            misses = np.abs(multiples - np.rint(multiples)).max(axis=1) * steps
+            steps = steps[misses <= blur]
+        if not len(steps):
+            return None
+        # The same zero for all columns where that is possible: later rows may go below `low`.
+        step = float(steps[0])
+        below = np.rint((low - low.min()) / step)
+        below = np.minimum(below, LEVELS - np.rint((high - low) / step))
+        return Lattice(columns, low - step * below, step, largest)
+
+    def pack(self, X: Any, dtype: np.dtype, factor: np.ndarray | None) -> BytePoints | None:
+        """Rows X : (n, d) as points; None where one is off the lattice by more than eps of dtype.
+
+        O(n d) time; a quarter of the bytes of float32 rows.
+        """
+        n, p = X.shape[0], len(self.columns)
+        blur = _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
+        words = np.empty((-(-p // 4), n), np.uint32)
+        totals, squares = np.empty(n, np.int32), np.empty(n, np.int32)
+        for rows, values in dense_chunks(X, self.columns):
+            shifted = values - self.offset
+            k = np.rint(shifted / self.step)
+            if not (
+                np.all((k >= 0.0) & (k <= LEVELS))
+                and np.abs(shifted - self.step * k).max(initial=0.0) <= blur
+            ):
+                return None
+            totals[rows], squares[rows] = k.sum(axis=1), np.einsum("ij,ij->i", k, k)
+            padded = np.zeros((len(k), 4 * len(words)), np.uint8)
+            padded[:, :p] = k
+            words[:, rows] = padded.view("<u4").T
+        return BytePoints(words, totals, squares, factor)
+
+    def unpack(self, points: BytePoints) -> np.ndarray:
+        """Values of the points; (p, n) float64."""
+        k = np.ascontiguousarray(points.words.T).astype("<u4").view(np.uint8)
+        return self.offset[:, None] + self.step * k[:, : len(self.columns)].T
+
+    def entry_error(self, dtype: np.dtype, scale: float) -> float:
+        """Bound on how far 2^-|scale (x - z)|^2 is from its value on the lattice."""
+        off = 2.0 * _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
+        # |d 2^-u^2 / du| < 0.72
+        return 0.72 * scale * off * float(np.sqrt(len(self.columns)))
+
+
+def nanoseconds_of_bytes(n_words: int) -> float:
+    """About what a kernel value costs, on a core with AVX-512 VNNI."""
+    return 0.5 + 0.008 * n_words
