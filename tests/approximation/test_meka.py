@@ -222,6 +222,24 @@ def test_no_rank_k_approximation_is_below_the_eigendecomposition():
             assert best < error < 0.6
 
 
+@pytest.mark.parametrize("eigensolver", ["exact", "randomized", "lanczos"])
+def test_truncation_on_the_rows_is_the_best_rank_k_in_the_span_of_the_landmarks(eigensolver):
+    X = points(300)
+    K = rbf_kernel(X, gamma=0.3)
+    options = {"n_components": 60, "gamma": 0.3}
+    full = SpectralNystrom(rank=60, random_state=0, **options).fit(X)
+    values, vectors = np.linalg.eigh(dense(LowRankKernel(full, X, "f8")))
+    expected = relative(K, (vectors[:, -15:] * values[-15:]) @ vectors[:, -15:].T)
+    kept = {"rank": 15, "eigensolver": eigensolver, **options}
+    found = nystrom_error(X, truncation="rows", **kept)
+    assert found == pytest.approx(expected, rel=1e-2 if eigensolver == "randomized" else 1e-4)
+    assert found < nystrom_error(X, **kept)
+    # Some rows tell the directions nearly as well, for kernel values that are counted.
+    model = SpectralNystrom(truncation="rows", n_samples=150, random_state=0, **kept).fit(X)
+    assert model.kernel_entries_ == 60 * 60 + 150 * 60
+    assert relative(K, dense(LowRankKernel(model, X, "f8"))) < 1.1 * expected
+
+
 def test_an_ensemble_is_the_mean_of_its_experts():
     X = points()
     model = SpectralNystrom(60, rank=30, n_experts=3, gamma=0.3, random_state=0).fit(X)

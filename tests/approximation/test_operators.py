@@ -45,6 +45,7 @@ def structured(approximation):
 APPROXIMATIONS = {
     "nystrom": low_rank(Nystrom(40)),
     "spectral": low_rank(SpectralNystrom(40, rank=20)),
+    "rows": low_rank(SpectralNystrom(40, rank=20, truncation="rows")),
     "kmeans": low_rank(SpectralNystrom(40, rank=20, landmarks="kmeans")),
     "rpcholesky": low_rank(SpectralNystrom(40, rank=20, landmarks="rpcholesky")),
     "randomized": low_rank(SpectralNystrom(40, rank=20, eigensolver="randomized")),

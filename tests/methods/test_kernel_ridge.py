@@ -128,7 +128,7 @@ def test_falkon_converges_sooner_the_more_rows_its_preconditioner_sees(gamma):
 @pytest.mark.parametrize("form", ["cos_sin", "phase"])
 def test_random_features_are_two_for_each_unit_of_rank(form):
     X, y = data()
-    for features in ("fourier", "orthogonal", "fastfood"):
+    for features in ("fourier", "orthogonal", "quasi", "fastfood"):
         model = RandomFeatureRegressor(30, features=features, form=form, random_state=0).fit(X, y)
         assert model.n_parameters_ == 240 * 60
     with pytest.raises(ValueError, match="features='orthogonal' has the kernel 'rbf' only"):
