@@ -164,7 +164,8 @@ class RandomFourierFeatures(FourierFeatures):
         if self.sampling == "orthogonal":
             if laplacian:
                 raise ValueError(
-                    "sampling='orthogonal' has the kernel 'rbf' only, found 'laplacian'; use 'quasi'"
+                    "sampling='orthogonal' has the kernel 'rbf' only, found 'laplacian'; "
+                    "use 'quasi'"
                 )
             standard = _orthogonal_normals(shape, rng)
         elif self.sampling == "quasi":

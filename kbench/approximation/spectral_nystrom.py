@@ -191,5 +191,7 @@ def kernel_columns(landmarks: KernelMatrix, X: Any) -> Iterator[np.ndarray]:
     for start in range(0, X.shape[0], _BATCH):
         rows = X[start : start + _BATCH]
         out = np.empty((rows.shape[0], len(landmarks)))
-        landmarks.kernel.evaluate(landmarks.kernel.prepare(rows, np.float64), columns, out)
+        landmarks.kernel.evaluate(
+            landmarks.kernel.prepare(rows, np.dtype(np.float64)), columns, out
+        )
         yield out

@@ -42,6 +42,32 @@ def test_one_cluster_is_the_nystrom_approximation(landmarks):
     np.testing.assert_allclose(dense(model.matrix_), C @ C.T, atol=1e-8)
 
 
+def test_bases_of_partition_rows_are_the_best_that_landmarks_of_all_clusters_allow():
+    X = points()
+    K = rbf_kernel(X, gamma=0.3)
+    options = {"gamma": 0.3, "basis_sampling": "partition_rows", "landmarks": "uniform", **EXACT}
+    # All points as landmarks: the leading eigenvectors of each diagonal block, but for directions
+    # of 1e-6 of the first, which are left out.
+    model = MEKA(6, n_clusters=4, n_landmarks=200, **options).fit(X)
+    G = dense(model.matrix_)
+    for rows in model.matrix_.groups:
+        values, vectors = np.linalg.eigh(K[np.ix_(rows, rows)])
+        expected = (vectors[:, -6:] * values[-6:]) @ vectors[:, -6:].T
+        np.testing.assert_allclose(G[np.ix_(rows, rows)], expected, atol=1e-5)
+    assert np.linalg.eigvalsh(G)[0] > -1e-8
+    # Fewer: kernel values of the landmarks, of rows and them twice, and of the landmarks' pairs.
+    model = MEKA(6, n_clusters=4, n_landmarks=20, **options).fit(X)
+    assert model.kernel_entries_ == 4 * 20**2 + 2 * 200 * 20 + 6 * 20**2
+    # One cluster: Nystrom truncated on the rows.
+    model = MEKA(15, n_clusters=1, n_landmarks=40, **options).fit(X)
+    Z = model.matrix_.local[0].points
+    C = rbf_kernel(X, Z, gamma=0.3)
+    full = C @ np.linalg.pinv(rbf_kernel(Z, gamma=0.3), rcond=1e-12, hermitian=True) @ C.T
+    values, vectors = np.linalg.eigh(full)
+    expected = (vectors[:, -15:] * values[-15:]) @ vectors[:, -15:].T
+    np.testing.assert_allclose(dense(model.matrix_), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("link", ["galerkin", "sampled"])
 def test_with_all_points_links_are_projections_onto_the_bases(link):
     X = points()

@@ -60,6 +60,7 @@ APPROXIMATIONS = {
     "meka_sampled": structured(MEKA(10, n_clusters=4, link="sampled")),
     "meka_psd": structured(MEKA(10, n_clusters=4, link="sampled", psd=True)),
     "meka_eps": structured(MEKA(10, n_clusters=4, eps=0.1)),
+    "meka_partition_rows": structured(MEKA(10, n_clusters=4, basis_sampling="partition_rows")),
     "meka_ranks": structured(MEKA(10, n_clusters=4, rank_strategy="eigenvalues")),
 }
 
