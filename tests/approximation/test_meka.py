@@ -7,6 +7,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from kbench.approximation import BKA, MEKA, LowRankKernel, SpectralNystrom
 from kbench.approximation.pivots import randomly_pivoted_landmarks
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.trace import Trace
 
 EXACT = {"dtype": "float64", "random_state": 0}
 
@@ -226,6 +227,11 @@ def test_blocks_that_do_not_fit_are_refused():
         BKA(1, memory_mb=0.4).fit(points())
     # 200^2 numbers of float32 and as many of float64.
     BKA(1, memory_mb=0.46).fit(points())
+    # What does not fit even in blocks of one size is refused before there are clusters.
+    trace = Trace()
+    with pytest.raises(ValueError, match=r"the blocks of 15 clusters, of up to 38734 rows, .*"):
+        BKA(15).fit(np.zeros((581_012, 1), np.float32), trace=trace)
+    assert not trace.timings
     with pytest.raises(ValueError, match="n_clusters=201 is more than n_samples=200"):
         BKA(201).fit(points())
     with pytest.raises(ValueError, match="n_clusters=201 is more than n_samples=200"):

@@ -210,6 +210,27 @@ def test_approximate_machines_report_their_matrix(name):
     assert not hasattr(silent, "kernel_error_")
 
 
+def test_falkons_kernel_error_is_that_of_the_nystrom_matrix_of_its_landmarks():
+    X, y = data()
+    model = FalkonRegressor(40, gamma=0.3, random_state=0).fit(X, y)
+    chosen = np.sort(np.random.RandomState(0).choice(240, 40, replace=False))
+    K, M = rbf_kernel(X, gamma=0.3), rbf_kernel(X[chosen], gamma=0.3)
+    G = K[:, chosen] @ np.linalg.pinv(M, rcond=1e-12, hermitian=True) @ K[chosen]
+    expected = np.linalg.norm(K - G) / np.linalg.norm(K)
+    assert model.kernel_error_ == pytest.approx(expected, rel=1e-3)
+    assert not hasattr(FalkonRegressor(40, error_rows=0).fit(X, y), "kernel_error_")
+
+
+def test_kernel_errors_of_all_seeds_are_measured_on_the_same_rows():
+    X, y = data()
+    # All rows are landmarks: what differs between seeds are the rows compared, or nothing.
+    options = {"n_landmarks": "all", "gamma": 0.3, "error_rows": 7}
+    errors = [
+        NystromRegressor(10, random_state=s, **options).fit(X, y).kernel_error_ for s in range(3)
+    ]
+    assert max(errors) == pytest.approx(min(errors), rel=1e-4)
+
+
 def test_presets_are_the_papers_parameters():
     X, y = data()
     options = {"n_clusters": 3, "gamma": 0.3, "alpha": 20.0, "random_state": 0}
