@@ -222,17 +222,13 @@ class BKA(BaseEstimator):
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
         kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        # Blocks take the least where all are of one size: what is too much even then is refused
+        # before any work.
+        self._check_memory(np.full(self.n_clusters, n / self.n_clusters))
         with trace.phase("cluster"):
             centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, rng)
             groups = [rows for _, rows in group_rows(self.labels_)]
-        sizes = np.array([len(rows) for rows in groups])
-        needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
-        if needed > self.memory_mb:
-            raise ValueError(
-                f"the blocks of {len(groups)} clusters, of up to {sizes.max()} rows, and the "
-                f"factor of the largest take {needed:.0f} MiB, more than "
-                f"memory_mb={self.memory_mb:g}; use more clusters"
-            )
+        self._check_memory(np.array([len(rows) for rows in groups]))
         with trace.phase("blocks"):
             kernels = [KernelMatrix(kernel, X[rows], self.dtype) for rows in groups]
             self.matrix_ = BlockDiagonalKernel(kernels, groups, centres)
@@ -240,6 +236,16 @@ class BKA(BaseEstimator):
         self.kernel_entries_ = sum(matrix.n_entries for matrix in kernels)
         self.timings_ = dict(trace.timings)
         return self
+
+    def _check_memory(self, sizes: np.ndarray) -> None:
+        """Refuse blocks of so many rows where they do not fit."""
+        needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
+        if needed > self.memory_mb:
+            raise ValueError(
+                f"the blocks of {len(sizes)} clusters, of up to {sizes.max():.0f} rows, and the "
+                f"factor of the largest take {needed:.0f} MiB, more than "
+                f"memory_mb={self.memory_mb:g}; use more clusters"
+            )
 
     def _divide(
         self, kernel: KernelMatrix, X: Any, rng: np.random.RandomState

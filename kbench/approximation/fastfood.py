@@ -75,8 +75,8 @@ class Fastfood(FourierFeatures):
         self.form = form
         self.random_state = random_state
 
-    def _draw(self, d: int, gamma: float, rng: np.random.RandomState) -> None:
-        length = 1 << (d - 1).bit_length()
+    def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
+        length = 1 << (X.shape[1] - 1).bit_length()
         shape = (-(-self.n_frequencies_ // length), length)
         self.signs_ = rng.choice([-1.0, 1.0], shape)
         self.permutations_ = np.array([rng.permutation(length) for _ in range(shape[0])], np.int32)

@@ -13,6 +13,12 @@ b uniform in [0, 2 pi], and
 Orthogonal frequencies (Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal Random
 Features", NIPS 2016) are d at a time the rows of S Q, Q a random orthogonal matrix and S the
 lengths of independent Gaussian rows: each is Gaussian, and the estimate varies less.
+
+Quasi-Monte Carlo frequencies (Yang, Sindhwani, Avron and Mahoney, "Quasi-Monte Carlo Feature Maps
+for Shift-Invariant Kernels", ICML 2014) are a scrambled Halton sequence through the inverse of the
+distribution function: each has the kernel's distribution, and together they fill the space evenly.
+The first coordinates of the sequence are its best, so that for the Gaussian kernel, which knows no
+directions, they are laid along the principal axes of the rows.
 """
 
 from abc import abstractmethod
@@ -21,6 +27,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.linalg
+from scipy.special import ndtri
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -31,6 +39,9 @@ from kbench.approximation.turns import SERIES, write_features
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.prediction.flops import TRANSCENDENTAL
+
+# Rows that tell the principal axes.
+_AXES_ROWS = 10_000
 
 
 class FourierFeatures(FeatureMap):
@@ -57,14 +68,14 @@ class FourierFeatures(FeatureMap):
         both = self.form == "cos_sin"
         self.n_frequencies_ = (self.n_components + 1) // 2 if both else self.n_components
         self.n_features_out_ = 2 * self.n_frequencies_ if both else self.n_frequencies_
-        self._draw(X.shape[1], gaussian.gamma, rng)
+        self._draw(X, gaussian.gamma, rng)
         n_phases = 0 if both else self.n_frequencies_
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)
         return self
 
     @abstractmethod
-    def _draw(self, d: int, gamma: float, rng: np.random.RandomState) -> None:
-        """Draw `n_frequencies_` frequencies in d dimensions."""
+    def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
+        """Draw `n_frequencies_` frequencies for rows like X : (n, d)."""
 
     @abstractmethod
     def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
@@ -94,8 +105,8 @@ class RandomFourierFeatures(FourierFeatures):
     form : {"phase", "cos_sin"}, default="phase"
         A random phase for each cosine, or a cosine and a sine for each frequency: half as many
         frequencies, and a lower variance for the Gaussian kernel.
-    orthogonal : bool, default=False
-        Orthogonal frequencies instead of independent ones, for the Gaussian kernel only.
+    sampling : {"independent", "orthogonal", "quasi"}, default="independent"
+        Of the frequencies; orthogonal ones for the Gaussian kernel only.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -109,7 +120,9 @@ class RandomFourierFeatures(FourierFeatures):
 
     Notes
     -----
-    The error of a kernel value is O(1 / sqrt(D)). Transforming costs O(D d) a row.
+    The error of a kernel value is O(1 / sqrt(D)). Transforming costs O(D d) a row; fitting costs
+    O(D d), and O(D d^2) more for orthogonal frequencies, O(min(n, 10,000) d^2 + d^3 + D d^2) for
+    "quasi".
 
     Examples
     --------
@@ -125,7 +138,7 @@ class RandomFourierFeatures(FourierFeatures):
     _parameter_constraints: ClassVar[dict] = {
         **FourierFeatures._parameter_constraints,
         "kernel": [StrOptions({"rbf", "laplacian"})],
-        "orthogonal": ["boolean"],
+        "sampling": [StrOptions({"independent", "orthogonal", "quasi"})],
     }
 
     def __init__(
@@ -135,26 +148,37 @@ class RandomFourierFeatures(FourierFeatures):
         kernel: str = "rbf",
         gamma: float | str = "scale",
         form: str = "phase",
-        orthogonal: bool = False,
+        sampling: str = "independent",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
         self.form = form
-        self.orthogonal = orthogonal
+        self.sampling = sampling
         self.random_state = random_state
 
-    def _draw(self, d: int, gamma: float, rng: np.random.RandomState) -> None:
-        shape = (d, self.n_frequencies_)
-        if self.kernel == "laplacian":
-            if self.orthogonal:
-                raise ValueError("orthogonal=True has the kernel 'rbf' only, found 'laplacian'")
-            self.frequencies_ = gamma * rng.standard_cauchy(shape)
-        elif self.orthogonal:
-            self.frequencies_ = np.sqrt(2.0 * gamma) * _orthogonal_normals(shape, rng)
+    def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
+        laplacian = self.kernel == "laplacian"
+        shape = (X.shape[1], self.n_frequencies_)
+        if self.sampling == "orthogonal":
+            if laplacian:
+                raise ValueError(
+                    "sampling='orthogonal' has the kernel 'rbf' only, found 'laplacian'; "
+                    "use 'quasi'"
+                )
+            standard = _orthogonal_normals(shape, rng)
+        elif self.sampling == "quasi":
+            uniform = _halton(shape, rng)
+            if laplacian:
+                standard = np.tan(np.pi * (uniform - 0.5))
+            else:
+                standard = _principal_axes(X, rng) @ ndtri(uniform)
+        elif laplacian:
+            standard = rng.standard_cauchy(shape)
         else:
-            self.frequencies_ = np.sqrt(2.0 * gamma) * rng.standard_normal(shape)
+            standard = rng.standard_normal(shape)
+        self.frequencies_ = (gamma if laplacian else np.sqrt(2.0 * gamma)) * standard
 
     def flops(self, n_features: int) -> float:
         return self.n_frequencies_ + TRANSCENDENTAL * self.n_features_out_ / n_features
@@ -184,3 +208,19 @@ def _orthogonal_normals(shape: tuple[int, int], rng: np.random.RandomState) -> n
         part = out[:, start : start + d]
         part[:] = np.linalg.qr(rng.standard_normal((d, d)))[0][:, : part.shape[1]]
     return out * np.sqrt(rng.chisquare(d, D))
+
+
+def _halton(shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
+    """(d, D), in each row the D values of a coordinate, evenly in (0, 1)."""
+    from scipy.stats import qmc  # half a second that few fits need
+
+    d, D = shape
+    return qmc.Halton(d, seed=np.random.default_rng(rng.randint(2**31))).random(D).T
+
+
+def _principal_axes(X: Any, rng: np.random.RandomState) -> np.ndarray:
+    """(d, d) whose columns are the axes of up to 10,000 of the rows, by falling variance."""
+    n = X.shape[0]
+    sample = dense(X[rng.choice(n, min(n, _AXES_ROWS), replace=False)], np.dtype(np.float64))
+    centred = sample - sample.mean(axis=0)
+    return scipy.linalg.eigh(centred.T @ centred)[1][:, ::-1]

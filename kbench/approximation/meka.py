@@ -17,6 +17,10 @@ Rank c k from n k + (c k)^2 numbers. Links are found in one of two ways:
   and G may become indefinite;
 - "galerkin": T_s' K(Z_s, Z_t) T_t with T = U Sigma^(-1/2): the Nystrom approximation with all
   landmarks, restricted to the bases. Positive semidefinite when no block is dropped.
+
+A basis may also come from the whole of its row of blocks (JMLR, section 7.2): landmarks from all
+clusters, and T_s the k directions of their span that hold most of the cluster's points
+(`leading_directions`).
 """
 
 from collections.abc import Callable
@@ -36,7 +40,8 @@ from sklearn.utils.validation import validate_data
 from kbench.approximation.factored import FactoredKernel
 from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import Machine
-from kbench.approximation.spectrum import leading_eigenpairs
+from kbench.approximation.spectral_nystrom import kernel_columns
+from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
@@ -125,7 +130,10 @@ class MEKA(BaseEstimator):
     landmarks : {"kmeans", "uniform"}, default="kmeans"
         Centroids of k-means within the cluster, or points of it drawn without replacement.
     n_landmarks : int or None, default=None
-        Of each cluster; None is `rank` for k-means and, as in the papers, 2 `rank` for points.
+        Of each cluster; None is `rank` for k-means and, as in the papers, 2 `rank` for points and
+        wherever there is a choice of directions in their span.
+    basis_sampling : {"diagonal", "partition_rows"}, default="diagonal"
+        Landmarks of a cluster's basis: from the cluster, or from all rows.
     link : {"galerkin", "sampled"}, default="galerkin"
     rho : float, default=2.0
         "sampled": (1 + rho) `rank` rows of each cluster.
@@ -192,6 +200,7 @@ class MEKA(BaseEstimator):
         "coef0": [Interval(Real, None, None, closed="neither")],
         "landmarks": [StrOptions({"kmeans", "uniform"})],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
+        "basis_sampling": [StrOptions({"diagonal", "partition_rows"})],
         "link": [StrOptions({"galerkin", "sampled"})],
         "rho": [Interval(Real, 0, None, closed="left")],
         "pinv_cut": [Interval(Real, 0, 1, closed="left")],
@@ -217,6 +226,7 @@ class MEKA(BaseEstimator):
         coef0: float = 0.0,
         landmarks: str = "kmeans",
         n_landmarks: int | None = None,
+        basis_sampling: str = "diagonal",
         link: str = "galerkin",
         rho: float = 2.0,
         pinv_cut: float = 0.03,
@@ -238,6 +248,7 @@ class MEKA(BaseEstimator):
         self.coef0 = coef0
         self.landmarks = landmarks
         self.n_landmarks = n_landmarks
+        self.basis_sampling = basis_sampling
         self.link = link
         self.rho = rho
         self.pinv_cut = pinv_cut
@@ -268,40 +279,51 @@ class MEKA(BaseEstimator):
             )
             groups = [rows for _, rows in group_rows(self.labels_)]
         with trace.phase("bases"):
-            local = self._local_bases(X, kernel, groups, rng)
+            local, based = self._local_bases(X, kernel, groups, rng)
             bases = self._bases(X, groups, local)
         with trace.phase("links"):
-            blocks, entries = self._links(X, kernel, groups, local, bases, centroids, rng)
+            blocks, linked = self._links(X, kernel, groups, local, bases, centroids, rng)
             link = self._assemble(blocks, [basis.shape[1] for basis in bases])
         self.ranks_ = np.array([basis.shape[1] for basis in bases])
         self.n_clusters_ = len(groups)
         self.matrix_ = MEKAKernel(centroids, local, groups, bases, link)
         sizes = [(len(b.landmarks), len(rows)) for b, rows in zip(local, groups, strict=True)]
-        self.kernel_entries_ = entries + sum(m * (m + n_s) for m, n_s in sizes)
+        self.kernel_entries_ = based + linked + sum(m * n_s for m, n_s in sizes)
         self.timings_ = dict(trace.timings)
         return self
 
     def _local_bases(
         self, X: Any, kernel: Kernel, groups: list[np.ndarray], rng: np.random.RandomState
-    ) -> list[LocalBasis]:
-        """Landmarks and projections of the clusters."""
-        points = [self._choose(X[rows], rng) for rows in groups]
+    ) -> tuple[list[LocalBasis], int]:
+        """Landmarks and projections of the clusters, and how many kernel values they took."""
+        across = self.basis_sampling == "partition_rows"
+        points = [self._choose(X if across else X[rows], rng) for rows in groups]
         landmarks = [KernelMatrix(kernel, part, np.float64) for part in points]
         grams = [matrix.block(np.arange(len(matrix))) for matrix in landmarks]
+        entries = sum(matrix.n_entries for matrix in landmarks)
         ranks = self._ranks(grams, [len(rows) for rows in groups])
         local = []
-        for part, matrix, gram, rank in zip(points, landmarks, grams, ranks, strict=True):
-            values, vectors = leading_eigenpairs(gram, rank, "exact", rng)
-            local.append(LocalBasis(part, matrix, vectors / np.sqrt(values)))
-        return local
+        for s, (matrix, gram, rank) in enumerate(zip(landmarks, grams, ranks, strict=True)):
+            if across:
+                rows = groups[s]
+                rows = rng.choice(rows, min(len(rows), self.n_samples), replace=False)
+                columns = kernel_columns(matrix, X[rows])
+                _, directions = leading_directions(gram, columns, rank, "exact", rng)
+                entries += len(rows) * len(matrix)
+            else:
+                values, vectors = leading_eigenpairs(gram, rank, "exact", rng)
+                directions = vectors / np.sqrt(values)
+            local.append(LocalBasis(points[s], matrix, directions))
+        return local, entries
 
     def _choose(self, X: Any, rng: np.random.RandomState) -> Any:
-        """Landmarks of a cluster's rows X."""
+        """Landmarks among, or from, rows X."""
         n = X.shape[0]
         wanted = self.n_landmarks
         if wanted is None:
             wanted = self.rank if self.landmarks == "kmeans" else 2 * self.rank
-            if self.rank_strategy in ("size", "eigenvalues"):
+            uneven = self.rank_strategy in ("size", "eigenvalues")
+            if uneven or (self.basis_sampling, self.landmarks) == ("partition_rows", "kmeans"):
                 wanted *= 2
         size = min(wanted, n)
         if self.landmarks == "uniform":

@@ -28,6 +28,15 @@ class Machine(Protocol):
     def __call__(self, X: Any) -> np.ndarray: ...
 
 
+class Rows(Protocol):
+    """A square matrix that gives its rows: (a,) indices -> (a, n)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def rows(self, indices: np.ndarray) -> np.ndarray: ...
+
+
 class KernelApproximation(LinearOperator, ABC):
     """Base of the approximate kernel matrices of n training points.
 
@@ -102,7 +111,7 @@ def sampled_rows(n: int, n_rows: int, rng: np.random.RandomState) -> np.ndarray:
 
 def kernel_error(
     kernel: KernelMatrix | Callable[[np.ndarray], np.ndarray],
-    approximation: KernelApproximation,
+    approximation: Rows,
     rows: np.ndarray,
 ) -> float:
     """Relative Frobenius error of an approximation on rows R: ||G_R - G~_R|| / ||G_R||.
@@ -111,7 +120,7 @@ def kernel_error(
     ----------
     kernel : KernelMatrix, or a function that gives rows of it
         An array's `__getitem__` is such a function: exact rows that are held serve many calls.
-    approximation : KernelApproximation
+    approximation : KernelApproximation, or another matrix that gives its rows
     rows : (a,) indices
 
     Returns

@@ -4,7 +4,14 @@ With K_ZZ ~ U Sigma U' of rank k and T = U Sigma^(-1/2), features k(x, Z) T are 
 Nystrom approximation. Exactly; by a randomised range finder (Li, Kwok and Lu, "Making Large-Scale
 Nystrom Approximation Possible", ICML 2010; Halko, Martinsson and Tropp, SIAM Review 53, 2011); or
 by Lanczos iterations, for many landmarks and few eigenvectors.
+
+The best rank k in the landmarks' span takes all of K_ZZ and values at the rows (Pourkamali-Anaraki
+and Becker, "Improved Fixed-Rank Nystrom Approximation via QR Decomposition", Neurocomputing 363,
+2019): with R = U Sigma^(-1/2) of full rank and F = K_XZ R, T = R V with the k leading right
+singular vectors V of F.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 import scipy.linalg
@@ -45,6 +52,45 @@ def leading_eigenpairs(
     values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
     kept = values > _DEPENDENT * max(values[0], 0.0)
     return values[kept], vectors[:, kept]
+
+
+def leading_directions(
+    gram: np.ndarray,
+    columns: Iterable[np.ndarray],
+    rank: int,
+    eigensolver: str,
+    rng: np.random.RandomState,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k directions in the landmarks' span that hold most of the rows.
+
+    Parameters
+    ----------
+    gram : (m, m) float64
+        K_ZZ
+    columns : blocks (a, m) float64
+        K_XZ, some rows at a time.
+    rank, eigensolver
+        As in `leading_eigenpairs`, for F'F.
+
+    Returns
+    -------
+    values : (k,)
+        Squared singular values of F, descending.
+    directions : (m, k)
+        T, with T' K_ZZ T = I.
+
+    Notes
+    -----
+    O(m^3) time, and O(m^2) for a row.
+    """
+    values, vectors = leading_eigenpairs(gram, len(gram), "exact", rng)
+    whiten = vectors / np.sqrt(values)
+    square = np.zeros((len(values), len(values)))
+    for block in columns:
+        features = block @ whiten
+        square += features.T @ features
+    values, vectors = leading_eigenpairs(square, rank, eigensolver, rng)
+    return values, whiten @ vectors
 
 
 def _randomized(

@@ -21,17 +21,18 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kbench.approximation import Machine
+from kbench.approximation import Machine, kernel_error
 from kbench.kernels import KernelMatrix
 from kbench.methods._ridge import (
     KernelParameter,
     RidgeClassifierMixin,
     RidgeMachine,
     RidgeRegressorMixin,
+    compared_rows,
     warn_unconverged,
 )
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -65,10 +66,15 @@ class FalkonRidge(RidgeMachine):
     memory_mb : float, default=2048.0
         MiB of kernel values between rows and landmarks that are held; where they take more, they
         are computed for every product.
+    error_rows : int, default=1000
+        Rows on which `kernel_error_` is measured, outside the clock; 0 leaves it out.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
+    kernel_error_ : float
+        As in `ApproximateRidge`, of the matrix K_nm K_mm^-1 K_mn, on which kernel ridge gives the
+        same machine.
     dual_coef_ : (m, n_targets) float64
         b
     n_iter_ : int
@@ -93,6 +99,7 @@ class FalkonRidge(RidgeMachine):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "preconditioner_rows": [Interval(Integral, 0, None, closed="left"), None],
         "memory_mb": [Interval(Real, 0, None, closed="left")],
+        "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
 
@@ -109,6 +116,7 @@ class FalkonRidge(RidgeMachine):
         max_iter: int = 100,
         preconditioner_rows: int | None = None,
         memory_mb: float = 2048.0,
+        error_rows: int = 1000,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -121,6 +129,7 @@ class FalkonRidge(RidgeMachine):
         self.max_iter = max_iter
         self.preconditioner_rows = preconditioner_rows
         self.memory_mb = memory_mb
+        self.error_rows = error_rows
         self.random_state = random_state
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
@@ -158,6 +167,10 @@ class FalkonRidge(RidgeMachine):
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         self.kernel_entries_ = kernel.n_entries
         self.n_parameters_ = m * X.shape[1] + self.dual_coef_.size
+        if self.error_rows:
+            with trace.pause():
+                rows = compared_rows(X, self.error_rows)
+                self.kernel_error_ = kernel_error(kernel, _Spanned(kernel, chosen, T), rows)
         dtype = prediction_dtype(kernel.take(chosen), self.dual_coef_)
         return KernelExpansion(kernel, chosen, self.dual_coef_, dtype)
 
@@ -225,3 +238,17 @@ class _Columns:
             rows = slice(start, start + _BATCH)
             out += self._held[rows].astype(np.float64).T @ U[rows]
         return out
+
+
+class _Spanned:
+    """K_nm K_mm^-1 K_mn, given K_mm = T'T."""
+
+    def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, T: np.ndarray) -> None:
+        # Coefficients of landmarks that nearly depend on each other cancel.
+        self._kernel, self._chosen, self._T = kernel.astype(np.float64), chosen, T
+        self.shape = (len(kernel), len(kernel))
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        values = self._kernel.block(indices, self._kernel.points(self._chosen))
+        weights = cho_solve((self._T, False), values.T)
+        return self._kernel.product(self._chosen, weights).T

@@ -23,6 +23,7 @@ _OWN = (
     "coef0",
     "landmarks",
     "n_landmarks",
+    "basis_sampling",
     "link",
     "rho",
     "pinv_cut",
@@ -36,7 +37,13 @@ _OWN = (
 )
 
 # What the papers and the authors' program do; eps is that of the ICML paper's experiments.
-_PAPER = {"landmarks": "uniform", "n_landmarks": None, "link": "sampled", "pinv_cut": 1e-6}
+_PAPER = {
+    "landmarks": "uniform",
+    "n_landmarks": None,
+    "basis_sampling": "diagonal",
+    "link": "sampled",
+    "pinv_cut": 1e-6,
+}
 PRESETS: dict[str | None, dict[str, Any]] = {
     None: {},
     "paper": {**_PAPER, "rho": 2.0, "eps": 0.1, "zero_fraction": 0.0},
@@ -70,7 +77,7 @@ class MEKARidge(ApproximateRidge):
         Overrides the parameters below: with "paper" points as landmarks, sampled links with a cut
         of 1e-6 and eps = 0.1; with "released" what the authors' program does, where `rank` is that
         of the whole matrix and a tenth of the links is zero.
-    landmarks, n_landmarks, link, rho, pinv_cut, eps, zero_fraction
+    landmarks, n_landmarks, basis_sampling, link, rho, pinv_cut, eps, zero_fraction
     rank_strategy, psd, n_samples, kmeans_iter
         As in `kbench.approximation.MEKA`.
     solver : {"direct", "cg", "pcg"}, default="direct"
@@ -127,6 +134,7 @@ class MEKARidge(ApproximateRidge):
         preset: str | None = None,
         landmarks: str = "kmeans",
         n_landmarks: int | None = None,
+        basis_sampling: str = "diagonal",
         link: str = "galerkin",
         rho: float = 2.0,
         pinv_cut: float = 0.03,
@@ -153,6 +161,7 @@ class MEKARidge(ApproximateRidge):
         self.preset = preset
         self.landmarks = landmarks
         self.n_landmarks = n_landmarks
+        self.basis_sampling = basis_sampling
         self.link = link
         self.rho = rho
         self.pinv_cut = pinv_cut

@@ -34,6 +34,8 @@ class NystromRidge(ApproximateRidge):
     n_landmarks : int, float, "all" or None, default=None
         A float is a multiple of `rank`; None is 2.0, as in the comparison of the MEKA paper. "all"
         rows make the truncated eigendecomposition, the best there is.
+    truncation : {"landmarks", "rows"}, default="landmarks"
+        Rank k from the landmarks alone, as in the papers, or the best one for the rows.
     eigensolver : {"exact", "randomized", "lanczos"}, default="exact"
     n_experts : int, default=1
         More than one: ensemble Nystrom, the columns and landmarks shared by the experts.
@@ -61,6 +63,8 @@ class NystromRidge(ApproximateRidge):
     C. Williams, M. Seeger, "Using the Nystrom Method to Speed Up Kernel Machines", NIPS 2000.
     M. Li, J. Kwok, B.-L. Lu, "Making Large-Scale Nystrom Approximation Possible", ICML 2010.
     S. Kumar, M. Mohri, A. Talwalkar, "Ensemble Nystrom Method", NIPS 2009.
+    F. Pourkamali-Anaraki, S. Becker, "Improved Fixed-Rank Nystrom Approximation via QR
+    Decomposition", Neurocomputing 363, 2019: truncation="rows".
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -70,6 +74,7 @@ class NystromRidge(ApproximateRidge):
             for name in (
                 "rank",
                 "landmarks",
+                "truncation",
                 "eigensolver",
                 "n_experts",
                 "n_samples",
@@ -96,6 +101,7 @@ class NystromRidge(ApproximateRidge):
         coef0: float = 0.0,
         landmarks: str = "uniform",
         n_landmarks: float | str | None = None,
+        truncation: str = "landmarks",
         eigensolver: str = "exact",
         n_experts: int = 1,
         n_samples: int = 20000,
@@ -115,6 +121,7 @@ class NystromRidge(ApproximateRidge):
         self.coef0 = coef0
         self.landmarks = landmarks
         self.n_landmarks = n_landmarks
+        self.truncation = truncation
         self.eigensolver = eigensolver
         self.n_experts = n_experts
         self.n_samples = n_samples
@@ -142,6 +149,7 @@ class NystromRidge(ApproximateRidge):
                 degree=self.degree,
                 coef0=self.coef0,
                 landmarks=self.landmarks,
+                truncation=self.truncation,
                 eigensolver=self.eigensolver,
                 n_experts=self.n_experts,
                 n_samples=self.n_samples,
@@ -149,8 +157,7 @@ class NystromRidge(ApproximateRidge):
                 memory_mb=self.memory_mb,
                 random_state=rng.randint(2**31),
             ).fit(X)
-        m = feature_map.n_landmarks_
-        self.kernel_entries_ = feature_map.landmarks_.n_entries + n * m
+        self.kernel_entries_ = feature_map.kernel_entries_ + n * feature_map.n_landmarks_
         with trace.phase("features"):
             return LowRankKernel(feature_map, X)
 

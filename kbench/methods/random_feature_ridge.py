@@ -26,10 +26,11 @@ class RandomFeatureRidge(ApproximateRidge):
         Half the number of features: the frequencies of form="cos_sin", half of those of "phase".
     alpha : float, default=1.0
         Added to the diagonal of the kernel matrix: lambda of the papers.
-    features : {"fourier", "orthogonal", "fastfood"}, default="fourier"
-        Independent Gaussian or Cauchy frequencies, orthogonal ones, or Fastfood's.
+    features : {"fourier", "orthogonal", "quasi", "fastfood"}, default="fourier"
+        Independent Gaussian or Cauchy frequencies, orthogonal or quasi-Monte Carlo ones, or
+        Fastfood's.
     kernel : {"rbf", "laplacian"}, default="rbf"
-        "laplacian" for independent frequencies only.
+        "laplacian" for independent and quasi-Monte Carlo frequencies only.
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"cos_sin", "phase"}, default="cos_sin"
         A cosine and a sine for each frequency, or one cosine with a random phase.
@@ -62,7 +63,7 @@ class RandomFeatureRidge(ApproximateRidge):
         },
         "rank": [Interval(Integral, 1, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "features": [StrOptions({"fourier", "orthogonal", "fastfood"})],
+        "features": [StrOptions({"fourier", "orthogonal", "quasi", "fastfood"})],
         "kernel": [StrOptions({"rbf", "laplacian"})],
         "form": [StrOptions({"cos_sin", "phase"})],
     }
@@ -99,7 +100,7 @@ class RandomFeatureRidge(ApproximateRidge):
         self.random_state = random_state
 
     def _approximate(self, X: Any, rng: np.random.RandomState, trace: Trace) -> KernelApproximation:
-        if self.features != "fourier" and self.kernel != "rbf":
+        if self.features in ("orthogonal", "fastfood") and self.kernel != "rbf":
             raise ValueError(
                 f"features={self.features!r} has the kernel 'rbf' only, found {self.kernel!r}; use "
                 "features='fourier'"
@@ -114,9 +115,8 @@ class RandomFeatureRidge(ApproximateRidge):
         if self.features == "fastfood":
             feature_map = Fastfood(**options)
         else:
-            feature_map = RandomFourierFeatures(
-                kernel=self.kernel, orthogonal=self.features == "orthogonal", **options
-            )
+            sampling = "independent" if self.features == "fourier" else self.features
+            feature_map = RandomFourierFeatures(kernel=self.kernel, sampling=sampling, **options)
         with trace.phase("features"):
             return LowRankKernel(feature_map.fit(X), X)
 

@@ -1,9 +1,15 @@
-"""Exact kernel ridge: (K + alpha I) C = Y by a Cholesky factorisation that CG makes exact.
+"""Exact kernel ridge: (K + alpha I) C = Y by preconditioned conjugate gradients.
 
-The factorisation, n^3 / 3, is done in place in the precision of the kernel matrix. In float32, as
-the preconditioner of conjugate gradients whose kernel values are float64 and computed as they are
-needed, it gives the solution to `tol` in a few steps, at half of the time and memory of float64.
+Kernel values are float64 and computed as they are needed. The preconditioner is
+
+- a Cholesky factorisation, n^3 / 3, done in place in the precision of the kernel matrix: in
+  float32 it gives the solution to `tol` in a few steps, at half of the time and memory of float64;
+- or the inverse of a low-rank approximation with alpha on its diagonal, in O(n m) memory: Diaz,
+  Epperly, Frangella, Tropp and Webber, "Robust, Randomized Preconditioning for Kernel Ridge
+  Regression" (2023), whose landmarks are those of randomly pivoted Cholesky.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
@@ -18,6 +24,7 @@ def solve_kernel_ridge(
     Y: np.ndarray,
     alpha: float,
     *,
+    precondition: Callable[[np.ndarray], np.ndarray] | None = None,
     tol: float = 1e-8,
     max_iter: int = 50,
     trace: Trace | None = None,
@@ -30,6 +37,8 @@ def solve_kernel_ridge(
         Its dtype is the precision of the factorisation.
     Y : (n, m) float64
     alpha : float, > 0
+    precondition : callable, optional
+        As in `solve_cg`; None is the Cholesky factorisation.
     tol : float
         On ||Y - (K + alpha I) C|| / ||Y|| for each target.
     max_iter : int
@@ -38,16 +47,13 @@ def solve_kernel_ridge(
 
     Notes
     -----
-    O(n^3 / 3 + n^2 d) time and n^2 numbers; an iteration takes n^2 kernel values in float64.
+    An iteration takes n^2 kernel values in float64. The factorisation takes O(n^3 / 3 + n^2 d) time
+    and n^2 numbers.
     """
-    factor = _factor(kernel, alpha)
     exact = kernel.astype(np.float64)
     everything = np.arange(len(kernel))
-
-    def precondition(residual: np.ndarray) -> np.ndarray:
-        right = residual.astype(kernel.dtype)
-        return scipy.linalg.cho_solve(factor, right, check_finite=False).astype(np.float64)
-
+    if precondition is None:
+        precondition = _by_cholesky(kernel, alpha)
     return solve_cg(
         lambda V: exact.product(everything, V) + alpha * V,
         Y,
@@ -56,6 +62,16 @@ def solve_kernel_ridge(
         max_iter=max_iter,
         trace=trace,
     )
+
+
+def _by_cholesky(kernel: KernelMatrix, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
+    factor = _factor(kernel, alpha)
+
+    def precondition(residual: np.ndarray) -> np.ndarray:
+        right = residual.astype(kernel.dtype)
+        return scipy.linalg.cho_solve(factor, right, check_finite=False).astype(np.float64)
+
+    return precondition
 
 
 def _factor(kernel: KernelMatrix, alpha: float) -> tuple[np.ndarray, bool]:

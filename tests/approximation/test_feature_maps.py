@@ -26,9 +26,11 @@ MAPS = [
     Nystrom(12),
     Nystrom(12, kernel="poly", degree=2, coef0=1.0, landmarks="kmeans"),
     SpectralNystrom(12, rank=6),
+    SpectralNystrom(12, rank=6, truncation="rows"),
     RandomFourierFeatures(20),
     RandomFourierFeatures(20, kernel="laplacian", form="cos_sin"),
-    RandomFourierFeatures(20, form="cos_sin", orthogonal=True),
+    RandomFourierFeatures(20, form="cos_sin", sampling="orthogonal"),
+    RandomFourierFeatures(20, kernel="laplacian", sampling="quasi"),
     Fastfood(20),
     Fastfood(20, form="cos_sin"),
 ]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -116,17 +117,21 @@ def mean_gram(make, X, n_seeds):
 
 
 @pytest.mark.parametrize("form", ["phase", "cos_sin"])
-@pytest.mark.parametrize("name", ["rbf", "laplacian", "orthogonal", "fastfood"])
+@pytest.mark.parametrize(
+    "name", ["rbf", "laplacian", "orthogonal", "quasi", "quasi laplacian", "fastfood"]
+)
 def test_features_are_unbiased_over_seeds(name, form):
     X = 0.5 * rows(12, 6)
 
     def make(seed):
         if name == "fastfood":
             return Fastfood(64, gamma=0.4, form=form, random_state=seed)
-        options = {"orthogonal": True} if name == "orthogonal" else {"kernel": name}
-        return RandomFourierFeatures(64, gamma=0.4, form=form, random_state=seed, **options)
+        kernel = "laplacian" if "laplacian" in name else "rbf"
+        sampling = name.split()[0] if name[0] in "oq" else "independent"
+        options = {"gamma": 0.4, "form": form, "kernel": kernel, "sampling": sampling}
+        return RandomFourierFeatures(64, random_state=seed, **options)
 
-    K = (laplacian_kernel if name == "laplacian" else rbf_kernel)(X, gamma=0.4)
+    K = (laplacian_kernel if "laplacian" in name else rbf_kernel)(X, gamma=0.4)
     mean, error = mean_gram(make, X, 600)
     # 72 distinct values: six standard errors are never exceeded by chance.
     assert np.all(np.abs(mean - K) <= 6 * error + 1e-12)
@@ -153,11 +158,11 @@ def test_orthogonal_frequencies_are_orthogonal_and_estimate_better(d, D):
     K = rbf_kernel(X, gamma=0.5)
     errors = np.zeros(2)
     for seed in range(60):
-        for orthogonal in (False, True):
-            options = {"form": "cos_sin", "orthogonal": orthogonal, "random_state": seed}
+        for i, sampling in enumerate(("independent", "orthogonal")):
+            options = {"form": "cos_sin", "sampling": sampling, "random_state": seed}
             feature_map = RandomFourierFeatures(2 * D, gamma=0.5, **options).fit(X)
             F = feature_map.transform(X)
-            errors[int(orthogonal)] += np.square(F @ F.T - K).sum()
+            errors[i] += np.square(F @ F.T - K).sum()
         frequencies = feature_map.frequencies_
         assert frequencies.shape == (d, D)
         for start in range(0, D, d):
@@ -166,9 +171,29 @@ def test_orthogonal_frequencies_are_orthogonal_and_estimate_better(d, D):
     assert d == 1 or errors[1] < 0.8 * errors[0]
 
 
-def test_laplacian_frequencies_are_independent():
-    with pytest.raises(ValueError, match="orthogonal=True has the kernel 'rbf' only"):
-        RandomFourierFeatures(8, kernel="laplacian", orthogonal=True).fit(rows(20, 3))
+def test_orthogonal_frequencies_have_no_laplacian_kernel():
+    with pytest.raises(ValueError, match="sampling='orthogonal' has the kernel 'rbf' only"):
+        RandomFourierFeatures(8, kernel="laplacian", sampling="orthogonal").fit(rows(20, 3))
+
+
+def test_quasi_monte_carlo_frequencies_estimate_better_along_principal_axes():
+    # Two of ten directions hold nearly all of the variance, and neither is an axis.
+    X = rows(60, 10) * np.r_[1.0, 0.7, np.full(8, 0.05)]
+    X = X @ np.linalg.qr(rows(10, 10))[0]
+    K = rbf_kernel(X, gamma=0.5)
+    errors = np.zeros(3)
+    for seed in range(20):
+        for i, sampling in enumerate(("independent", "orthogonal", "quasi")):
+            options = {"form": "cos_sin", "sampling": sampling, "random_state": seed}
+            F = RandomFourierFeatures(128, gamma=0.5, **options).fit_transform(X)
+            errors[i] += np.square(F @ F.T - K).sum()
+    assert errors[2] < 0.2 * errors[1] < 0.2 * errors[0]
+
+
+@pytest.mark.parametrize("X", [rows(1, 3), np.ones((5, 3)), sp.csr_array(rows(30, 4))])
+def test_quasi_monte_carlo_frequencies_of_few_equal_or_sparse_rows(X):
+    F = RandomFourierFeatures(16, sampling="quasi", form="cos_sin", random_state=0).fit_transform(X)
+    np.testing.assert_allclose(np.square(F).sum(axis=1), 1.0, atol=1e-6)
 
 
 @settings(deadline=None)

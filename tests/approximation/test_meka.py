@@ -7,6 +7,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from kbench.approximation import BKA, MEKA, LowRankKernel, SpectralNystrom
 from kbench.approximation.pivots import randomly_pivoted_landmarks
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.trace import Trace
 
 EXACT = {"dtype": "float64", "random_state": 0}
 
@@ -40,6 +41,32 @@ def test_one_cluster_is_the_nystrom_approximation(landmarks):
     values, vectors = np.linalg.eigh(rbf_kernel(Z, gamma=0.3))
     C = rbf_kernel(X, Z, gamma=0.3) @ vectors[:, -15:] / np.sqrt(values[-15:])
     np.testing.assert_allclose(dense(model.matrix_), C @ C.T, atol=1e-8)
+
+
+def test_bases_of_partition_rows_are_the_best_that_landmarks_of_all_clusters_allow():
+    X = points()
+    K = rbf_kernel(X, gamma=0.3)
+    options = {"gamma": 0.3, "basis_sampling": "partition_rows", "landmarks": "uniform", **EXACT}
+    # All points as landmarks: the leading eigenvectors of each diagonal block, but for directions
+    # of 1e-6 of the first, which are left out.
+    model = MEKA(6, n_clusters=4, n_landmarks=200, **options).fit(X)
+    G = dense(model.matrix_)
+    for rows in model.matrix_.groups:
+        values, vectors = np.linalg.eigh(K[np.ix_(rows, rows)])
+        expected = (vectors[:, -6:] * values[-6:]) @ vectors[:, -6:].T
+        np.testing.assert_allclose(G[np.ix_(rows, rows)], expected, atol=1e-5)
+    assert np.linalg.eigvalsh(G)[0] > -1e-8
+    # Fewer: kernel values of the landmarks, of rows and them twice, and of the landmarks' pairs.
+    model = MEKA(6, n_clusters=4, n_landmarks=20, **options).fit(X)
+    assert model.kernel_entries_ == 4 * 20**2 + 2 * 200 * 20 + 6 * 20**2
+    # One cluster: Nystrom truncated on the rows.
+    model = MEKA(15, n_clusters=1, n_landmarks=40, **options).fit(X)
+    Z = model.matrix_.local[0].points
+    C = rbf_kernel(X, Z, gamma=0.3)
+    full = C @ np.linalg.pinv(rbf_kernel(Z, gamma=0.3), rcond=1e-12, hermitian=True) @ C.T
+    values, vectors = np.linalg.eigh(full)
+    expected = (vectors[:, -15:] * values[-15:]) @ vectors[:, -15:].T
+    np.testing.assert_allclose(dense(model.matrix_), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("link", ["galerkin", "sampled"])
@@ -200,6 +227,11 @@ def test_blocks_that_do_not_fit_are_refused():
         BKA(1, memory_mb=0.4).fit(points())
     # 200^2 numbers of float32 and as many of float64.
     BKA(1, memory_mb=0.46).fit(points())
+    # What does not fit even in blocks of one size is refused before there are clusters.
+    trace = Trace()
+    with pytest.raises(ValueError, match=r"the blocks of 15 clusters, of up to 38734 rows, .*"):
+        BKA(15).fit(np.zeros((581_012, 1), np.float32), trace=trace)
+    assert not trace.timings
     with pytest.raises(ValueError, match="n_clusters=201 is more than n_samples=200"):
         BKA(201).fit(points())
     with pytest.raises(ValueError, match="n_clusters=201 is more than n_samples=200"):
@@ -220,6 +252,24 @@ def test_no_rank_k_approximation_is_below_the_eigendecomposition():
                 X, n_components=60, landmarks=landmarks, eigensolver=eigensolver, **options
             )
             assert best < error < 0.6
+
+
+@pytest.mark.parametrize("eigensolver", ["exact", "randomized", "lanczos"])
+def test_truncation_on_the_rows_is_the_best_rank_k_in_the_span_of_the_landmarks(eigensolver):
+    X = points(300)
+    K = rbf_kernel(X, gamma=0.3)
+    options = {"n_components": 60, "gamma": 0.3}
+    full = SpectralNystrom(rank=60, random_state=0, **options).fit(X)
+    values, vectors = np.linalg.eigh(dense(LowRankKernel(full, X, "f8")))
+    expected = relative(K, (vectors[:, -15:] * values[-15:]) @ vectors[:, -15:].T)
+    kept = {"rank": 15, "eigensolver": eigensolver, **options}
+    found = nystrom_error(X, truncation="rows", **kept)
+    assert found == pytest.approx(expected, rel=1e-2 if eigensolver == "randomized" else 1e-4)
+    assert found < nystrom_error(X, **kept)
+    # Some rows tell the directions nearly as well, for kernel values that are counted.
+    model = SpectralNystrom(truncation="rows", n_samples=150, random_state=0, **kept).fit(X)
+    assert model.kernel_entries_ == 60 * 60 + 150 * 60
+    assert relative(K, dense(LowRankKernel(model, X, "f8"))) < 1.1 * expected
 
 
 def test_an_ensemble_is_the_mean_of_its_experts():

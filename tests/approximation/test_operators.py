@@ -45,6 +45,7 @@ def structured(approximation):
 APPROXIMATIONS = {
     "nystrom": low_rank(Nystrom(40)),
     "spectral": low_rank(SpectralNystrom(40, rank=20)),
+    "rows": low_rank(SpectralNystrom(40, rank=20, truncation="rows")),
     "kmeans": low_rank(SpectralNystrom(40, rank=20, landmarks="kmeans")),
     "rpcholesky": low_rank(SpectralNystrom(40, rank=20, landmarks="rpcholesky")),
     "randomized": low_rank(SpectralNystrom(40, rank=20, eigensolver="randomized")),
@@ -59,6 +60,7 @@ APPROXIMATIONS = {
     "meka_sampled": structured(MEKA(10, n_clusters=4, link="sampled")),
     "meka_psd": structured(MEKA(10, n_clusters=4, link="sampled", psd=True)),
     "meka_eps": structured(MEKA(10, n_clusters=4, eps=0.1)),
+    "meka_partition_rows": structured(MEKA(10, n_clusters=4, basis_sampling="partition_rows")),
     "meka_ranks": structured(MEKA(10, n_clusters=4, rank_strategy="eigenvalues")),
 }
 

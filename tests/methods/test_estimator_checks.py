@@ -88,6 +88,7 @@ ESTIMATORS = [
     PegasosClassifier(batch_size=10, n_epochs=20),
     SDCAClassifier(64),
     KernelRidge(),
+    KernelRidge(solver="pcg"),
     KernelRidgeClassifier(),
     DCKernelRidge(1),
     DCKernelRidgeClassifier(1),

@@ -32,6 +32,7 @@ from kbench.trace import Trace
 
 REGRESSORS = {
     "krr": KernelRidge(),
+    "krr_pcg": KernelRidge(solver="pcg", n_landmarks=30),
     "dckrr": DCKernelRidge(3, random_state=0),
     "falkon": FalkonRegressor(60, random_state=0),
     "nystrom": NystromRegressor(30, random_state=0),
@@ -74,6 +75,25 @@ def test_exact_machine_is_scikit_learns():
             model.predict(X[:50] + 0.1), expected.predict(X[:50] + 0.1), atol=1e-5
         )
         assert model.converged_
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_both_preconditioners_give_the_exact_machine(sparse):
+    X, Y = data(m=2)
+    if sparse:
+        X = sp.csr_array(np.where(np.abs(X) > 0.7, X, 0.0))
+    expected = KernelRidge(0.01, gamma=0.1).fit(X, Y)
+    iterations = []
+    for n_landmarks in (1, 60, 1000):
+        model = KernelRidge(0.01, gamma=0.1, solver="pcg", n_landmarks=n_landmarks).fit(X, Y)
+        np.testing.assert_allclose(model.dual_coef_, expected.dual_coef_, rtol=1e-5, atol=1e-4)
+        assert model.converged_
+        iterations.append(model.n_iter_)
+    assert iterations[2] <= iterations[1] < iterations[0] / 3
+    m = min(60, len(Y))
+    model.set_params(n_landmarks=m, alpha=1.0).fit(X, Y)
+    assert model.kernel_entries_ <= m**2 + len(Y) * m + model.n_iter_ * len(Y) ** 2
+    assert set(model.timings_) == {"precondition", "solve"}
 
 
 def test_one_part_is_the_exact_machine_and_several_are_their_mean():
@@ -128,7 +148,7 @@ def test_falkon_converges_sooner_the_more_rows_its_preconditioner_sees(gamma):
 @pytest.mark.parametrize("form", ["cos_sin", "phase"])
 def test_random_features_are_two_for_each_unit_of_rank(form):
     X, y = data()
-    for features in ("fourier", "orthogonal", "fastfood"):
+    for features in ("fourier", "orthogonal", "quasi", "fastfood"):
         model = RandomFeatureRegressor(30, features=features, form=form, random_state=0).fit(X, y)
         assert model.n_parameters_ == 240 * 60
     with pytest.raises(ValueError, match="features='orthogonal' has the kernel 'rbf' only"):
@@ -210,6 +230,27 @@ def test_approximate_machines_report_their_matrix(name):
     assert not hasattr(silent, "kernel_error_")
 
 
+def test_falkons_kernel_error_is_that_of_the_nystrom_matrix_of_its_landmarks():
+    X, y = data()
+    model = FalkonRegressor(40, gamma=0.3, random_state=0).fit(X, y)
+    chosen = np.sort(np.random.RandomState(0).choice(240, 40, replace=False))
+    K, M = rbf_kernel(X, gamma=0.3), rbf_kernel(X[chosen], gamma=0.3)
+    G = K[:, chosen] @ np.linalg.pinv(M, rcond=1e-12, hermitian=True) @ K[chosen]
+    expected = np.linalg.norm(K - G) / np.linalg.norm(K)
+    assert model.kernel_error_ == pytest.approx(expected, rel=1e-3)
+    assert not hasattr(FalkonRegressor(40, error_rows=0).fit(X, y), "kernel_error_")
+
+
+def test_kernel_errors_of_all_seeds_are_measured_on_the_same_rows():
+    X, y = data()
+    # All rows are landmarks: what differs between seeds are the rows compared, or nothing.
+    options = {"n_landmarks": "all", "gamma": 0.3, "error_rows": 7}
+    errors = [
+        NystromRegressor(10, random_state=s, **options).fit(X, y).kernel_error_ for s in range(3)
+    ]
+    assert max(errors) == pytest.approx(min(errors), rel=1e-4)
+
+
 def test_presets_are_the_papers_parameters():
     X, y = data()
     options = {"n_clusters": 3, "gamma": 0.3, "alpha": 20.0, "random_state": 0}
@@ -281,6 +322,7 @@ def test_classes_are_targets_of_minus_and_plus_one(model):
         (MEKARegressor(alpha=-1.0), "'alpha' parameter of MEKARegressor .* Got -1.0"),
         (BKARegressor(gamma=0.0), "'gamma' parameter of BKARegressor .* Got 0.0"),
         (NystromRegressor(kernel="cosine"), "'kernel' parameter .* Got 'cosine'"),
+        (KernelRidge(solver="pcg", memory_mb=0.1), "240 points at 240 landmarks .*=0.1"),
         (KernelRidge(memory_mb=0.1), "kernel matrix of 240 points takes .* memory_mb=0.1"),
         (
             RandomFeatureRegressor(features="fastfood", kernel="laplacian"),
