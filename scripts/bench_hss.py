@@ -179,7 +179,7 @@ def predict() -> None:
 
 def ridge() -> None:
     data = load("dataset=covtype_like", "dataset.n=50000", "dataset.n_test=1000", "dataset.d=18")
-    model = HSSKernelRidge(gamma=0.5, alpha=10.0, warm_start=True, random_state=0)
+    model = HSSKernelRidge(gamma=0.5, alpha=10.0, error_rows=0, warm_start=True, random_state=0)
     _, first = timed(model.fit, data.X_train, data.y_train)
     path = 0.0
     for alpha in np.geomspace(10.0, 1000.0, 10):

@@ -28,6 +28,14 @@ class Machine(Protocol):
     def __call__(self, X: Any) -> np.ndarray: ...
 
 
+class RowAccess(Protocol):
+    """A matrix some rows of which can be had: `rows` as in `KernelApproximation`."""
+
+    shape: tuple[int, int]
+
+    def rows(self, indices: np.ndarray) -> np.ndarray: ...
+
+
 class KernelApproximation(LinearOperator, ABC):
     """Base of the approximate kernel matrices of n training points.
 
@@ -102,7 +110,7 @@ def sampled_rows(n: int, n_rows: int, rng: np.random.RandomState) -> np.ndarray:
 
 def kernel_error(
     kernel: KernelMatrix | Callable[[np.ndarray], np.ndarray],
-    approximation: KernelApproximation,
+    approximation: RowAccess,
     rows: np.ndarray,
 ) -> float:
     """Relative Frobenius error of an approximation on rows R: ||G_R - G~_R|| / ||G_R||.
@@ -111,7 +119,7 @@ def kernel_error(
     ----------
     kernel : KernelMatrix, or a function that gives rows of it
         An array's `__getitem__` is such a function: exact rows that are held serve many calls.
-    approximation : KernelApproximation
+    approximation : KernelApproximation or HSSMatrix
     rows : (a,) indices
 
     Returns

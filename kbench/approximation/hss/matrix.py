@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench.approximation.hss.compression import MemoryLimitError, Tolerances, compress
 from kbench.approximation.hss.presets import PRESETS
 from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
+from kbench.approximation.operator import kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
 from kbench.clustering.neighbours import nearest_neighbours
 from kbench.kernels import KernelMatrix, make_kernel
@@ -416,12 +417,10 @@ class HSSMatrix(BaseEstimator):
 
     def relative_error(self, n_rows: int = 200, random_state: Any = None) -> float:
         """||K - K~||_F / ||K||_F on sampled rows. O(n_rows n (d + r + leaf_size))."""
-        rng = check_random_state(random_state)
-        n = self.shape[0]
-        places = rng.choice(n, min(n_rows, n), replace=False)
-        exact = self.kernel_.astype(np.float64).block(places)
-        approximate = self.rows(self.tree_.permutation[places])[:, self.tree_.permutation]
-        return float(np.linalg.norm(exact - approximate) / np.linalg.norm(exact))
+        places = np.argsort(self.tree_.permutation)
+        kernel = self.kernel_.astype(np.float64)
+        rows = sampled_rows(self.shape[0], n_rows, check_random_state(random_state))
+        return kernel_error(lambda part: kernel.block(places[part])[:, places], self, rows)
 
     def expansion(self, coef: np.ndarray) -> "TreeExpansion":
         """The function sum_j coef_j k(x, x_j) through the tree, for rows that were not fitted.
