@@ -11,7 +11,8 @@ dense     against Cholesky factors of the full kernel matrix, n = 1,250 ... 20,0
 grid      HSS-ADMM, all C of a bandwidth in one fit, against the exact machines, each started from
           the last C, over h, C in {0.1, 1, 10} on a9a and ijcnn1: training and prediction of the
           whole grid, and its best accuracy on test rows.
-growth    n = 25,000 ... 400,000 rows of covtype_like, d = 18: seconds, MB, fitted exponents.
+growth    n = 25,000 ... 400,000 rows of covtype_like, d = 18: seconds, MB of matrix and factors
+          and at their making's peak, fitted exponents.
 predict   compressed against exact prediction on cod-rna's test rows: seconds, equal labels.
 ridge     HSSKernelRidge on 50,000 rows: a fit, and a path of ten ridges.
 
@@ -32,6 +33,7 @@ from kbench.config import composer
 from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
 from kbench.methods import HSSADMMClassifier, HSSKernelRidge, svc_path
+from kbench.run.processes import PeakMemory
 
 SHIFT = 1000.0
 
@@ -145,18 +147,23 @@ def _exact_path(data: Dataset, gamma: float, values: list[float]) -> tuple[np.nd
 
 
 def growth() -> None:
-    print("     n   fit  factor  solve      MB")
+    print("     n    fit  factor  solve      MB  peak MB")
     sizes = (25_000, 50_000, 100_000, 200_000, 400_000)
     seconds, megabytes = [], []
     for n in sizes:
         data = load("dataset=covtype_like", f"dataset.n={n}", "dataset.n_test=10", "dataset.d=18")
         matrix = HSSMatrix(gamma=0.5, random_state=0)
-        _, fit_s = timed(matrix.fit, data.X_train)
-        factor, factor_s = timed(matrix.factorise, SHIFT)
-        _, solve_s = timed(factor.solve, np.ones((n, 1)))
+        with PeakMemory() as peak:
+            _, fit_s = timed(matrix.fit, data.X_train)
+            factor, factor_s = timed(matrix.factorise, SHIFT)
+            _, solve_s = timed(factor.solve, np.ones((n, 1)))
         seconds.append(fit_s + factor_s)
         megabytes.append((matrix.nbytes_ + factor.nbytes) / 1e6)
-        print(f"{n:6} {fit_s:6.2f} {factor_s:6.2f} {solve_s:6.3f} {megabytes[-1]:7.0f}", flush=True)
+        print(
+            f"{n:6} {fit_s:6.2f} {factor_s:7.2f} {solve_s:6.3f} {megabytes[-1]:7.0f} "
+            f"{peak.bytes / 1e6:8.0f}",
+            flush=True,
+        )
     for name, values in (("time", seconds), ("memory", megabytes)):
         exponent = np.polyfit(np.log(sizes), np.log(values), 1)[0]
         print(f"{name} grows as n^{exponent:.2f}")
@@ -179,7 +186,7 @@ def predict() -> None:
 
 def ridge() -> None:
     data = load("dataset=covtype_like", "dataset.n=50000", "dataset.n_test=1000", "dataset.d=18")
-    model = HSSKernelRidge(gamma=0.5, alpha=10.0, warm_start=True, random_state=0)
+    model = HSSKernelRidge(gamma=0.5, alpha=10.0, error_rows=0, warm_start=True, random_state=0)
     _, first = timed(model.fit, data.X_train, data.y_train)
     path = 0.0
     for alpha in np.geomspace(10.0, 1000.0, 10):

@@ -120,7 +120,7 @@ def kernel_error(
     ----------
     kernel : KernelMatrix, or a function that gives rows of it
         An array's `__getitem__` is such a function: exact rows that are held serve many calls.
-    approximation : KernelApproximation, or another matrix that gives its rows
+    approximation : KernelApproximation, or another matrix that gives its rows (`HSSMatrix`)
     rows : (a,) indices
 
     Returns

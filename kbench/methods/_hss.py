@@ -1,10 +1,12 @@
 """What estimators on a compressed kernel matrix share: parameters, another use, prediction."""
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
+from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import HSSMatrix
 from kbench.approximation.hss import ShiftedFactor
@@ -43,7 +45,7 @@ _ATTEMPTS = 8
 
 HSS_CONSTRAINTS = {
     name: HSSMatrix._parameter_constraints[name] for name in (*_ORDERING, *_COMPRESSION)
-}
+} | {"error_rows": [Interval(Integral, 0, None, closed="left")]}
 
 
 class CompressedKernel:
@@ -115,6 +117,17 @@ class CompressedKernel:
                     return shift
             self.factorise(shift, dtype)
         return shift
+
+    def describe(self, estimator: Any, trace: Trace) -> None:
+        """Set `hss_bytes_`, `ranks_` and, on `error_rows` rows, `kernel_error_` of an estimator."""
+        estimator.hss_bytes_ = self.matrix.nbytes_
+        estimator.ranks_ = self.matrix.ranks_
+        vars(estimator).pop("kernel_error_", None)
+        if estimator.error_rows:
+            with trace.pause():
+                estimator.kernel_error_ = self.matrix.relative_error(
+                    estimator.error_rows, estimator.random_state
+                )
 
     def keep(self, estimator: Any) -> None:
         """Stay with the estimator for its next `fit`, where `warm_start` asks for it."""

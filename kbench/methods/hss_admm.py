@@ -67,6 +67,8 @@ max_near, n_far, sketch, memory_mb
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed": through the skeletons of the tree (`HSSMatrix.expansion`).
     class_weight : dict, "balanced" or None, default=None
+    error_rows : int, default=0
+        Rows on which `kernel_error_` is measured, outside the clock; 0 leaves it out.
     warm_start : bool, default=False
         Keep the compressed matrix and its factors, and use in the next `fit` on the same rows what
         its parameters leave valid: all for another C, the compression for another beta, tree and
@@ -100,6 +102,8 @@ max_near, n_far, sketch, memory_mb
         Of the compressed matrix.
     ranks_ : list of (min, mean, max)
         Of the nodes of levels 1, 2, ...
+    kernel_error_ : float
+        Relative Frobenius error of the compressed matrix on `error_rows` rows; absent without.
     kernel_entries_ : int
         Kernel values computed in `fit`.
     n_parameters_, model_bytes_ : int
@@ -175,6 +179,7 @@ max_near, n_far, sketch, memory_mb
         memory_mb: float | None = None,
         predict_with: str = "exact",
         class_weight: dict | str | None = None,
+        error_rows: int = 0,
         warm_start: bool = False,
         dtype: str = "float32",
         random_state: Any = None,
@@ -206,6 +211,7 @@ max_near, n_far, sketch, memory_mb
         self.memory_mb = memory_mb
         self.predict_with = predict_with
         self.class_weight = class_weight
+        self.error_rows = error_rows
         self.warm_start = warm_start
         self.dtype = dtype
         self.random_state = random_state
@@ -267,9 +273,8 @@ max_near, n_far, sketch, memory_mb
         self.primal_residual_, self.dual_residual_ = solution.admm.primal, solution.admm.dual
         self.beta_ = solution.admm.beta
         self.converged_ = solution.converged
-        self.hss_bytes_ = matrix.nbytes_
-        self.ranks_ = matrix.ranks_
         self.kernel_entries_ = matrix.kernel_entries_ + solution.kernel_entries
+        compressed.describe(self, trace)
         compressed.keep(self)
         self.timings_ = dict(trace.timings)
         if not self.converged_:

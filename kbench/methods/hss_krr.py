@@ -39,6 +39,8 @@ max_near, n_far, sketch, memory_mb
         As in `HSSMatrix`.
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed": through the skeletons of the tree (`HSSMatrix.expansion`).
+    error_rows : int, default=200
+        Rows on which `kernel_error_` is measured, outside the clock; 0 leaves it out.
     warm_start : bool, default=False
         Keep the compressed matrix, and use in the next `fit` on the same rows what its parameters
         leave valid: for another alpha all but the factors.
@@ -55,6 +57,8 @@ max_near, n_far, sketch, memory_mb
         Of the compressed matrix.
     ranks_ : list of (min, mean, max)
         Of the nodes of levels 1, 2, ...
+    kernel_error_ : float
+        Relative Frobenius error of the compressed matrix on `error_rows` rows; absent without.
     kernel_entries_ : int
         Kernel values computed in `fit`.
     n_parameters_, model_bytes_ : int
@@ -115,6 +119,7 @@ max_near, n_far, sketch, memory_mb
         sketch: int | None = None,
         memory_mb: float | None = None,
         predict_with: str = "exact",
+        error_rows: int = 200,
         warm_start: bool = False,
         dtype: str = "float32",
         random_state: Any = None,
@@ -139,6 +144,7 @@ max_near, n_far, sketch, memory_mb
         self.sketch = sketch
         self.memory_mb = memory_mb
         self.predict_with = predict_with
+        self.error_rows = error_rows
         self.warm_start = warm_start
         self.dtype = dtype
         self.random_state = random_state
@@ -190,9 +196,8 @@ max_near, n_far, sketch, memory_mb
             machine = hss_machine(matrix, coef, self.predict_with)
         self._machine = machine.function
         self.model_bytes_, self.n_parameters_ = machine.nbytes, machine.n_parameters
-        self.hss_bytes_ = matrix.nbytes_
-        self.ranks_ = matrix.ranks_
         self.kernel_entries_ = matrix.kernel_entries_
+        compressed.describe(self, trace)
         compressed.keep(self)
         self.timings_ = dict(trace.timings)
         return self

@@ -66,6 +66,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     n_support_ : (n_classes,) ints
     n_iter_ : int
         Of all problems.
+    objective_ : float
+        1/2 w'Hw - e'w, `halved` or not, summed over problems.
     primal_residual_ : float
     converged_ : bool
     kernel_entries_ : int
@@ -202,13 +204,15 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
                 w = np.round(w, self.decimals)
             coef = targets.Y * w
             self.support_ = np.flatnonzero(coef.any(axis=1))
+            products = kernel.product(self.support_, coef[self.support_])
             self.intercept_ = intercepts(
-                lambda V: kernel.product(self.support_, V[self.support_]),
+                lambda _: products,
                 targets.Y,
                 w,
                 np.broadcast_to(targets.C[:, None], w.shape),
                 np.array([result.multiplier for result in results]),
             )
+            self.objective_ = float(0.5 * np.sum(coef * products) - w.sum())
         with trace.phase("prepare"):
             coef = coef[self.support_]
             dtype = prediction_dtype(kernel, coef)

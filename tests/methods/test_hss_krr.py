@@ -6,8 +6,10 @@ import scipy.sparse as sp
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
+from kbench.approximation import HSSMatrix
 from kbench.methods import HSSKernelRidge
 from kbench.trace import Trace
 
@@ -75,6 +77,17 @@ def test_a_path_of_ridges_compresses_once():
         cold = HSSKernelRidge(alpha, gamma=2.0, leaf_size=64, random_state=0).fit(X, y)
         np.testing.assert_allclose(model.predict(X), cold.predict(X), atol=1e-6)
     assert len(set(entries)) == 1
+
+
+def test_the_kernel_error_is_that_of_the_matrix():
+    X, y = points()
+    options = {"gamma": 2.0, "leaf_size": 64, "preset": "fast", "random_state": 0}
+    matrix = HSSMatrix(**options).fit(X).toarray()
+    exact = rbf_kernel(X, gamma=2.0)
+    error = np.linalg.norm(matrix - exact) / np.linalg.norm(exact)
+    model = HSSKernelRidge(1.0, error_rows=len(X), **options).fit(X, y)
+    assert model.kernel_error_ == pytest.approx(error, rel=1e-2)
+    assert not hasattr(model.set_params(error_rows=0).fit(X, y), "kernel_error_")
 
 
 def test_compressed_prediction_and_sparse_rows():

@@ -24,6 +24,9 @@ def test_long_runs_are_the_support_vector_machine():
     assert model.converged_
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
     assert model.intercept_[0] == pytest.approx(exact.intercept_[0], abs=1e-3)
+    coef = exact.dual_coef_[0]
+    K = rbf_kernel(X[exact.support_], gamma=0.5)
+    assert model.objective_ == pytest.approx(0.5 * coef @ K @ coef - np.abs(coef).sum(), rel=1e-5)
     assert set(model.timings_) == {"prepare", "solve"}
 
 
@@ -56,8 +59,19 @@ def test_early_stops_are_told():
         ({"C": 0.0}, r"'C' parameter of RACQPClassifier .* Got 0.0"),
         ({"block_size": 0}, r"'block_size' parameter of RACQPClassifier .* Got 0"),
         ({"mode": "random"}, r"'mode' parameter of RACQPClassifier .* Got 'random'"),
+        ({"gamma": 0.0}, r"'gamma' parameter of RACQPClassifier .* Got 0.0"),
+        ({"beta": -1.0}, r"'beta' parameter of RACQPClassifier .* Got -1.0"),
     ],
 )
 def test_parameters_that_cannot_be_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         RACQPClassifier(**parameters).fit(*binary(30))
+
+
+def test_one_class_is_refused_and_duplicates_are_not():
+    X, y = binary(60)
+    with pytest.raises(ValueError, match="1 class with positive weight, but 2 classes are needed"):
+        RACQPClassifier().fit(X, np.ones(60))
+    same = np.ones((60, 3))
+    model = RACQPClassifier(block_size=20, max_iter=100, random_state=0).fit(same, y)
+    assert len(np.unique(model.predict(same))) == 1

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench.approximation.hss.compression import MemoryLimitError, Tolerances, compress
 from kbench.approximation.hss.presets import PRESETS
 from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
+from kbench.approximation.operator import kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
 from kbench.clustering.neighbours import nearest_neighbours
 from kbench.kernels import KernelMatrix, make_kernel
@@ -109,7 +110,7 @@ class HSSMatrix(BaseEstimator):
 
     shape: tuple[int, int]
     tree_: ClusterTree
-    neighbours_: np.ndarray | None
+    _near: np.ndarray | None  # neighbours, rows and numbers in the order of the tree
 
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
@@ -236,20 +237,25 @@ class HSSMatrix(BaseEstimator):
             function = make_kernel(
                 self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
-            self.kernel_ = KernelMatrix(function, X[permutation], self.dtype)
-        inverse = np.empty(n, np.int32)
-        inverse[permutation] = np.arange(n, dtype=np.int32)
+            ordered = X[permutation]
+            self.kernel_ = KernelMatrix(function, ordered, self.dtype)
         k = min(settings["n_neighbours"], n)
-        table = neighbours if like is None else like.neighbours_
         with trace.phase("neighbours"):
-            if table is None and k and len(self.tree_) > 1:
-                table = nearest_neighbours(X, k, rng, max_trees=settings["n_trees"])
-            places = None if table is None else inverse[table[permutation]]
+            self._near = None if like is None else like._near
+            if like is None and neighbours is not None:
+                self._near = _inverse(permutation)[neighbours[permutation]]
+            elif self._near is None and k and len(self.tree_) > 1:
+                # In this order what is near in space is near in memory.
+                self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])
         with trace.phase("compress"):
             self.nodes_ = compress(
-                self.kernel_, self.tree_, places, _tolerances(settings), rng, max_bytes=max_bytes
+                self.kernel_,
+                self.tree_,
+                self._near,
+                _tolerances(settings),
+                rng,
+                max_bytes=max_bytes,
             )
-        self.neighbours_ = table
         self.kernel_entries_ = self.kernel_.n_entries
         self.timings_ = dict(trace.timings)
         self.shape = (n, n)
@@ -269,6 +275,13 @@ class HSSMatrix(BaseEstimator):
                 f"memory_mb={self.memory_mb:g}, but the leaves of the HSS matrix alone take "
                 f"{n_bytes / 2**20:.0f} MiB: lower leaf_size"
             )
+
+    @property
+    def neighbours_(self) -> np.ndarray | None:
+        if self._near is None:
+            return None
+        permutation = self.tree_.permutation.astype(np.int32)
+        return permutation[self._near[_inverse(permutation)]]
 
     @property
     def ranks_(self) -> list[tuple[int, float, int]]:
@@ -416,12 +429,10 @@ class HSSMatrix(BaseEstimator):
 
     def relative_error(self, n_rows: int = 200, random_state: Any = None) -> float:
         """||K - K~||_F / ||K||_F on sampled rows. O(n_rows n (d + r + leaf_size))."""
-        rng = check_random_state(random_state)
-        n = self.shape[0]
-        places = rng.choice(n, min(n_rows, n), replace=False)
-        exact = self.kernel_.astype(np.float64).block(places)
-        approximate = self.rows(self.tree_.permutation[places])[:, self.tree_.permutation]
-        return float(np.linalg.norm(exact - approximate) / np.linalg.norm(exact))
+        places = _inverse(self.tree_.permutation)
+        kernel = self.kernel_.astype(np.float64)
+        rows = sampled_rows(self.shape[0], n_rows, check_random_state(random_state))
+        return kernel_error(lambda part: kernel.block(places[part])[:, places], self, rows)
 
     def expansion(self, coef: np.ndarray) -> "TreeExpansion":
         """The function sum_j coef_j k(x, x_j) through the tree, for rows that were not fitted.
@@ -527,6 +538,12 @@ def _from_skeleton(node: Any, far: np.ndarray) -> np.ndarray | None:
     values[node.basis.kept] = far
     values[node.basis.others] = node.basis.coef @ far
     return values
+
+
+def _inverse(permutation: np.ndarray) -> np.ndarray:
+    inverse = np.empty(len(permutation), np.int32)
+    inverse[permutation] = np.arange(len(permutation), dtype=np.int32)
+    return inverse
 
 
 def _tolerances(settings: dict[str, Any]) -> Tolerances:

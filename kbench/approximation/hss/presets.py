@@ -55,8 +55,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "trace_tol": 1e-4,
         "max_rank": 800,
         "max_near": 500,
-        "n_far": 4000,
-        "sketch": 2000,
+        "n_far": 3000,
+        "sketch": 1500,
     },
     "precise": {
         "leaf_size": 256,

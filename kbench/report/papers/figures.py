@@ -48,7 +48,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; with `heat` the panels are maps of that column."""
+    """A figure; with `heat` the panels are maps of that curve over the abscissa."""
 
     name: str
     paper: str
@@ -140,7 +140,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
             names += [title(problem) for _, problem in lines]
         if panel.excess:
             points = _excess(points)
-        if figure.heat or panel.x.param:  # a single setting is no sweep
+        if panel.x.param:  # a single setting is no sweep
             points = {k: p for k, p in points.items() if len({x for x, _, _ in p}) > 1}
         full = sum(map(bool, points.values()))
         enough = min(2, len(panel.lines))
@@ -156,13 +156,11 @@ def _of_line(figure: Figure, panel: Panel, y: Axis, line: Line, runs: Runs) -> l
             if line.ok
             else []
         )
-    abscissa = _mean(panel.x, line)
-    if figure.heat:
-        ordinate, value = _mean(y, line), line.mean_sd(figure.heat)
-        if abscissa is None or ordinate is None or value is None:
-            return []
-        return [(abscissa[0], ordinate[0], value[0])]
     ordinate = _mean(y, line)
+    if figure.heat:
+        cells = runs.over(line.ok, figure.heat, panel.x.curve)
+        return [(x, ordinate[0], value) for x, value in cells] if ordinate else []
+    abscissa = _mean(panel.x, line)
     if abscissa is None or ordinate is None:
         return []
     return [(abscissa[0], ordinate[0], ordinate[1] or 0.0)]

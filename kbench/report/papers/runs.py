@@ -101,6 +101,15 @@ class Runs:
                 return [(places[t], value) for t, value in points if t in places]
         return []
 
+    def over(self, rows: Sequence[Row], name: str, x: str) -> list[tuple[float, float]]:
+        """A curve over something else than seconds, its mean where several rows have it."""
+        values: defaultdict[float, list[float]] = defaultdict(list)
+        for row in rows:
+            places, found = self._curves.get(identity(row), {}).get(f"{name} over {x}", ((), ()))
+            for place, value in zip(places, found, strict=True):
+                values[place].append(value)
+        return [(place, math.fsum(found) / len(found)) for place, found in sorted(values.items())]
+
     def comparisons(self, methods: Container[str]) -> list[Comparison]:
         """The comparisons of some methods."""
         return comparisons([row for row in self.rows if row["method"] in methods])
