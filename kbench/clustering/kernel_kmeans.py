@@ -19,11 +19,11 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from kbench.kernels import Kernel, KernelMatrix, expand
+from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.matrix import nbytes
 
-# Distances of so many points to all centres are held at a time.
-_BATCH = 8192
+# Kernel values of so many points are held at a time: few enough for the processor's cache.
+_BATCH = 1024
 
 
 class KernelCentres:
@@ -33,17 +33,18 @@ class KernelCentres:
     ----------
     kernel : KernelMatrix
     sample : (m,) indices
-    weights : (k, m)
+    weights : (k, m) array or CSR
         W, one row for each centre.
     """
 
-    def __init__(self, kernel: KernelMatrix, sample: np.ndarray, weights: np.ndarray) -> None:
+    def __init__(
+        self, kernel: KernelMatrix, sample: np.ndarray, weights: np.ndarray | sp.csr_array
+    ) -> None:
         self._kernel: Kernel = kernel.kernel
-        self._dtype = kernel.dtype
         self._points = kernel.centres(sample)
-        self._weights = weights
+        self._weights = weights.astype(kernel.dtype)
         gram = kernel.block(sample, kernel.points(sample))
-        self._square = np.einsum("cj,jc->c", weights, gram @ weights.T)
+        self._square = (weights * (weights @ gram)).sum(axis=1)
 
     @property
     def n_clusters(self) -> int:
@@ -56,14 +57,17 @@ class KernelCentres:
 
     @property
     def nbytes(self) -> int:
-        return nbytes(self._points) + self._weights.nbytes + self._square.nbytes
+        return nbytes(self._points) + nbytes(self._weights) + self._square.nbytes
 
     def assign(self, X: Any) -> np.ndarray:
-        """Nearest centre of rows X : (u, d) or, precomputed, (u, n); (u,) ints. O(u m (d + k))."""
+        """Nearest centre of rows X : (u, d) or, precomputed, (u, n); (u,) ints.
+
+        O(u m d + u w), w the weights that are not zero: m of means, m k of projections.
+        """
         labels = np.empty(X.shape[0], np.intp)
         for start in range(0, len(labels), _BATCH):
             rows = slice(start, start + _BATCH)
-            labels[rows] = self._nearest(self._kernel.prepare(X[rows], self._dtype))
+            labels[rows] = self._nearest(self._kernel.prepare(X[rows], self._weights.dtype))
         return labels
 
     def assign_training(self, kernel: KernelMatrix) -> np.ndarray:
@@ -76,8 +80,9 @@ class KernelCentres:
         return labels
 
     def _nearest(self, points: Any) -> np.ndarray:
-        inner = expand(self._kernel, points, self._points, self._weights.T, self._dtype)
-        return np.argmin(self._square - 2.0 * inner, axis=1)
+        values = np.empty((points.shape[0], self._points.shape[0]), self._weights.dtype)
+        self._kernel.evaluate(points, self._points, values)
+        return np.argmin(self._square[:, None] - 2.0 * (self._weights @ values.T), axis=0)
 
 
 def two_step_kernel_kmeans(
@@ -109,7 +114,7 @@ def two_step_kernel_kmeans(
 
     Notes
     -----
-    O(n m d + n m k) time, O(m^2) memory and a batch.
+    O(n m d + n k) time, O(m^2) memory and a batch.
     """
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     start = rng.randint(min(n_clusters, len(sample)), size=len(sample))
@@ -175,7 +180,7 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     for _ in range(max_iter):
         mean = mean_weights(labels)
         inner = mean @ gram
-        square = np.einsum("cj,cj->c", inner, mean)
+        square = mean @ inner[labels, np.arange(len(labels))]
         new = _without_gaps(np.argmin(square[:, None] - 2.0 * inner, axis=0))
         if np.array_equal(new, labels):
             break
@@ -197,10 +202,12 @@ def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -
     return sums / counts[:, None]
 
 
-def mean_weights(labels: np.ndarray) -> np.ndarray:
+def mean_weights(labels: np.ndarray) -> sp.csr_array:
     """E : (k, m), row c is 1/|S_c| on S_c."""
-    indicator = np.equal.outer(np.arange(labels.max() + 1), labels).astype(np.float64)
-    return indicator / indicator.sum(axis=1, keepdims=True)
+    share = 1.0 / np.bincount(labels)
+    return sp.csr_array(
+        (share[labels], (labels, np.arange(len(labels)))), (len(share), len(labels))
+    )
 
 
 def _without_gaps(labels: np.ndarray) -> np.ndarray:

@@ -127,11 +127,19 @@ class BoxSVC(CountedPrediction, OneVsRest):
         return tags
 
 
+class Start(NamedTuple):
+    """Where m problems start, and what is known there."""
+
+    alpha: np.ndarray  # (n, m)
+    gradient: np.ndarray | None = None  # (n, m), nan where it is not known
+    gradient_error: float = 0.0  # bound on its error
+
+
 def solve_problems(
     kernel: KernelMatrix,
     Y: np.ndarray,
     C: np.ndarray,
-    alpha0: np.ndarray | None = None,
+    start: Start | None = None,
     *,
     max_time: float | None = None,
     trace: Trace | None = None,
@@ -143,7 +151,8 @@ def solve_problems(
     ----------
     kernel : KernelMatrix of n points
     C : (n,)
-    alpha0 : (n, m), optional
+    start : Start, optional
+        Default is zero.
     max_time : float, optional
         Seconds for all problems together.
     trace, **options
@@ -167,14 +176,17 @@ def solve_problems(
         if max_time is not None:
             spent = time.perf_counter() - trace.paused_wall_s - started
             options["max_time"] = max(0.0, max_time - spent)
-        start = None if alpha0 is None else alpha0[:, j]
         rows = np.flatnonzero(y)
+        if start is not None:
+            options["alpha0"] = start.alpha[rows, j]
+            options["gradient_error"] = start.gradient_error
+            if start.gradient is not None:
+                options["gradient0"] = start.gradient[rows, j]
         if len(rows) == n:
-            results.append(solve_box_dual(kernel, y, C, alpha0=start, trace=trace, **options))
+            results.append(solve_box_dual(kernel, y, C, trace=trace, **options))
             continue
         part = kernel.take(rows)
-        start = None if start is None else start[rows]
-        result = solve_box_dual(part, y[rows], C[rows], alpha0=start, trace=trace, **options)
+        result = solve_box_dual(part, y[rows], C[rows], trace=trace, **options)
         kernel.count(part.n_entries)
         alpha, gradient = np.zeros(n), np.full(n, np.nan)
         alpha[rows], gradient[rows] = result.alpha, result.gradient

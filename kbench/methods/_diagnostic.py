@@ -6,7 +6,10 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kbench.methods._box_svc import BoxSVC, Problem
+from kbench.solvers.split import independent_groups
 
+# Of a point's value, in the objective.
+_NEGLECTED = 1e-9
 _SHARED = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
 
@@ -44,10 +47,19 @@ class TwoClassDiagnostic(BoxSVC):
 
 
 def true_objective(problem: Problem, alpha: np.ndarray) -> float:
-    """f(a) = 1/2 a'Qa - e'a for the kernel itself, alpha : (n,). O(s^2 d) for s entries."""
+    """f(a) = 1/2 a'Qa - e'a for the kernel itself, alpha : (n,).
+
+    O(s^2 d) for s entries of a, less where they fall into groups that do not see one another; that
+    is wrong by less than 1e-9 of sum a.
+    """
     rows = np.flatnonzero(alpha)
     if not len(rows):
         return 0.0
     coef = alpha[rows] * problem.Y[rows, 0]
-    values = problem.kernel.take(rows).product(np.arange(len(rows)), coef)
-    return 0.5 * float(coef @ values) - float(alpha.sum())
+    total = float(alpha.sum())
+    kernel = problem.kernel.take(rows)
+    square = 0.0
+    for group in independent_groups(kernel, total, _NEGLECTED) or [np.arange(len(rows))]:
+        values = kernel.take(group).product(np.arange(len(group)), coef[group])
+        square += float(coef[group] @ values)
+    return 0.5 * square - total

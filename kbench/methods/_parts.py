@@ -7,7 +7,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kbench.kernels import KernelMatrix
-from kbench.methods._box_svc import Problem, solve_problems
+from kbench.methods._box_svc import Problem, Start, solve_problems
 from kbench.solvers import BoxDualResult
 from kbench.trace import Deadline
 
@@ -54,7 +54,7 @@ def solve_parts(
             problem.kernel.take(part.rows),
             problem.Y[part.rows],
             problem.C[part.rows],
-            part.alpha,
+            Start(part.alpha),
             max_time=deadline.seconds_left(),
             **options,
         )

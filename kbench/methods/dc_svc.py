@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.clustering import Centroids, KernelCentres
-from kbench.methods._box_svc import BoxSVC, Problem, solve_problems
+from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.methods._division import PARTITIONS, Division, divide, split
 from kbench.methods._parts import Part, solve_parts
 from kbench.prediction import (
@@ -51,7 +51,7 @@ class DCSVC(BoxSVC):
     and for `combine="exact"`, from the a of the last level:
 
         4. refine: solve the dual of the points with a_i > 0;
-        5. conquer: solve the dual of all points from there.
+        5. conquer: solve the dual of all points from there, the gradient of the refined ones known.
 
     Otherwise a new point is judged by the machine of its own cluster ("early"), or by all.
 
@@ -89,8 +89,8 @@ class DCSVC(BoxSVC):
     coef0 : float, default=0.0
     tol : float, default=1e-3
     level_tol : float or None, default=None
-        With "exact", the tolerance of the levels, whose solutions are only where the next starts;
-        None is `tol`.
+        With "exact", the tolerance of all but the last solve: those say only where the next
+        starts. None is `tol`.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
     max_iter : int, default=-1
@@ -245,6 +245,7 @@ class DCSVC(BoxSVC):
             options["tol"] = self.level_tol
         self.levels_: list[Level] = []
         alpha = np.zeros_like(problem.Y)
+        start = Start(alpha)
         results: list[BoxDualResult] = []
         for division in self._divisions(problem, trace):
             centres, self.labels_ = division
@@ -256,12 +257,15 @@ class DCSVC(BoxSVC):
         if self.combine == "exact" and alpha.any():
             with trace.phase("refine"):
                 support = Part(np.arange(len(alpha)), alpha).support
-                alpha, last = self._solve(problem, [support], deadline, **self._solver_options())
+                if self.preset == "released":
+                    options = self._solver_options()
+                alpha, last = self._solve(problem, [support], deadline, **options)
+                start = _start(alpha, support.rows, last)
             results += last
             self._report(1, alpha, trace)
         if self.combine == "exact" and self.preset == "paper":
             with trace.phase("conquer"):
-                alpha, last = self._conquer(problem, alpha, deadline, trace)
+                alpha, last = self._conquer(problem, start, deadline, trace)
             results += last
             self._report(1, alpha, trace)
         with trace.phase("prepare"):
@@ -350,14 +354,14 @@ class DCSVC(BoxSVC):
         return alpha, [result for part in solved for result in part.results]
 
     def _conquer(
-        self, problem: Problem, alpha: np.ndarray, deadline: Deadline, trace: Trace
+        self, problem: Problem, start: Start, deadline: Deadline, trace: Trace
     ) -> tuple[np.ndarray, list[BoxDualResult]]:
-        """Solve the dual of all points from alpha : (n, m)."""
+        """Solve the dual of all points."""
         results = solve_problems(
             problem.kernel,
             problem.Y,
             problem.C,
-            alpha,
+            start,
             max_time=deadline.seconds_left(),
             trace=trace,
             **self._solver_options(),
@@ -417,3 +421,10 @@ class DCSVC(BoxSVC):
             ]
             self._machine = committee = BayesianCommittee(members, coef.shape[1])
             self.model_bytes_ = committee.nbytes
+
+
+def _start(alpha: np.ndarray, rows: np.ndarray, refined: list[BoxDualResult]) -> Start:
+    """alpha : (n, m), zero but for `rows`, of which the results tell the gradient."""
+    gradient = np.full_like(alpha, np.nan)
+    gradient[rows] = np.column_stack([result.gradient for result in refined])
+    return Start(alpha, gradient, max(result.gradient_error for result in refined))

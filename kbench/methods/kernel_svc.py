@@ -1,15 +1,26 @@
 """Support vector classifier, with or without intercept, solved exactly."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
+import joblib
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from kbench.methods._box_svc import BoxSVC, Problem, solve_problems
+from kbench.kernels import Kernel
+from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.solvers import BoxDualResult
 from kbench.trace import Trace
+
+
+class _LastFit(NamedTuple):
+    kernel: Kernel
+    rows_key: str  # hash of X
+    Y: np.ndarray
+    C: np.ndarray
+    results: list[BoxDualResult]
 
 
 class KernelSVC(BoxSVC):
@@ -56,7 +67,8 @@ class KernelSVC(BoxSVC):
         are solved apart.
     warm_start : bool, default=False
         Whether `fit` begins at the solution of the last one, where that had the same classes in the
-        same rows with the same weights: for less time the same machine, to `tol`.
+        same rows with the same weights: for less time the same machine, to `tol`. With the same X
+        and kernel, and a bound not many times larger, the start costs no kernel values.
 
     Attributes
     ----------
@@ -189,12 +201,13 @@ class KernelSVC(BoxSVC):
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)
+            key = joblib.hash(problem.X) if self.warm_start else ""
         with trace.phase("solve"):
             results = solve_problems(
                 problem.kernel,
                 problem.Y,
                 problem.C,
-                self._start(problem),
+                self._start(problem, key),
                 max_time=self.max_time,
                 trace=trace,
                 intercept=self.fit_intercept,
@@ -210,19 +223,30 @@ class KernelSVC(BoxSVC):
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
-        self._last = (problem.Y, problem.C, alpha) if self.warm_start else None
+        self._last: _LastFit | None = None
+        if self.warm_start:
+            self._last = _LastFit(problem.kernel.kernel, key, problem.Y, problem.C, results)
         return self
 
-    def _start(self, problem: Problem) -> np.ndarray | None:
-        """Feasible dual variables : (n, m) out of those of the last fit.
+    def _start(self, problem: Problem, key: str) -> Start | None:
+        """Feasible dual variables out of those of the last fit.
 
         Times the ratio of the bounds they keep y'a = 0, and stay at the bound where they were.
         """
         last = getattr(self, "_last", None)
-        if not self.warm_start or last is None or not np.array_equal(last[0], problem.Y):
+        if not self.warm_start or last is None or not np.array_equal(last.Y, problem.Y):
             return None
-        _, C, alpha = last
-        ratio = float(problem.C.max() / C.max())
-        if not np.allclose(problem.C, C * ratio, rtol=1e-12, atol=0.0):
+        ratio = float(problem.C.max() / last.C.max())
+        if not np.allclose(problem.C, last.C * ratio, rtol=1e-12, atol=0.0):
             return None
-        return np.minimum(alpha * ratio, problem.C[:, None])
+        alpha = np.column_stack([result.alpha for result in last.results])
+        alpha = np.minimum(alpha * ratio, problem.C[:, None])
+        if problem.kernel.kernel != last.kernel or key != last.rows_key:
+            return Start(alpha)
+        error = ratio * max(result.gradient_error for result in last.results)
+        if error > self.tol:
+            # To mend it in float64 takes longer than to begin again in float32.
+            return Start(alpha)
+        # Qa - e, of which Qa grows with a.
+        gradient = np.column_stack([result.gradient for result in last.results])
+        return Start(alpha, ratio * (gradient + 1.0) - 1.0, error)

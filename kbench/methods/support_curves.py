@@ -144,8 +144,11 @@ class SupportCurves(TwoClassDiagnostic):
             problem = self._two_class_problem(X, y)
         shared = self._machine_parameters()
         with trace.phase("reference"):
-            strict = shared | {"tol": self.reference_tol}
-            self.reference_ = KernelSVC(fit_intercept=False, **strict).fit(X, y)
+            reference = KernelSVC(fit_intercept=False, warm_start=True, **shared)
+            # From float32 to the solution in float64 takes half the time of float64 alone.
+            reference.set_params(dtype="float32").fit(X, y)
+            reference.set_params(dtype=self.dtype, tol=self.reference_tol).fit(X, y)
+            self.reference_ = reference
         solver = _SOLVERS[self.solver](self.random_state, **shared)
         with trace.phase("solve"):
             solver.fit(

@@ -32,6 +32,8 @@ class BoxDualResult:
     gradient : (n,) float64
         Qa + p. From float64 kernel values where a point is free or near its margin; further away
         from float32 values, with an error far below the distance.
+    gradient_error : float
+        The largest error that was seen in those; 0 where all are from float64 values.
     intercept : float
         0 where the problem has none.
     objective : float
@@ -57,6 +59,7 @@ class BoxDualResult:
 
     alpha: np.ndarray
     gradient: np.ndarray
+    gradient_error: float
     intercept: float
     objective: float
     violation: float
@@ -76,6 +79,8 @@ def solve_box_dual(
     intercept: bool = False,
     linear: np.ndarray | None = None,
     alpha0: np.ndarray | None = None,
+    gradient0: np.ndarray | None = None,
+    gradient_error: float = 0.0,
     tol: float = 1e-3,
     cache_mb: float = 1000.0,
     max_iter: int = -1,
@@ -102,6 +107,11 @@ def solve_box_dual(
         p = epsilon - t, then with y = -1 and p = epsilon + t.
     alpha0 : (n,), optional
         Where to start; clipped into the box. Costs one kernel row for each entry that is not zero.
+    gradient0 : (n,), optional
+        Qa + p at alpha0, nan where it is not known: kernel rows are then as long as there are
+        points without, and those that clipping takes.
+    gradient_error : float
+        Bound on the error of gradient0.
     tol : float
         On the violation, in units of the margin.
     cache_mb : float
@@ -148,8 +158,12 @@ def solve_box_dual(
         np.maximum(0.0, y * C),
         coupled=intercept,
         budget=budget,
-        beta=_feasible(y, C, alpha0, intercept),
+        beta=y * alpha0,
+        residual=None if gradient0 is None else -y * gradient0,
+        residual_error=gradient_error,
     )
+    iterate.beta = _feasible(y, C, alpha0, intercept)
+    iterate.update(np.flatnonzero(~np.isnan(iterate.residual)), y * alpha0)
     share = 2.0 if intercept else 1.0
     strategy = Strategy(cache_mb, shrinking, check_random_state(random_state))
     copies = Duplicates.of(kernel, iterate.z, y > 0.0) if n > FEW_POINTS else None
@@ -164,6 +178,7 @@ def solve_box_dual(
     if copies is not None:
         iterate.beta = copies.share_out(problem.beta, iterate.lower, iterate.upper)
         iterate.residual, iterate.intercept = problem.residual[copies.kind], problem.intercept
+        iterate.residual_error = problem.residual_error
         kernel.count(problem.kernel.n_entries)
     iterate.objective = iterate.true_objective()
     iterate.report(violation / share, n)
@@ -173,6 +188,7 @@ def solve_box_dual(
     return BoxDualResult(
         alpha=alpha,
         gradient=gradient,
+        gradient_error=iterate.residual_error,
         intercept=iterate.intercept,
         objective=iterate.objective,
         violation=violation,

@@ -60,6 +60,8 @@ class Duplicates:
             return np.bincount(self.kind, values, len(self.first))
 
         lower, upper = total(iterate.lower), total(iterate.upper)
+        residual, known = np.full(len(self.first), np.nan), ~np.isnan(iterate.residual)
+        residual[self.kind[known]] = iterate.residual[known]
         return Iterate(
             iterate.kernel.take(self.first),
             iterate.z[self.first],
@@ -68,6 +70,8 @@ class Duplicates:
             coupled=iterate.coupled,
             budget=iterate.budget,
             beta=np.clip(total(iterate.beta), lower, upper),
+            residual=residual,
+            residual_error=iterate.residual_error,
             expand=lambda beta: self.share_out(beta, iterate.lower, iterate.upper),
         )
 

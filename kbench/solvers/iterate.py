@@ -57,6 +57,10 @@ class Iterate:
         that does not move.
     beta : (n,) float64, optional
         Where to start, inside the box; default 0.
+    residual : (n,) float64, optional
+        The residual there, nan where it is not known; default nan everywhere, or z of beta = 0.
+    residual_error : float
+        Bound on the error of what is given.
     budget : Budget
     expand : callable, optional
         What the trace is to be shown for `beta`, if not that.
@@ -65,6 +69,9 @@ class Iterate:
     ----------
     beta, residual : (n,) float64
         The residual is true only where the solver has brought it up to date.
+    residual_error : float
+        Largest error that was seen, or given, in a residual from float32 values; 0 where all are
+        from float64 values.
     scale : float
         Size of the linear term, in whose units the solver's distances are: 1 for classification.
     """
@@ -79,6 +86,8 @@ class Iterate:
         coupled: bool,
         budget: Budget,
         beta: np.ndarray | None = None,
+        residual: np.ndarray | None = None,
+        residual_error: float = 0.0,
         intercept: float = 0.0,
         expand: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
@@ -86,7 +95,9 @@ class Iterate:
         self.coupled, self.budget, self.intercept = coupled, budget, intercept
         self.expand = expand
         self.beta = np.zeros(len(z)) if beta is None else beta
-        self.residual = z.copy()
+        if residual is None:
+            residual = np.full(len(z), np.nan) if self.beta.any() else z.copy()
+        self.residual, self.residual_error = residual, residual_error
         self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
         self.scale = float(np.abs(z).mean()) or 1.0
         self.objective = 0.0
@@ -109,6 +120,8 @@ class Iterate:
             coupled=coupled,
             budget=self.budget,
             beta=self.beta[points],
+            residual=self.residual[points],
+            residual_error=self.residual_error,
             intercept=self.intercept,
         )
         part._whole, part._silent = (self, points), coupled
@@ -125,6 +138,7 @@ class Iterate:
         assert part._whole is not None
         points = part._whole[1]
         self.beta[points], self.residual[points] = part.beta, part.residual
+        self.residual_error = max(self.residual_error, part.residual_error)
         self.objective += part.objective - part._told
         part._told = part.objective
 
@@ -168,6 +182,12 @@ class Iterate:
             n_support=int(np.count_nonzero(beta)),
             n_active=n_active,
         )
+
+    def complete(self) -> None:
+        """Compute the residual where it is not known, in float32 entries."""
+        unknown = np.flatnonzero(np.isnan(self.residual))
+        self.residual[unknown] = self.z[unknown]
+        self.update(unknown, np.zeros(len(self)))
 
     def update(self, points: np.ndarray, beta_before: np.ndarray) -> None:
         """Bring the residual of `points` from `beta_before` (n,) to `beta`, in float32 entries."""

@@ -46,15 +46,16 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     exact = it.kernel.astype(np.float64)
     true_beta = np.zeros(n)  # what the residual of the points in `true` belongs to
     true = np.zeros(n, bool)
-    if exact is it.kernel and not it.budget.exhausted():
+    if exact is it.kernel and not it.residual_error and not it.budget.exhausted():
         true[:], true_beta[:] = True, it.beta
     width = _BAND * it.scale
-    previous, exact_rows, drift = np.inf, False, 0.0
+    previous, exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         everything = limit or n * np.count_nonzero(it.beta) <= _CHEAP_ENTRIES
         band = np.ones(n, bool) if everything else it.resistance() < width
-        drift = max(drift, _correct(it, exact, true, true_beta, band))
+        drift = max(it.residual_error, _correct(it, exact, true, true_beta, band))
+        it.residual_error = 0.0 if true.all() else drift
         if not everything and _SAFETY * drift > width:
             width = 2.0 * _SAFETY * drift
             continue

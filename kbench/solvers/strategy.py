@@ -65,7 +65,7 @@ def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float
         iterate.kernel = iterate.kernel.astype(np.float64)
     solver = strategy.solver(iterate)
     if iterate.beta.any():
-        iterate.update(np.arange(len(iterate)), np.zeros(len(iterate)))
+        iterate.complete()
         iterate.objective = iterate.true_objective()
         if iterate.settle() > _TARGET * tol:
             solver.from_here(_TARGET * tol)
@@ -96,19 +96,19 @@ def _solve_coupled(
 ) -> tuple[float, str]:
     """Groups and their common intercept."""
     matrix = GroupedMatrix(iterate.kernel, groups)
-    n, constant = len(iterate), float(iterate.beta.sum())
+    constant = float(iterate.beta.sum())
     whole = iterate.on(matrix)
     if not iterate.beta.any():
         _find_intercept(whole, groups, tol, constant, strategy)
     else:
-        whole.update(np.arange(n), np.zeros(n))
+        whole.complete()
     whole.objective = whole.true_objective()
     descent = BlockDescent(whole, matrix, RowCache(matrix, 0.0, _NEVER))
     if whole.settle() > _TARGET * tol:
         NestedSubsets(whole, descent, strategy.rng, False).from_here(_TARGET * tol)
     result = refine(whole, descent, tol)
     iterate.beta, iterate.residual = whole.beta, whole.residual
-    iterate.intercept = whole.intercept
+    iterate.intercept, iterate.residual_error = whole.intercept, whole.residual_error
     iterate.kernel.count(matrix.n_entries)
     return result
 

@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kbench.methods import DCSVC, KernelSVC
+from kbench.methods import DCSVC, KernelSVC, dc_svc
+from kbench.methods._box_svc import Start, solve_problems
 from kbench.trace import Trace
 
 EXACT = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}
@@ -139,6 +140,29 @@ def test_loose_levels_take_fewer_steps_to_the_same_machine():
         DCSVC(4, level_tol=tol, **options | {"combine": "early"}).fit(X, y) for tol in (None, 0.1)
     ]
     assert early[0].objective_ == early[1].objective_
+
+
+def test_conquest_is_cheaper_than_the_solver_from_zero(monkeypatch):
+    conquests = []
+
+    def spy(kernel, *arguments, **options):
+        before = kernel.n_entries
+        results = solve_problems(kernel, *arguments, **options)
+        conquests.append(kernel.n_entries - before)
+        return results
+
+    monkeypatch.setattr(dc_svc, "solve_problems", spy)
+    X, y = blobs(3000)
+    options = {"C": 10.0, "gamma": 2.0}
+    model = DCSVC(4, combine="exact", level_tol=0.1, random_state=0, **options).fit(X, y)
+    zero = KernelSVC(fit_intercept=False, **options).fit(X, y)
+    assert model.objective_ == pytest.approx(zero.objective_, rel=1e-5)
+    (conquest,) = conquests
+    assert conquest < zero.kernel_entries_
+    # The refinement knows the gradient of its rows.
+    monkeypatch.setattr(dc_svc, "_start", lambda alpha, rows, results: Start(alpha))
+    DCSVC(4, combine="exact", level_tol=0.1, random_state=0, **options).fit(X, y)
+    assert conquest < conquests[1]
 
 
 def test_released_preset_refines_and_stops():

@@ -38,6 +38,27 @@ def test_the_path_takes_fewer_steps():
     assert sum(taken[1:]) < sum(needed[1:])
 
 
+def test_the_path_computes_fewer_kernel_values():
+    X, y = ring(1500)
+    values = [1.0, 2.0, 4.0]
+    models = svc_path(X, y, values, gamma=0.5)
+    alone = [KernelSVC(C=C, gamma=0.5).fit(X, y) for C in values]
+    spent, needed = ([m.kernel_entries_ for m in some] for some in (models, alone))
+    assert spent[0] == needed[0]
+    assert all(np.less(spent[1:], needed[1:]))
+
+
+@pytest.mark.parametrize("change", ["gamma", "rows"])
+def test_what_is_known_of_one_kernel_matrix_is_not_used_with_another(change):
+    X, y = ring(500)
+    machine = KernelSVC(gamma=0.5, warm_start=True).fit(X, y)
+    gamma, X = (1.0, X) if change == "gamma" else (0.5, X[:, ::-1] * [1.0, 2.0])
+    machine.set_params(gamma=gamma).fit(X, y)
+    cold = KernelSVC(gamma=gamma, tol=1e-6).fit(X, y)
+    assert machine.violation_ <= 1e-3
+    assert machine.objective_ == pytest.approx(cold.objective_, rel=1e-5)
+
+
 def test_a_start_of_other_labels_or_weights_is_left_alone():
     X, y = ring()
     machine = KernelSVC(gamma=0.5, warm_start=True)

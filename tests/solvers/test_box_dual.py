@@ -216,6 +216,65 @@ def test_warm_start_from_the_solution_stops_at_once(intercept):
     assert again.kernel_entries == 1000 * np.count_nonzero(first.alpha)
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("n", [1000, 1500])
+def test_a_known_gradient_costs_no_kernel_values(intercept, n):
+    X, y = problem(n)
+    first = solve_box_dual(matrix(X), y, 10.0, intercept=intercept)
+    start = {"alpha0": first.alpha, "gradient_error": first.gradient_error, "intercept": intercept}
+    again = solve_box_dual(matrix(X), y, 10.0, gradient0=first.gradient, **start)
+    assert again.n_iter == 0
+    np.testing.assert_array_equal(again.alpha, first.alpha)
+    support = np.count_nonzero(first.alpha)
+    # In float32, what decides is looked at once more in float64.
+    assert again.kernel_entries == (0 if n == 1000 else n * support)
+    half = np.where(np.arange(n) % 2, first.gradient, np.nan)
+    part = solve_box_dual(matrix(X), y, 10.0, gradient0=half, **start)
+    assert part.kernel_entries - again.kernel_entries == n // 2 * support
+    assert part.objective == pytest.approx(first.objective, rel=1e-12)
+
+
+@given(
+    seed=st.integers(0, 1000),
+    intercept=st.booleans(),
+    known=st.floats(0.0, 1.0),
+    C=st.floats(0.1, 20.0),
+    n=st.sampled_from([50, 1100]),
+    grouped=st.booleans(),
+)
+@settings(max_examples=15, deadline=None)
+def test_any_start_with_any_part_of_its_gradient_leads_to_the_solution(
+    seed, intercept, known, C, n, grouped
+):
+    X, y = problem(n, seed=seed)
+    X[: n // 2] += 100.0 * grouped
+    X[::7] = X[0]
+    y[::7] = y[0]
+    rng = np.random.default_rng(seed)
+    alpha = rng.uniform(0.0, 10.0, n) * rng.integers(0, 2, n)
+    gradient = signed(X, y) @ alpha - 1.0
+    gradient[rng.random(n) > known] = np.nan
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(box_dual, "FEW_POINTS", 40)
+        options = {"intercept": intercept, "alpha0": alpha, "tol": 1e-5}
+        result = solve_box_dual(matrix(X), y, C, gradient0=gradient, **options)
+        without = solve_box_dual(matrix(X), y, C, **options)
+    assert result.converged
+    assert result.objective == pytest.approx(without.objective, rel=1e-6)
+    G = signed(X, y) @ result.alpha - 1.0
+    np.testing.assert_allclose(result.gradient, G, atol=1e-6 * (1 + result.alpha.sum()))
+
+
+def test_the_error_of_a_known_gradient_is_mended():
+    X, y = problem(1500)
+    first = solve_box_dual(matrix(X), y, 10.0)
+    wrong = first.gradient + 0.05 * np.random.default_rng(0).uniform(-1, 1, 1500)
+    result = solve_box_dual(
+        matrix(X), y, 10.0, alpha0=first.alpha, gradient0=wrong, gradient_error=0.05
+    )
+    assert_optimal(signed(X, y), y, np.full(1500, 10.0), result, 1e-3, rounding=1e-6)
+
+
 def test_warm_start_is_clipped_into_the_box():
     X, y = problem(100)
     result = solve_box_dual(matrix(X), y, 1.0, alpha0=np.full(100, 50.0))
