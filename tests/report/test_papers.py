@@ -82,7 +82,7 @@ def test_h_is_the_gamma_of_the_selected_runs():
             h = printed("hss")[name, row, "", "h"].number
             costs = [float(c) for c in printed("hss")[name, row, "", "C"].text.split(",")]
             assert wanted.params["gamma"] == pytest.approx(1 / (2 * h * h))
-            assert wanted.at in costs
+            assert wanted.at["C"] in costs
 
 
 def test_meka_is_the_best_of_the_printed_errors_of_each_column():
@@ -266,6 +266,25 @@ def test_levels_are_read_off_the_curves():
     assert cell(found, "4", "", "clustering", table).value == 0.25
     assert cell(found, "3", "", "clustering", table).value == 0.5
     assert cell(found, "0", "", "clustering", table).value is None
+
+
+def test_a_rank_is_read_where_row_and_column_are_the_cell_s():
+    table = paper("meka").tables["table3"]
+    params = '{"n_clusters": 5, "gamma": 1, "rank_tol": 1e-06, "partition": "kmeans"}'
+    variant = "first_train=4000"
+    row = make_row("block_spectra", 0.9, dataset="ijcnn1", variant=variant, params=params)
+    told = [(0, 0, 26), (0, 1, 8), (1, 0, 9), (1, 1, 12)]
+    curves = {
+        name: (list(range(4)), [float(one[i]) for one in told])
+        for i, name in enumerate(("row", "column", "rank"))
+    }
+    curves["angle"] = [7.0], [1.0]  # told elsewhere
+    found = runs(row, curves={identity(row): curves})
+    assert cell(found, "k-means 1", "2", "rank", table).value == 8
+    assert cell(found, "k-means 2", "1", "rank", table).value == 9
+    assert cell(found, "k-means 3", "3", "rank", table).value is None
+    (whole,) = filled(table, found)
+    assert whole.groups[0].words(whole.groups[0].entries[0]) == ("16", "26")
 
 
 def test_other_lines_that_would_do_are_counted():

@@ -37,7 +37,7 @@ HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
-_MEASURES = {"of", "per", "factor", "curve", "by"}
+_MEASURES = {"of", "per", "factor", "curve"}
 _KINDS = ("ratio", "difference", "spread", "value")
 
 

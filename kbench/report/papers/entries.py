@@ -265,7 +265,7 @@ def _total(
 
 
 def _plain(measure: Measure) -> Quantity:
-    count = any(name.startswith("n_") for name in measure.of)
+    count = measure.whole or any(name.startswith("n_") for name in measure.of)
     return Quantity(measure.label, measure.label, digits=3, decimals=0 if count else None)
 
 

@@ -152,7 +152,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
 def _of_line(figure: Figure, panel: Panel, y: Axis, line: Line, runs: Runs) -> list[Point]:
     if y.curve:
         return (
-            [(x, value, 0.0) for x, value in runs.curve(line.ok, panel.x.curve, y.curve)]
+            [(x, value, 0.0) for x, value in runs.points(line.ok, panel.x.curve, y.curve)]
             if line.ok
             else []
         )
