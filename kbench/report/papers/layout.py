@@ -143,13 +143,23 @@ class Table:
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper: its short title, the machine of its times, its data sets and tables."""
+    """One paper: its short title, the machine of its times, its data sets and tables.
+
+    `absent` are those of its data sets that are not at hand where the reference rows are made, nor
+    any that could stand for them.
+    """
 
     name: str
     title: str
     machine: str
     data: Mapping[str, tuple[Choice, ...]]
     tables: Mapping[str, Table]
+    absent: frozenset[str] = frozenset()
+
+    def data_of(self, wanted: Selector) -> str | None:
+        """The data set of a cell, of a total that of its table."""
+        of = self.tables[wanted.table].rows.values() if wanted.table else ()
+        return wanted.data or next((one.data for one in of), None)
 
 
 @cache
@@ -158,8 +168,8 @@ def paper(name: str) -> Paper:
 
     Raises
     ------
-    TypeError
-        For a key that a layout does not have.
+    TypeError, ValueError
+        For a key that a layout does not have, for absent data that it does not name.
     """
     read = load(f"{name}.yaml")
     data = {
@@ -170,7 +180,10 @@ def paper(name: str) -> Paper:
         table: _table(name, table, {"sizes": read["sizes"], **layout}, data)
         for table, layout in read["tables"].items()
     }
-    return Paper(name, read["paper"], read["machine"], data, tables)
+    absent = frozenset(read["absent"])
+    if unknown := sorted(absent - set(data)):
+        raise ValueError(f"{name}.yaml: absent names {unknown[0]}, which is not in data")
+    return Paper(name, read["paper"], read["machine"], data, tables, absent)
 
 
 def load(file: str) -> Any:

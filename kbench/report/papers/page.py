@@ -12,6 +12,8 @@ from typing import Any
 
 from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
+from kbench.report.papers.coverage import coverage
+from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.entries import Entry, Filled, Group
 from kbench.report.papers.figures import Figure
 from kbench.report.papers.layout import PAPERS, paper
@@ -43,6 +45,7 @@ def page(
     """
     body = _Page(environments)
     contents = {"claims": ("Claims", _plain(verdict_sheets(verdicts)))}
+    contents["cells"] = ("Cells measured", _plain([coverage_sheet(filled)] if filled else []))
     contents["systems"] = ("Algorithm against implementation", _plain(systems))
     for name in PAPERS:
         tables = "".join(body.table(one) for one in filled if one.table.paper == name)
@@ -112,7 +115,7 @@ class _Page:
             return f'<td class="paper">{escape(given)}{small}</td>'
         first = f'<td class="paper">{escape(given)}</td>'
         if one.found is None or not measured:
-            return f"{first}<td>{small}</td>"
+            return f'{first}<td class="absent">{escape(measured)}{small}</td>'
         kind = "" if one.value is not None else ' class="st"'
         start, count = self._place(one.found)
         # The same runs fill several cells; the address of each is its own.
@@ -128,7 +131,7 @@ class _Page:
 
 
 def _measured(group: Group) -> bool:
-    return any(entry.measured for entry in group.entries)
+    return any(entry.measured or entry.absent for entry in group.entries)
 
 
 def _section(name: str, heading: str, content: str) -> str:
@@ -180,12 +183,10 @@ def _figures(drawings: Sequence[tuple[Figure, str | None]]) -> str:
 
 
 def _summary(filled: Sequence[Filled], verdicts: Sequence[claim.Verdict]) -> str:
-    measured = sum(one.count[0] for one in filled)
-    places = sum(one.count[1] for one in filled)
     outcomes = Counter(one.outcome for one in verdicts)
     order = (claim.HOLDS, claim.WEAKER, claim.FAILS, claim.NOT_MEASURABLE, claim.OUTSIDE)
     words = ", ".join(f"{name} {outcomes[name]}" for name in order)
-    return f"{measured:,} of {places:,} cells measured · {len(verdicts)} claims ({words})"
+    return f"{coverage(filled)} · {len(verdicts)} claims ({words})"
 
 
 def _header(text: str, kind: str = "") -> str:

@@ -14,7 +14,8 @@ from kbench.errors import ConfigError
 from kbench.report import latex, render, terminal
 from kbench.report.papers import sheets
 from kbench.report.papers.claims import claims, verdict
-from kbench.report.papers.entries import filled
+from kbench.report.papers.coverage import sheet as coverage_sheet
+from kbench.report.papers.entries import Filled, filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
@@ -34,7 +35,7 @@ PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
 
-_OTHERS = ("claims", "systems")
+_OTHERS = ("cells", "claims", "systems")
 
 
 def make_papers(
@@ -53,7 +54,7 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables as `hss_table5`, papers as `hss`, `claims`, `systems`; all when not given.
+        Tables as `hss_table5`, papers as `hss`, `cells`, `claims`, `systems`; all when not given.
     format : {"terminal", "markdown", "csv", "latex", "html"}
     out : Path, optional
         Also write the text there.
@@ -116,7 +117,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
 
 
 class _Report:
-    """What of the report is asked for: tables, `claims`, `systems`."""
+    """What of the report is asked for: tables, `cells`, `claims`, `systems`."""
 
     def __init__(
         self,
@@ -139,6 +140,9 @@ class _Report:
                 raise ConfigError(f"no paper's table is called {name!r}{hint}; or one of {words}")
         chosen = {table.id: table for name in asked for table in known.get(name, ())}
         self.filled = [one for table in chosen.values() for one in filled(table, runs)]
+        self.counted: list[Filled] = []
+        if "cells" in asked:
+            self.counted = self.filled or [one for table in tables for one in filled(table, runs)]
         self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
         self.systems = list(systems()) if "systems" in asked else []
 
@@ -148,6 +152,8 @@ class _Report:
         ]
         if found:
             found[-1].notes.append(sheets.LEGEND)
+        if self.counted:
+            found.append(coverage_sheet(self.counted))
         found += verdict_sheets(self.verdicts, None if width is None else max(30, width - 96))
         for one in self.systems:
             whole = sheet(one, self.runs, self.environments)
