@@ -14,8 +14,8 @@ from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.coverage import sheet as coverage_sheet
+from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import Entry, Filled, Group
-from kbench.report.papers.figures import Figure
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Found, identity
 from kbench.report.papers.verdicts import sheets as verdict_sheets
@@ -28,7 +28,7 @@ def page(
     filled: Sequence[Filled],
     verdicts: Sequence[claim.Verdict],
     systems: Sequence[Sheet],
-    drawings: Sequence[tuple[Figure, str | None]],
+    drawings: Sequence[Drawing],
     environments: Mapping[str, Any],
     remarks: Sequence[str] = (),
 ) -> str:
@@ -37,7 +37,7 @@ def page(
     Parameters
     ----------
     filled, verdicts, systems, drawings
-        What there is to show; a drawing is an SVG document, or None where no rows have points.
+        What there is to show.
     environments : mapping
         Description by id.
     remarks : sequence of str
@@ -49,7 +49,7 @@ def page(
     contents["systems"] = ("Algorithm against implementation", _plain(systems))
     for name in PAPERS:
         tables = "".join(body.table(one) for one in filled if one.table.paper == name)
-        shown = _figures([one for one in drawings if one[0].paper == name])
+        shown = _figures([one for one in drawings if one.figure.paper == name])
         contents[name] = (paper(name).title, tables + shown)
     contents = {name: both for name, both in contents.items() if both[1]}
     sections = [_section(name, heading, text) for name, (heading, text) in contents.items()]
@@ -166,20 +166,20 @@ def _article(name: str, head: str, body: str, notes: Sequence[str], id: str = ""
     )
 
 
-def _figures(drawings: Sequence[tuple[Figure, str | None]]) -> str:
-    parts, missing = [], []
-    for figure, text in drawings:
-        if text is None:
-            missing.append(f'{figure.title}: no rows, run "kbench -m {figure.run}"')
-            continue
-        data = base64.b64encode(text.encode()).decode()
-        caption = escape(f"{figure.title}: {figure.caption}")
+def _figures(drawings: Sequence[Drawing]) -> str:
+    parts = []
+    for one in drawings:
+        caption = escape(f"{one.figure.title}: {one.figure.caption}")
+        if one.svg is None:
+            shown = f'<div class="frame">{escape("; ".join(one.remarks))}</div>'
+        else:
+            data = base64.b64encode(one.svg.encode()).decode()
+            shown = f'<img class="drawing" alt="{caption}" src="data:image/svg+xml;base64,{data}">'
         parts.append(
-            f'<article id="{figure.name}"><figure><img class="drawing" alt="{caption}"'
-            f' src="data:image/svg+xml;base64,{data}"><figcaption class="about">{caption}'
-            "</figcaption></figure></article>"
+            f'<article id="{one.figure.name}"><figure>{shown}<figcaption class="about">{caption}'
+            f"</figcaption></figure>{_notes(one.remarks if one.svg else ())}</article>"
         )
-    return "".join(parts) + _notes(missing)
+    return "".join(parts)
 
 
 def _summary(filled: Sequence[Filled], verdicts: Sequence[claim.Verdict]) -> str:

@@ -25,7 +25,7 @@ from kbench.report.reading import frame, records, write
 from kbench.report.versus import Sheet
 
 if TYPE_CHECKING:
-    from kbench.report.papers.figures import Figure
+    from kbench.report.papers.drawing import Drawing
     from kbench.run.results import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
@@ -86,12 +86,12 @@ def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
     texts = {where / name: report.text(format) for format, name in names.items()}
     texts[where / "papers.csv"] = report.text("csv")
     texts[where / "claims.csv"] = verdicts_csv(report.verdicts)
-    for figure, drawing in report.drawings:
-        path = where / "figures" / f"{figure.name}.svg"
-        if drawing is None:
+    for one in report.drawings:
+        path = where / "figures" / f"{one.figure.name}.svg"
+        if one.svg is None:
             path.unlink(missing_ok=True)
         else:
-            texts[path] = drawing
+            texts[path] = one.svg
     for path, text in texts.items():
         write(path, text)
     return list(texts)
@@ -173,7 +173,7 @@ class _Report:
         return terminal.sheets(self.sheets(width), width=width, paint=paint)
 
     @cached_property
-    def drawings(self) -> "list[tuple[Figure, str | None]]":
+    def drawings(self) -> "list[Drawing]":
         from kbench.report.papers.drawing import drawings
 
         return drawings(self.runs, {one.table.paper for one in self.filled})

@@ -101,6 +101,14 @@ class Runs:
                 return [tuple(one[t] for one in told) for t in times]
         return []
 
+    def over(self, rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
+        """Points of the first row whose curve `y` is over the parameter `x`."""
+        for row in rows:
+            told = self._curves.get(identity(row), {}).get(f"{y} over {x}")
+            if told is not None:
+                return list(zip(*told, strict=True))
+        return []
+
     def comparisons(self, methods: Container[str]) -> list[Comparison]:
         """The comparisons of some methods."""
         return comparisons([row for row in self.rows if row["method"] in methods])
@@ -150,7 +158,7 @@ class Runs:
             return values[-1] if values else None
         points: Iterable[Sequence[float]] = self.points([row], *at, measure.curve)
         if not points and len(at) == 1:
-            points = zip(*curves.get(f"{measure.curve} over {next(iter(at))}", ()), strict=True)
+            points = self.over([row], next(iter(at)), measure.curve)
         near = [
             (distance, value)
             for *place, value in points
