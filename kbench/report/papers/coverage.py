@@ -1,6 +1,7 @@
 """How many of the papers' cells are measured, and what keeps the others from it.
 
-Cells are those that a run can fill. Ratios, sums, settings and orders of growth are none.
+Cells are those that a paper prints and a run can fill: ratios, sums, settings and orders of growth
+are none, nor are the lines of methods that are kbench's own. So how many there are depends on no row.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,11 @@ from kbench.report.versus import Sheet
 
 # How far a cell came, the furthest first.
 STATES = ("measured", "ended otherwise", "no rows", ABSENT)
+
+_LEGEND = (
+    "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, orders of"
+    " growth, nor methods of our own."
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     for one in tables:
         for group in one.groups:
             for row, entry in zip(one.rows, group.entries, strict=True):
-                if group.measure.reads and (entry.printed or entry.measured):
+                if group.measure.reads and entry.printed:
                     place = (one.table.id, row, group.column, group.measure.label)
                     state = _state(entry)
                     states[place] = min(state, states.get(place, state))
@@ -72,7 +78,7 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
         [name, *(f"{n:,}" for n in (one.cells, one.absent, one.at_hand)), *map(str, _open(one))]
         for name, one in lines.items()
     ]
-    notes = ["Cells are those that a run can fill: no ratios, sums, settings or orders of growth."]
+    notes = [_LEGEND]
     gone = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
         for name, found in own.items()
