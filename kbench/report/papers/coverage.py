@@ -1,7 +1,7 @@
 """How many of the papers' cells are measured, and what keeps the others from it.
 
 Cells are those that a paper prints and a run can fill: ratios, sums, settings and orders of growth
-are none, nor are the lines of methods that are kbench's own. So how many there are depends on no row.
+are none, nor are the lines of kbench's own methods. So how many there are depends on no row.
 """
 
 from collections.abc import Iterable, Sequence

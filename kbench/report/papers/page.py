@@ -19,6 +19,9 @@ from kbench.report.papers.entries import Entry, Filled, Group
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Found, identity
 from kbench.report.papers.verdicts import sheets as verdict_sheets
+from kbench.report.profiles import caption
+from kbench.report.rankings import Ranking
+from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.tables import Row
 from kbench.report.template import filled_template
 from kbench.report.versus import Sheet
@@ -28,6 +31,7 @@ def page(
     filled: Sequence[Filled],
     verdicts: Sequence[claim.Verdict],
     systems: Sequence[Sheet],
+    profiles: Sequence[tuple[Ranking, str]],
     drawings: Sequence[Drawing],
     environments: Mapping[str, Any],
     remarks: Sequence[str] = (),
@@ -36,7 +40,7 @@ def page(
 
     Parameters
     ----------
-    filled, verdicts, systems, drawings
+    filled, verdicts, systems, profiles, drawings
         What there is to show.
     environments : mapping
         Description by id.
@@ -47,6 +51,8 @@ def page(
     contents = {"claims": ("Claims", _plain(verdict_sheets(verdicts)))}
     contents["cells"] = ("Cells measured", _plain([coverage_sheet(filled)] if filled else []))
     contents["systems"] = ("Algorithm against implementation", _plain(systems))
+    ranked = "".join(_ranking(one, drawing) for one, drawing in profiles)
+    contents["rankings"] = ("Rankings over data sets", ranked)
     for name in PAPERS:
         tables = "".join(body.table(one) for one in filled if one.table.paper == name)
         shown = _figures([one for one in drawings if one.figure.paper == name])
@@ -169,17 +175,31 @@ def _article(name: str, head: str, body: str, notes: Sequence[str], id: str = ""
 def _figures(drawings: Sequence[Drawing]) -> str:
     parts = []
     for one in drawings:
-        caption = escape(f"{one.figure.title}: {one.figure.caption}")
+        words = f"{one.figure.title}: {one.figure.caption}"
         if one.svg is None:
             shown = f'<div class="frame">{escape("; ".join(one.remarks))}</div>'
         else:
-            data = base64.b64encode(one.svg.encode()).decode()
-            shown = f'<img class="drawing" alt="{caption}" src="data:image/svg+xml;base64,{data}">'
-        parts.append(
-            f'<article id="{one.figure.name}"><figure>{shown}<figcaption class="about">{caption}'
-            f"</figcaption></figure>{_notes(one.remarks if one.svg else ())}</article>"
-        )
+            shown = _image(one.svg, words)
+        below = _notes(one.remarks) if one.svg else ""
+        parts.append(f'<article id="{one.figure.name}">{_captioned(shown, words)}{below}</article>')
     return "".join(parts)
+
+
+def _ranking(ranking: Ranking, drawing: str) -> str:
+    """The table, and the profiles below it."""
+    words = caption(ranking)
+    figure = _captioned(_image(drawing, words), words)
+    return f"{_plain([ranking_sheet(ranking)])}<article>{figure}</article>"
+
+
+def _image(svg: str, words: str) -> str:
+    data = base64.b64encode(svg.encode()).decode()
+    source = f"data:image/svg+xml;base64,{data}"
+    return f'<img class="drawing" alt="{escape(words)}" src="{source}">'
+
+
+def _captioned(shown: str, words: str) -> str:
+    return f'<figure>{shown}<figcaption class="about">{escape(words)}</figcaption></figure>'
 
 
 def _summary(filled: Sequence[Filled], verdicts: Sequence[claim.Verdict]) -> str:

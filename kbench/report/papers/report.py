@@ -21,7 +21,10 @@ from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
 from kbench.report.papers.verdicts import comma_separated as verdicts_csv
 from kbench.report.papers.verdicts import sheets as verdict_sheets
+from kbench.report.rankings import Ranking, rankings
+from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, records, write
+from kbench.report.tables import comparisons
 from kbench.report.versus import Sheet
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
 
-_OTHERS = ("cells", "claims", "systems")
+_OTHERS = ("cells", "claims", "systems", "rankings")
 
 
 def make_papers(
@@ -54,7 +57,8 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables as `hss_table5`, papers as `hss`, `cells`, `claims`, `systems`; all when not given.
+        Tables as `hss_table5`, papers as `hss`, `cells`, `claims`,
+        `systems`, `rankings`; all when not given.
     format : {"terminal", "markdown", "csv", "latex", "html"}
     out : Path, optional
         Also write the text there.
@@ -92,6 +96,9 @@ def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
             path.unlink(missing_ok=True)
         else:
             texts[path] = one.svg
+    for ranking, drawing in report.profiles:
+        name = f"rankings_{ranking.task}_{ranking.machine.environment}_{ranking.machine.threads}"
+        texts[where / "figures" / f"{name}.svg"] = drawing
     for path, text in texts.items():
         write(path, text)
     return list(texts)
@@ -117,7 +124,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
 
 
 class _Report:
-    """What of the report is asked for: tables, `cells`, `claims`, `systems`."""
+    """What of the report is asked for: tables, `cells`, `claims`, `systems`, `rankings`."""
 
     def __init__(
         self,
@@ -145,6 +152,7 @@ class _Report:
             self.counted = self.filled or [one for table in tables for one in filled(table, runs)]
         self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
         self.systems = list(systems()) if "systems" in asked else []
+        self.rankings = rankings(comparisons(runs.rows)) if "rankings" in asked else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         found = [
@@ -159,7 +167,7 @@ class _Report:
             whole = sheet(one, self.runs, self.environments)
             steps = [name.partition(",")[0] for name in whole.header[1:]]
             found += sheets.narrowed(whole, width, steps)
-        return found
+        return found + [ranking_sheet(one) for one in self.rankings]
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         if format == "csv":
@@ -178,12 +186,27 @@ class _Report:
 
         return drawings(self.runs, {one.table.paper for one in self.filled})
 
+    @cached_property
+    def profiles(self) -> list[tuple[Ranking, str]]:
+        """The rankings with the drawing of their profiles."""
+        from kbench.report.profiles import profiles
+
+        methods = sorted({row["method"] for row in self.runs.rows})
+        return [(one, profiles(one, methods)) for one in self.rankings]
+
     def html(self) -> str:
         from kbench.report.papers.page import page
 
         found = [sheet(one, self.runs, self.environments) for one in self.systems]
-        shown = self.drawings
-        return page(self.filled, self.verdicts, found, shown, self.environments, self.skipped)
+        return page(
+            self.filled,
+            self.verdicts,
+            found,
+            self.profiles,
+            self.drawings,
+            self.environments,
+            self.skipped,
+        )
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, the systems."""
