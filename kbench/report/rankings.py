@@ -20,6 +20,7 @@ import numpy as np
 from kbench.report.cells import title
 from kbench.report.compare import Interval, mean_ranks, ranks
 from kbench.report.plot import TIME, Point, pareto
+from kbench.report.quantities import decimals_for
 from kbench.report.recommend import CLOSE, best_lines
 from kbench.report.tables import Comparison, Line, Machine
 from kbench.report.versus import Sheet
@@ -94,7 +95,8 @@ def sheet(found: Ranking) -> Sheet:
     for one in found.standings:
         limits = "" if one.rank.low is None else f"{one.rank.low:.1f} to {one.rank.high:.1f}"
         reached = [ratio for ratio in one.ratios if math.isfinite(ratio)]
-        times = f"{np.median(reached):.3g}" if reached else ""
+        middle = float(np.median(reached)) if reached else 0.0
+        times = f"{middle:.{decimals_for(middle, 3)}f}" if reached else ""
         row = [one.method, f"{one.rank.mean:.1f}", limits, str(one.best), _percent(one.gaps)]
         rows.append([*row, str(one.solved), times, str(one.to_train), str(one.to_predict)])
     sets = ", ".join(title(one.problem) for one in found.comparisons)
