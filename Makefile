@@ -15,10 +15,10 @@ CREATE = $(PYTHON) -m venv $(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint tables bench clean
+.PHONY: help demo test lint tables reference bench clean
 
 help: ## Show the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kbench needs Python 3.11 or newer, found " + sys.version.split()[0])'
@@ -50,6 +50,10 @@ lint: $(VENV)/.lint ## Style, format and types
 
 tables: $(VENV)/.run ## Write results/_report from the rows at hand and the committed reference rows
 	$(BIN)/kbench report pages
+
+reference: $(VENV)/.run ## Run the papers' experiments for results/_reference: 8.5 hours, resumable
+	$(BIN)/python scripts/reference.py run results/_fresh
+	$(BIN)/python scripts/reference.py collect results/_fresh
 
 bench: $(VENV)/.test ## Measure the speed claims, each as a ratio against its peer (minutes)
 	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

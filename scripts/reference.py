@@ -1,27 +1,82 @@
-"""The rows of a results folder become the reference rows that come with kbench.
+"""The reference rows that come with kbench: run their plan, and take a folder's rows for them.
 
-    python scripts/reference.py FOLDER [results/_reference]
+    python scripts/reference.py run FOLDER [STAGE ...]
+    python scripts/reference.py collect FOLDER [results/_reference]
 
-Newest rows, their curves and environments, a file each for rows and curves; what stood there is
-replaced. Curves of more than 500 points keep every k-th: those of one run that have equally many
-still have them at the same places. Rows of a work tree with changes are refused.
+`run` does the stages of `reference.yaml`, or those that are named, one after the other. A stage that
+has spent its hours is interrupted; the same command again goes on where it was.
+
+`collect` keeps the newest rows, their curves and environments, a file each for rows and curves; what
+stood there is replaced. Curves of more than 500 points keep every k-th: those of one run that have
+equally many still have them at the same places. Rows of a work tree with changes are refused.
 """
 
 import math
 import shutil
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from kbench.files import atomic_file
 from kbench.run.results import ResultsFolder
 
 MOST_POINTS = 500
 
+PLAN = Path(__file__).with_suffix(".yaml")
+KBENCH = (sys.executable, "-m", "kbench")
+MEMORY_MB = 8192
 
-def main(source: Path, target: Path) -> None:
+
+def run(
+    folder: Path,
+    stages: Mapping[str, Mapping[str, Any]],
+    names: Sequence[str] = (),
+    kbench: Sequence[str] = KBENCH,
+) -> None:
+    """Run the commands of the stages; exit when one is no command, or on Ctrl-C."""
+    for name in names:
+        if name not in stages:
+            sys.exit(f"no stage is called {name!r}; they are {', '.join(stages)}")
+    for name in names or stages:
+        stage = stages[name]
+        end = time.monotonic() + 3600.0 * stage["hours"]
+        for number, command in enumerate(stage["commands"], start=1):
+            print(f"{name} {number}/{len(stage['commands'])}: kbench {command}", flush=True)
+            limits = [f"limits.wall_s={stage['wall_s']}", f"limits.memory_mb={MEMORY_MB}"]
+            # Of two limits the last counts, the command's own.
+            words = [*limits, *command.split(), f"results_dir={folder}"]
+            if not _in_time([*kbench, *words], end):
+                print(f"{name}: {stage['hours']:g} h are spent; again goes on from here")
+                break
+
+
+def _in_time(command: Sequence[str], end: float) -> bool:
+    """Run a command that is interrupted at `end`; whether it came to its own end before."""
+    process = subprocess.Popen(command)
+    try:
+        code = process.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)  # which ends the run in progress and keeps the others
+        process.wait()
+        return False
+    except KeyboardInterrupt:  # the command has it from the terminal, too
+        process.wait()
+        sys.exit(130)
+    if code not in (0, 1):  # 1: some runs failed, which is a result
+        sys.exit(code)
+    return True
+
+
+def collect(source: Path, target: Path) -> None:
+    """Make the rows of a folder the reference rows."""
     folder = ResultsFolder(source)
     rows = folder.read(reference=False)
     if rows.empty:
@@ -50,7 +105,17 @@ def main(source: Path, target: Path) -> None:
     print(f"{len(rows)} rows, {len(table)} points of curves, {size / 2**20:.2f} MiB in {target}")
 
 
+def main(arguments: Sequence[str]) -> None:
+    match list(arguments):
+        case ["run", folder, *names]:
+            run(Path(folder), yaml.safe_load(PLAN.read_text(encoding="utf-8")), names)
+        case ["collect", folder]:
+            collect(Path(folder), Path("results/_reference"))
+        case ["collect", folder, target]:
+            collect(Path(folder), Path(target))
+        case _:
+            sys.exit(__doc__)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) == 3 else "results/_reference"))
+    main(sys.argv[1:])

@@ -130,7 +130,7 @@ def sheets(found: Recommendation) -> list[Sheet]:
 
 
 def _evidence(nearest: Sequence[Comparison]) -> list[Evidence]:
-    best = [_best_lines(one) for one in nearest]
+    best = [best_lines(one) for one in nearest]
     shared = sorted(set.intersection(*map(set, best))) if best else []
     if not shared:
         return []
@@ -168,7 +168,7 @@ def _choices(evidence: Sequence[Evidence]) -> dict[str, str]:
     return choices
 
 
-def _best_lines(comparison: Comparison) -> dict[str, Line]:
+def best_lines(comparison: Comparison) -> dict[str, Line]:
     """Method -> its best line that has a score; lines come best first."""
     found: dict[str, Line] = {}
     for line in comparison.lines:
@@ -178,7 +178,7 @@ def _best_lines(comparison: Comparison) -> dict[str, Line]:
 
 
 def _methods(comparison: Comparison) -> int:
-    return len(_best_lines(comparison))
+    return len(best_lines(comparison))
 
 
 def _score(comparison: Comparison, line: Line) -> float:

@@ -15,6 +15,7 @@ from report_rows import failed, make_row
 from kbench.config import shipped_root
 from kbench.errors import ConfigError
 from kbench.report import make_papers
+from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import entry, filled
 from kbench.report.papers.layout import PAPERS, load, paper
 from kbench.report.papers.printed import printed
@@ -82,7 +83,7 @@ def test_h_is_the_gamma_of_the_selected_runs():
             h = printed("hss")[name, row, "", "h"].number
             costs = [float(c) for c in printed("hss")[name, row, "", "C"].text.split(",")]
             assert wanted.params["gamma"] == pytest.approx(1 / (2 * h * h))
-            assert wanted.at in costs
+            assert wanted.at["C"] in costs
 
 
 def test_meka_is_the_best_of_the_printed_errors_of_each_column():
@@ -188,6 +189,50 @@ def test_a_failed_run_shows_its_status():
     assert (one.value, one.status) == (None, "memory")
 
 
+def test_a_failed_run_names_its_limit():
+    said = {"params": rbf("svc", 1)["params"], "message": "not done within limits.wall_s=120"}
+    one = cell(
+        runs(failed("svc", "timeout", dataset="ijcnn1", **said)), "LIBSVM", "ijcnn1", "seconds"
+    )
+    assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=120",)
+
+
+def test_every_cell_is_measured_ended_without_rows_or_without_data():
+    lost = failed("dcsvm", "timeout", dataset="ijcnn1", params=rbf("dcsvm", 1)["params"])
+    tables = filled(TABLE3, runs(rbf("svc", 0.98), lost))
+    count = coverage(tables)
+    # Two quantities of ten printed methods on four data sets, cifar not present.
+    assert (count.cells, count.absent, count.at_hand) == (80, 20, 60)
+    assert (count.measured, count.ended, count.missing) == (2, 2, 56)
+    assert cell(runs(lost), "LIBSVM", "cifar", "accuracy").absent
+    exact = rbf("kernel_svc", 0.99)  # which no paper prints
+    assert coverage(filled(TABLE3, runs(rbf("svc", 0.98), lost, exact))) == count
+    assert not cell(runs(lost), "LIBSVM", "cifar", "× LIBSVM").absent
+    own = rbf("svc", 0.9, C=8, gamma=2.0**-22, dataset="cifar10", variant="animals")
+    assert cell(runs(own), "LIBSVM", "cifar", "accuracy").value == 0.9
+
+
+def test_data_that_are_absent_are_absent_whatever_this_disk_holds(folder, monkeypatch, tmp_path):
+    before = make_papers(folder, tables=["cells"], width=120)
+    monkeypatch.setenv("KBENCH_DATA", str(tmp_path))
+    assert make_papers(folder, tables=["cells"], width=120) == before
+    assert "webspam" in before
+
+
+def test_without_rows_a_table_of_absent_data_says_so(folder):
+    text = make_papers(folder, tables=["dcsvm_table8"], width=160)
+    assert "26324 | data not present" in text
+    assert "data not present; with it, run" in text
+    (line,) = [
+        one
+        for one in csv.DictReader(
+            io.StringIO(make_papers(folder, tables=["dcsvm_table5"], format="csv"))
+        )
+        if (one["row"], one["column"]) == ("webspam", "DC-SVM")
+    ]
+    assert line["status"] == "data not present"
+
+
 def test_ratios_are_of_one_problem_on_one_machine():
     early = rbf("dcsvm_early", 0.98, fit_wall_s=2.0)
     slow = rbf("svc", 0.98, fit_wall_s=8.0)
@@ -223,7 +268,8 @@ def test_each_machine_has_a_table_of_its_own():
     mine, other = rbf("svc", 0.98), rbf("svc", 0.97, environment="ffff0000")
     tables = filled(TABLE3, runs(mine, other))
     assert [one.machine.environment for one in tables] == ["0a1b2c3d", "ffff0000"]
-    assert {one.count[0] for one in tables} == {2}
+    assert {coverage([one]).measured for one in tables} == {2}
+    assert coverage(tables).measured == 2
 
 
 def test_a_total_is_of_all_settings_or_says_how_many():
@@ -266,6 +312,25 @@ def test_levels_are_read_off_the_curves():
     assert cell(found, "4", "", "clustering", table).value == 0.25
     assert cell(found, "3", "", "clustering", table).value == 0.5
     assert cell(found, "0", "", "clustering", table).value is None
+
+
+def test_a_rank_is_read_where_row_and_column_are_the_cell_s():
+    table = paper("meka").tables["table3"]
+    params = '{"n_clusters": 5, "gamma": 1, "rank_tol": 1e-06, "partition": "kmeans"}'
+    variant = "first_train=4000"
+    row = make_row("block_spectra", 0.9, dataset="ijcnn1", variant=variant, params=params)
+    told = [(0, 0, 26), (0, 1, 8), (1, 0, 9), (1, 1, 12)]
+    curves = {
+        name: (list(range(4)), [float(one[i]) for one in told])
+        for i, name in enumerate(("row", "column", "rank"))
+    }
+    curves["angle"] = [7.0], [1.0]  # told elsewhere
+    found = runs(row, curves={identity(row): curves})
+    assert cell(found, "k-means 1", "2", "rank", table).value == 8
+    assert cell(found, "k-means 2", "1", "rank", table).value == 9
+    assert cell(found, "k-means 3", "3", "rank", table).value is None
+    (whole,) = filled(table, found)
+    assert whole.groups[0].words(whole.groups[0].entries[0]) == ("16", "26")
 
 
 def test_other_lines_that_would_do_are_counted():

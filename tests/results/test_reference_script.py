@@ -1,20 +1,29 @@
-"""scripts/reference.py: rows, thinned curves and environments of a folder become reference rows."""
+"""scripts/reference.py: stages keep to their hours; a folder's rows become reference rows."""
 
+import json
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from result_rows import make_row
 
+from kbench.config import shipped_root
 from kbench.run.results import Curve, ResultsFolder
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reference.py"
 
 
+@pytest.fixture(scope="module")
+def script():
+    return runpy.run_path(str(SCRIPT))
+
+
 @pytest.fixture
-def collect():
-    return runpy.run_path(str(SCRIPT))["main"]
+def collect(script):
+    return script["collect"]
 
 
 def curve(name, n):
@@ -61,3 +70,100 @@ def test_rows_of_changed_code_are_refused(tmp_path, collect):
 def test_an_empty_folder_is_one_line(tmp_path, collect):
     with pytest.raises(SystemExit, match="no rows"):
         collect(tmp_path / "nothing", tmp_path / "target")
+
+
+# the plan
+
+
+PLAN = yaml.safe_load(SCRIPT.with_suffix(".yaml").read_text())
+COMMANDS = [command for stage in PLAN.values() for command in stage["commands"]]
+
+
+def test_the_plan_takes_about_eight_hours_and_every_paper_has_a_stage():
+    assert 7.5 <= sum(stage["hours"] for stage in PLAN.values()) <= 8.5
+    assert set(PLAN) >= {"DC-SVM", "MEKA", "HSS-ADMM", "DC-Pred++", "doubly SGD"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_name_what_exists(command):
+    words = dict(word.split("=", 1) for word in command.split() if "=" in word)
+    for name in words["experiment"].split(","):
+        assert (shipped_root() / "experiment" / f"{name}.yaml").exists()
+    for name in filter(None, words.get("dataset", "").split(",")):
+        config = yaml.safe_load((shipped_root() / "dataset" / f"{name}.yaml").read_text())
+        variant = words.get("dataset.variant")
+        assert variant is None or variant in config["variants"]
+
+
+# In place of kbench: tells its words, and is slow or fails where they say so; stops on SIGINT.
+STUB = """
+import json, sys, time
+words = sys.argv[2:]
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps(words) + "\\n")
+try:
+    time.sleep(60 if "slow" in words else 0)
+except KeyboardInterrupt:
+    sys.exit(130)
+sys.exit(2 if "wrong" in words else 1 if "failing" in words else 0)
+"""
+
+
+@pytest.fixture
+def stubbed(script, tmp_path):
+    """`run` with a stub, and the commands that the stub was given."""
+    (tmp_path / "stub.py").write_text(STUB)
+    told = tmp_path / "told"
+
+    def run(stages, names=()):
+        stub = [sys.executable, str(tmp_path / "stub.py"), str(told)]
+        script["run"](Path("fresh"), stages, names, stub)
+
+    def commands():
+        return [json.loads(line) for line in told.read_text().splitlines()]
+
+    return run, commands
+
+
+def stage(*commands, hours=1.0):
+    return {"hours": hours, "wall_s": 30, "commands": list(commands)}
+
+
+def test_commands_run_in_order_with_the_stage_s_limits_before_their_own(stubbed):
+    run, commands = stubbed
+    run({"one": stage("a limits.wall_s=5", "failing"), "two": stage("b")})
+    limits = ["limits.wall_s=30", "limits.memory_mb=8192"]
+    assert commands() == [
+        [*limits, "a", "limits.wall_s=5", "results_dir=fresh"],
+        [*limits, "failing", "results_dir=fresh"],
+        [*limits, "b", "results_dir=fresh"],
+    ]
+
+
+def test_a_stage_that_has_spent_its_hours_is_interrupted_and_the_next_one_begun(stubbed, capsys):
+    run, commands = stubbed
+    run({"one": stage("slow", "never", hours=1 / 3600), "two": stage("b")})
+    assert [words[2] for words in commands()] == ["slow", "b"]
+    assert "one: 0.000277778 h are spent" in capsys.readouterr().out
+
+
+def test_stages_by_name_and_a_name_that_is_none(stubbed):
+    run, commands = stubbed
+    stages = {"one": stage("a"), "two": stage("b")}
+    run(stages, ["two"])
+    assert [words[2] for words in commands()] == ["b"]
+    with pytest.raises(SystemExit, match="no stage is called 'three'; they are one, two"):
+        run(stages, ["three"])
+
+
+def test_a_command_that_is_none_ends_the_plan(stubbed):
+    run, commands = stubbed
+    with pytest.raises(SystemExit) as raised:
+        run({"one": stage("wrong", "never")})
+    assert raised.value.code == 2
+    assert len(commands()) == 1
+
+
+def test_anything_else_prints_the_usage(script):
+    with pytest.raises(SystemExit, match="reference.py run FOLDER"):
+        script["main"](["folder"])

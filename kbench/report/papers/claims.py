@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import title
-from kbench.report.papers.entries import SECONDS_IN, Entry, entry, quantity_of
+from kbench.report.papers.entries import ABSENT, SECONDS_IN, Entry, entry, quantity_of
 from kbench.report.papers.layout import (
     Choice,
     Measure,
@@ -37,7 +37,7 @@ HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
-_MEASURES = {"of", "per", "factor", "curve", "by"}
+_MEASURES = {"of", "per", "factor", "curve"}
 _KINDS = ("ratio", "difference", "spread", "value")
 
 
@@ -151,6 +151,7 @@ class _Cell:
     table: Table | None = None
     row: str = ""
     column: str = ""
+    absent: bool = False
 
 
 @cache
@@ -297,12 +298,12 @@ def _best(terms: Sequence[_Term]) -> _Term:
 def _cell(claim: Claim, spelt: Any) -> _Cell:
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
-        table = paper(claim.paper).tables[name]
+        of = paper(claim.paper)
+        table = of.tables[name]
         wanted = table.rows[row] & table.columns[column]
-        data = wanted.data or next(
-            one.data for one in paper(claim.paper).tables[wanted.table or ""].rows.values()
-        )
-        return _Cell(data or "", table.measures[label], wanted, table, row, column)
+        data = of.data_of(wanted)
+        absent = data in of.absent
+        return _Cell(data or "", table.measures[label], wanted, table, row, column, absent)
     own = dict(spelt)
     asked = measure("", **{key: own.pop(key) for key in _MEASURES & set(own)})
     wanted = selector(**own)
@@ -328,7 +329,8 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         given = one.printed.number * SECONDS_IN.get(one.printed.unit, 1.0)
     found = one.found
     if found is None:
-        return _Term(given, None, quantity.sign, missing, considered=one.considered)
+        why = f"{ABSENT}: {cell.data}" if cell.absent else missing
+        return _Term(given, None, quantity.sign, why, considered=one.considered)
     where = title(found.problem)
     return _Term(
         given,

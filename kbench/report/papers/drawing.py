@@ -6,10 +6,12 @@ A method has one colour and one marker in all of them (`kbench.report.style`).
 import io
 import math
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kbench.report.papers.entries import ABSENT
 from kbench.report.papers.figures import Drawn, Figure, drawn, figures
-from kbench.report.papers.layout import PAPERS
+from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES
 from kbench.report.style import COLOURS, styles
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _WIDTH, _HEIGHT = 2.9, 2.3  # inches of a panel
 _ACROSS = 3
+_MOST_MARKS = 20  # of a line
 
 _STYLE: Any = {
     "svg.hashsalt": "kbench",
@@ -36,15 +39,44 @@ _STYLE: Any = {
 }
 
 
-def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[tuple[Figure, str | None]]:
-    """The papers' figures as SVG, of the machine on which most panels have points; None of none."""
+@dataclass(frozen=True)
+class Drawing:
+    """A figure as an SVG document, None where no panel has points, and what its panels lack."""
+
+    figure: Figure
+    svg: str | None
+    remarks: tuple[str, ...]
+
+
+def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[Drawing]:
+    """The papers' figures, each of the machine on which most panels have points."""
     methods = sorted({row["method"] for row in runs.rows})
-    found: list[tuple[Figure, str | None]] = []
+    found = []
     for figure in (one for one in figures() if one.paper in papers):
         machines = [drawn(figure, runs, machine) for machine in runs.machines]
         panels = max(machines, key=len, default=[])
-        found.append((figure, svg(figure, panels, methods) if panels else None))
+        text = svg(figure, panels, methods) if panels else None
+        found.append(Drawing(figure, text, _remarks(figure, panels)))
     return found
+
+
+def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
+    """Which panels have no points, and why."""
+    shown = [one.panel for one in panels]
+    absent, bare = [], []
+    for panel in figure.panels:
+        if panel not in shown:
+            if panel.data in paper(figure.paper).absent:
+                absent.append(panel.data)
+            else:
+                bare.append(panel.title)
+    said = []
+    if absent:
+        said.append(f"{ABSENT}: {', '.join(dict.fromkeys(absent))}")
+    if bare:
+        which = f" of {'; '.join(dict.fromkeys(bare))}" if panels or absent else ""
+        said.append(f'no rows{which}: run "kbench -m {figure.run}"')
+    return tuple(said)
 
 
 def svg(figure: Figure, panels: Sequence[Drawn], methods: Sequence[str]) -> str:
@@ -71,7 +103,9 @@ def svg(figure: Figure, panels: Sequence[Drawn], methods: Sequence[str]) -> str:
         axes = canvas.subplots(down, across, squeeze=False).ravel()
         handles: dict[str, Any] = {}
         for place, one in zip(axes, panels, strict=False):
-            if figure.heat:
+            if figure.image:
+                _image(place, one)
+            elif figure.heat:
                 _map(place, figure, one)
             else:
                 place.grid(True)
@@ -109,6 +143,7 @@ def _lines(
             color=COLOURS[style.colour][0],
             marker=_MARKERS[style.marker],
             markersize=4.5,
+            markevery=math.ceil(len(points) / _MOST_MARKS),
             linewidth=1.1,
         )
         if any(sd):
@@ -137,6 +172,16 @@ def _decades(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _image(place: "Axes", one: Drawn) -> None:
+    (points,) = one.points.values()
+    side = math.isqrt(len(points))
+    values = [value for _, _, value in sorted(points, key=lambda point: (point[1], point[0]))]
+    rows = [values[i * side : (i + 1) * side] for i in range(side)]
+    place.imshow(rows, cmap="cividis", vmin=0.0, vmax=max(values), interpolation="nearest")
+    place.set_xticks([])
+    place.set_yticks([])
 
 
 def _map(place: "Axes", figure: Figure, one: Drawn) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table, paper
@@ -10,6 +10,8 @@ from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
+
+ABSENT = "data not present"
 
 # Seconds in the units of printed times.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -32,6 +34,8 @@ class Entry:
     notes : tuple of str
     considered : frozenset of identities
         Every row that the cell depends on.
+    absent : bool
+        Without rows, since neither the paper's data nor any that stand for them are at hand.
     """
 
     printed: Printed | None
@@ -41,6 +45,7 @@ class Entry:
     status: str = ""
     notes: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
+    absent: bool = False
 
     @property
     def measured(self) -> bool:
@@ -63,7 +68,7 @@ class Group:
         if unit in SECONDS_IN:
             given = f"{given} {unit}"
         if entry.value is None:
-            return given, entry.status
+            return given, ABSENT if entry.absent else entry.status
         if unit in SECONDS_IN:
             scale = SECONDS_IN[unit]
             return given, f"{_plain(self.measure).text(entry.value / scale)} {unit}"
@@ -85,14 +90,6 @@ class Filled:
     machine: Machine | None
     rows: list[str]
     groups: list[Group]
-
-    @property
-    def count(self) -> tuple[int, int]:
-        """How many cells have a measured value, and how many could: ratios are not counted."""
-        groups = [group for group in self.groups if group.measure.reads]
-        entries = [entry for group in groups for entry in group.entries]
-        places = [entry for entry in entries if entry.printed or entry.measured]
-        return sum(entry.value is not None for entry in entries), len(places)
 
 
 def filled(table: Table, runs: Runs) -> list[Filled]:
@@ -126,26 +123,16 @@ def entry(
     if measure.sum:
         parts = [table.measures[label] for label in measure.sum]
         return _sum([entry(table, runs, machine, row, column, one, only) for one in parts])
-    given = printed(table.paper).get((table.printed, row, column, measure.label))
     wanted = table.rows[row] & table.columns[column]
-    if machine is None:
-        return Entry(given)
-    if measure.total is not None:
-        return _total(given, table, runs, machine, wanted, column, measure.total, only)
-    if wanted.data is None or not measure.reads:
-        return Entry(given)
-    choices = paper(table.paper).data[wanted.data] if only is None else (only,)
-    found = runs.find(machine, wanted, choices)
-    if found is None:
-        return Entry(given)
-    if not found.line.ok:
-        status = ", ".join(sorted(found.line.failures))
-        return Entry(given, found, None, None, status, (), found.considered)
-    value = runs.value(found, measure, wanted.at)
-    if value is None:
-        return Entry(given, found, considered=found.considered)
-    notes = tuple(_notes(table, wanted, found))
-    return Entry(given, found, value[0], value[1], "", notes, found.considered)
+    given = printed(table.paper).get((table.printed, row, column, measure.label))
+    one = Entry(given)
+    if machine is not None and measure.total is not None:
+        one = _total(given, table, runs, machine, wanted, column, measure.total, only)
+    elif machine is not None and measure.reads and wanted.data is not None:
+        one = _measured(given, table, runs, machine, wanted, measure, only)
+    of = paper(table.paper)
+    absent = of.data_of(wanted) in of.absent and measure.reads and not one.measured
+    return replace(one, absent=True) if absent else one
 
 
 def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
@@ -170,6 +157,31 @@ def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
         for group in groups
     ]
     return Filled(table, paper(table.paper), machine, rows, groups)
+
+
+def _measured(
+    given: Printed | None,
+    table: Table,
+    runs: Runs,
+    machine: Machine,
+    wanted: Selector,
+    measure: Measure,
+    only: Choice | None,
+) -> Entry:
+    """A cell of runs of its own."""
+    assert wanted.data is not None
+    choices = paper(table.paper).data[wanted.data] if only is None else (only,)
+    found = runs.find(machine, wanted, choices)
+    if found is None:
+        return Entry(given)
+    if not found.line.ok:
+        status = ", ".join(sorted(found.line.failures))
+        return Entry(given, found, None, None, status, _limits(found), found.considered)
+    value = runs.value(found, measure, wanted.at)
+    if value is None:
+        return Entry(given, found, considered=found.considered)
+    notes = tuple(_notes(table, wanted, found))
+    return Entry(given, found, value[0], value[1], "", notes, found.considered)
 
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
@@ -264,8 +276,15 @@ def _total(
     return Entry(given, found, math.fsum(values), None, "", notes, considered)
 
 
+def _limits(found: Found) -> tuple[str, ...]:
+    """What runs that failed say of it, such as the limit that they met."""
+    line = found.line
+    said = dict.fromkeys(str(row.get("message") or "").partition("\n")[0] for row in line.rows)
+    return tuple(f"{line.method} on {title(found.problem)}: {one}" for one in said if one)
+
+
 def _plain(measure: Measure) -> Quantity:
-    count = any(name.startswith("n_") for name in measure.of)
+    count = measure.whole or any(name.startswith("n_") for name in measure.of)
     return Quantity(measure.label, measure.label, digits=3, decimals=0 if count else None)
 
 

@@ -3,6 +3,7 @@
 The points of a line are its settings in the order of the abscissa, or those of a curve.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,11 +20,12 @@ Point = tuple[float, float, float]  # x, y, deviation of y
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: a column of rows, a parameter or a curve."""
+    """What an axis shows: a column of rows, a parameter, a curve, or the number of its point."""
 
     column: str = ""
     param: str = ""
     curve: str = ""
+    count: str = ""
 
     @classmethod
     def of(cls, spelt: Any) -> "Axis":
@@ -31,7 +33,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        name = self.column or self.param or self.curve
+        name = self.column or self.param or self.curve or self.count
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 
 
@@ -45,10 +47,16 @@ class Panel:
     y: Axis
     excess: bool = False
 
+    @property
+    def data(self) -> str:
+        """The paper's name of its data set."""
+        (name,) = {wanted.data for wanted, _ in self.lines.values()}
+        return name or ""
+
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; with `heat` the panels are maps of that curve over the abscissa."""
+    """A figure; with `heat` the panels are maps of that column, with `image` of their curves."""
 
     name: str
     paper: str
@@ -57,14 +65,18 @@ class Figure:
     panels: Sequence[Panel]
     log: Sequence[str] = ()
     heat: str = ""
+    image: bool = False
 
     @property
     def title(self) -> str:
-        """`MEKA Figure 7`, `DC-SVM Figures 5 to 8`, `DC-SVM Figure 3, accuracy`."""
-        number, _, rest = self.name.partition("_fig")[2].partition("_")
-        words = f"Figures {number} to {rest}" if rest.isdecimal() else f"Figure {number}"
-        further = f", {rest}" if rest and not rest.isdecimal() else ""
-        return f"{paper(self.paper).title} {words}{further}"
+        """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`."""
+        before, _, after = self.name.partition("_fig")
+        number, *rest = after.split("_")
+        words = f"Figure {number}"
+        if rest and rest[0].isdecimal():
+            words = f"Figures {number} to {rest.pop(0)}"
+        appendix = "appendix " if before.endswith("_app") else ""
+        return ", ".join([f"{paper(self.paper).title} {appendix}{words}", *rest])
 
 
 @dataclass(frozen=True)
@@ -103,6 +115,7 @@ def _figure(
     excess: bool = False,
     log: Sequence[str] = (),
     heat: str = "",
+    image: bool = False,
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
@@ -118,7 +131,7 @@ def _figure(
             for label, line in lines.items()
         }
         panels.append(Panel(heading, spelt, abscissa, ordinate, excess))
-    return Figure(name, paper, caption, run, panels, log, heat)
+    return Figure(name, paper, caption, run, panels, log, heat, image)
 
 
 def _without(spelt: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -128,42 +141,62 @@ def _without(spelt: Mapping[str, Any], key: str) -> dict[str, Any]:
 def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
     """Of the first data set on which most lines have points."""
     best = Drawn(panel)
-    (data,) = {wanted.data for wanted, _ in panel.lines.values()}
-    for choice in paper(figure.paper).data[data or ""]:
+    for choice in paper(figure.paper).data[panel.data]:
         points, methods, names = {}, {}, []
         for label, (wanted, y) in panel.lines.items():
             lines = runs.lines(machine, wanted, choice)
             points[label] = sorted(
-                point for line, _ in lines for point in _of_line(figure, panel, y, line, runs)
+                point
+                for line, _ in lines
+                for point in _of_line(figure, panel, wanted.at, y, line, runs)
             )
             methods[label] = wanted.methods[0]
             names += [title(problem) for _, problem in lines]
         if panel.excess:
             points = _excess(points)
-        if panel.x.param:  # a single setting is no sweep
+        if figure.heat or panel.x.param:  # a single setting is no sweep
             points = {k: p for k, p in points.items() if len({x for x, _, _ in p}) > 1}
         full = sum(map(bool, points.values()))
-        enough = min(2, len(panel.lines))
+        enough = 1 if panel.y.curve else min(2, len(panel.lines))
         if full >= enough and full > sum(map(bool, best.points.values())):
             best = Drawn(panel, names[0], points, methods)
     return best
 
 
-def _of_line(figure: Figure, panel: Panel, y: Axis, line: Line, runs: Runs) -> list[Point]:
+def _of_line(
+    figure: Figure, panel: Panel, at: Mapping[str, float], y: Axis, line: Line, runs: Runs
+) -> list[Point]:
+    if figure.image:
+        values = [value for (value,) in runs.points(line.ok, y.curve)]
+        side = math.isqrt(len(values))
+        whole = side * side == len(values)
+        return [(i % side, i // side, one) for i, one in enumerate(values)] if whole else []
     if y.curve:
-        return (
-            [(x, value, 0.0) for x, value in runs.curve(line.ok, panel.x.curve, y.curve)]
-            if line.ok
-            else []
-        )
-    ordinate = _mean(y, line)
-    if figure.heat:
-        cells = runs.over(line.ok, figure.heat, panel.x.curve)
-        return [(x, ordinate[0], value) for x, value in cells] if ordinate else []
-    abscissa = _mean(panel.x, line)
+        return _of_curves(panel.x, at, y, line, runs)
+    if figure.heat and panel.x.curve:
+        height = _mean(y, line)
+        told = runs.over(line.ok, panel.x.curve, figure.heat) if height else []
+        return [(x, height[0], value) for x, value in told if height]
+    abscissa, ordinate = _mean(panel.x, line), _mean(y, line)
     if abscissa is None or ordinate is None:
         return []
+    if figure.heat:
+        value = line.mean_sd(figure.heat)
+        return [] if value is None else [(abscissa[0], ordinate[0], value[0])]
     return [(abscissa[0], ordinate[0], ordinate[1] or 0.0)]
+
+
+def _of_curves(x: Axis, at: Mapping[str, float], y: Axis, line: Line, runs: Runs) -> list[Point]:
+    """Points where the curves `at` are what they should be, numbered where `x` is no curve."""
+    names = [*at, *([x.curve] if x.curve else []), y.curve]
+    told = [
+        point[len(at) :]
+        for point in runs.points(line.ok, *names)
+        if point[: len(at)] == tuple(at.values())
+    ]
+    if x.curve:
+        return [(place, value, 0.0) for place, value in told]
+    return [(float(i), value, 0.0) for i, (value,) in enumerate(told, start=1)]
 
 
 def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:

@@ -39,8 +39,8 @@ class Selector:
         The paper's name of the data set.
     params : mapping
         Parameter -> value, or a list of values of which any will do.
-    at : float, optional
-        Where a curve is read.
+    at : mapping
+        Curve -> its value where another one is read.
     table : str, optional
         The table of which a total is taken.
     """
@@ -48,7 +48,7 @@ class Selector:
     methods: tuple[str, ...] = ()
     data: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
-    at: float | None = None
+    at: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
 
     def __and__(self, other: "Selector") -> "Selector":
@@ -56,7 +56,7 @@ class Selector:
             other.methods or self.methods,
             self.data if other.data is None else other.data,
             {**self.params, **other.params},
-            self.at if other.at is None else other.at,
+            {**self.at, **other.at},
             self.table if other.table is None else other.table,
         )
 
@@ -73,10 +73,13 @@ class Measure:
         Columns of the row that are added up; `phases.x` is a phase.
     per, factor : str, float
         The sum is divided by the column `per` and multiplied by `factor`.
-    curve, by : str
-        The last value of a curve instead, or its value where the curve `by`, or the parameter `by`
-        that it is over, is the selector's `at`; of several there the last, or with `added` their
-        sum.
+    curve : str
+        The value of a curve instead, where the curves of the selector's `at`, or the one that it is
+        over, are near to what they are there; of several such places the last.
+    added, last : bool
+        The sum over those places; the curve's last value wherever it was told.
+    whole : bool
+        Printed without decimals.
     sum : tuple of str
         Other measures of the cell, added up.
     ratio, to : str
@@ -91,8 +94,9 @@ class Measure:
     per: str | None = None
     factor: float = 1.0
     curve: str | None = None
-    by: str | None = None
     added: bool = False
+    last: bool = False
+    whole: bool = False
     sum: tuple[str, ...] = ()
     ratio: str | None = None
     to: str | None = None
@@ -139,13 +143,23 @@ class Table:
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper: its short title, the machine of its times, its data sets and tables."""
+    """One paper: its short title, the machine of its times, its data sets and tables.
+
+    `absent` are those of its data sets that are not at hand where the reference rows are made, nor
+    any that could stand for them.
+    """
 
     name: str
     title: str
     machine: str
     data: Mapping[str, tuple[Choice, ...]]
     tables: Mapping[str, Table]
+    absent: frozenset[str] = frozenset()
+
+    def data_of(self, wanted: Selector) -> str | None:
+        """The data set of a cell, of a total that of its table."""
+        of = self.tables[wanted.table].rows.values() if wanted.table else ()
+        return wanted.data or next((one.data for one in of), None)
 
 
 @cache
@@ -154,8 +168,8 @@ def paper(name: str) -> Paper:
 
     Raises
     ------
-    TypeError
-        For a key that a layout does not have.
+    TypeError, ValueError
+        For a key that a layout does not have, for absent data that it does not name.
     """
     read = load(f"{name}.yaml")
     data = {
@@ -166,7 +180,10 @@ def paper(name: str) -> Paper:
         table: _table(name, table, {"sizes": read["sizes"], **layout}, data)
         for table, layout in read["tables"].items()
     }
-    return Paper(name, read["paper"], read["machine"], data, tables)
+    absent = frozenset(read["absent"])
+    if unknown := sorted(absent - set(data)):
+        raise ValueError(f"{name}.yaml: absent names {unknown[0]}, which is not in data")
+    return Paper(name, read["paper"], read["machine"], data, tables, absent)
 
 
 def load(file: str) -> Any:
@@ -180,12 +197,12 @@ def selector(
     method: str | list[str] | None = None,
     data: str | None = None,
     params: Mapping[str, Any] | None = None,
-    at: float | None = None,
+    at: Mapping[str, float] | None = None,
     table: str | None = None,
 ) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
     methods = (method,) if isinstance(method, str) else tuple(method or ())
-    return Selector(methods, data, _numbers(params or {}), at, table)
+    return Selector(methods, data, _numbers(params or {}), at or {}, table)
 
 
 def measure(

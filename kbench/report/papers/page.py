@@ -12,11 +12,16 @@ from typing import Any
 
 from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
+from kbench.report.papers.coverage import coverage
+from kbench.report.papers.coverage import sheet as coverage_sheet
+from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import Entry, Filled, Group
-from kbench.report.papers.figures import Figure
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Found, identity
 from kbench.report.papers.verdicts import sheets as verdict_sheets
+from kbench.report.profiles import caption
+from kbench.report.rankings import Ranking
+from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.tables import Row
 from kbench.report.template import filled_template
 from kbench.report.versus import Sheet
@@ -26,7 +31,8 @@ def page(
     filled: Sequence[Filled],
     verdicts: Sequence[claim.Verdict],
     systems: Sequence[Sheet],
-    drawings: Sequence[tuple[Figure, str | None]],
+    profiles: Sequence[tuple[Ranking, str]],
+    drawings: Sequence[Drawing],
     environments: Mapping[str, Any],
     remarks: Sequence[str] = (),
 ) -> str:
@@ -34,8 +40,8 @@ def page(
 
     Parameters
     ----------
-    filled, verdicts, systems, drawings
-        What there is to show; a drawing is an SVG document, or None where no rows have points.
+    filled, verdicts, systems, profiles, drawings
+        What there is to show.
     environments : mapping
         Description by id.
     remarks : sequence of str
@@ -43,10 +49,13 @@ def page(
     """
     body = _Page(environments)
     contents = {"claims": ("Claims", _plain(verdict_sheets(verdicts)))}
+    contents["cells"] = ("Cells measured", _plain([coverage_sheet(filled)] if filled else []))
     contents["systems"] = ("Algorithm against implementation", _plain(systems))
+    ranked = "".join(_ranking(one, drawing) for one, drawing in profiles)
+    contents["rankings"] = ("Rankings over data sets", ranked)
     for name in PAPERS:
         tables = "".join(body.table(one) for one in filled if one.table.paper == name)
-        shown = _figures([one for one in drawings if one[0].paper == name])
+        shown = _figures([one for one in drawings if one.figure.paper == name])
         contents[name] = (paper(name).title, tables + shown)
     contents = {name: both for name, both in contents.items() if both[1]}
     sections = [_section(name, heading, text) for name, (heading, text) in contents.items()]
@@ -112,7 +121,7 @@ class _Page:
             return f'<td class="paper">{escape(given)}{small}</td>'
         first = f'<td class="paper">{escape(given)}</td>'
         if one.found is None or not measured:
-            return f"{first}<td>{small}</td>"
+            return f'{first}<td class="absent">{escape(measured)}{small}</td>'
         kind = "" if one.value is not None else ' class="st"'
         start, count = self._place(one.found)
         # The same runs fill several cells; the address of each is its own.
@@ -128,7 +137,7 @@ class _Page:
 
 
 def _measured(group: Group) -> bool:
-    return any(entry.measured for entry in group.entries)
+    return any(entry.measured or entry.absent for entry in group.entries)
 
 
 def _section(name: str, heading: str, content: str) -> str:
@@ -163,29 +172,41 @@ def _article(name: str, head: str, body: str, notes: Sequence[str], id: str = ""
     )
 
 
-def _figures(drawings: Sequence[tuple[Figure, str | None]]) -> str:
-    parts, missing = [], []
-    for figure, text in drawings:
-        if text is None:
-            missing.append(f'{figure.title}: no rows, run "kbench -m {figure.run}"')
-            continue
-        data = base64.b64encode(text.encode()).decode()
-        caption = escape(f"{figure.title}: {figure.caption}")
-        parts.append(
-            f'<article id="{figure.name}"><figure><img class="drawing" alt="{caption}"'
-            f' src="data:image/svg+xml;base64,{data}"><figcaption class="about">{caption}'
-            "</figcaption></figure></article>"
-        )
-    return "".join(parts) + _notes(missing)
+def _figures(drawings: Sequence[Drawing]) -> str:
+    parts = []
+    for one in drawings:
+        words = f"{one.figure.title}: {one.figure.caption}"
+        if one.svg is None:
+            shown = f'<div class="frame">{escape("; ".join(one.remarks))}</div>'
+        else:
+            shown = _image(one.svg, words)
+        below = _notes(one.remarks) if one.svg else ""
+        parts.append(f'<article id="{one.figure.name}">{_captioned(shown, words)}{below}</article>')
+    return "".join(parts)
+
+
+def _ranking(ranking: Ranking, drawing: str) -> str:
+    """The table, and the profiles below it."""
+    words = caption(ranking)
+    figure = _captioned(_image(drawing, words), words)
+    return f"{_plain([ranking_sheet(ranking)])}<article>{figure}</article>"
+
+
+def _image(svg: str, words: str) -> str:
+    data = base64.b64encode(svg.encode()).decode()
+    source = f"data:image/svg+xml;base64,{data}"
+    return f'<img class="drawing" alt="{escape(words)}" src="{source}">'
+
+
+def _captioned(shown: str, words: str) -> str:
+    return f'<figure>{shown}<figcaption class="about">{escape(words)}</figcaption></figure>'
 
 
 def _summary(filled: Sequence[Filled], verdicts: Sequence[claim.Verdict]) -> str:
-    measured = sum(one.count[0] for one in filled)
-    places = sum(one.count[1] for one in filled)
     outcomes = Counter(one.outcome for one in verdicts)
     order = (claim.HOLDS, claim.WEAKER, claim.FAILS, claim.NOT_MEASURABLE, claim.OUTSIDE)
     words = ", ".join(f"{name} {outcomes[name]}" for name in order)
-    return f"{measured:,} of {places:,} cells measured · {len(verdicts)} claims ({words})"
+    return f"{coverage(filled)} · {len(verdicts)} claims ({words})"
 
 
 def _header(text: str, kind: str = "") -> str:

@@ -14,17 +14,21 @@ from kbench.errors import ConfigError
 from kbench.report import latex, render, terminal
 from kbench.report.papers import sheets
 from kbench.report.papers.claims import claims, verdict
-from kbench.report.papers.entries import filled
+from kbench.report.papers.coverage import sheet as coverage_sheet
+from kbench.report.papers.entries import Filled, filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
 from kbench.report.papers.verdicts import comma_separated as verdicts_csv
 from kbench.report.papers.verdicts import sheets as verdict_sheets
+from kbench.report.rankings import Ranking, rankings
+from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, records, write
+from kbench.report.tables import comparisons
 from kbench.report.versus import Sheet
 
 if TYPE_CHECKING:
-    from kbench.report.papers.figures import Figure
+    from kbench.report.papers.drawing import Drawing
     from kbench.run.results import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
@@ -34,7 +38,7 @@ PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
 
-_OTHERS = ("claims", "systems")
+_OTHERS = ("cells", "claims", "systems", "rankings")
 
 
 def make_papers(
@@ -53,7 +57,8 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables as `hss_table5`, papers as `hss`, `claims`, `systems`; all when not given.
+        Tables as `hss_table5`, papers as `hss`, `cells`, `claims`,
+        `systems`, `rankings`; all when not given.
     format : {"terminal", "markdown", "csv", "latex", "html"}
     out : Path, optional
         Also write the text there.
@@ -85,12 +90,15 @@ def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
     texts = {where / name: report.text(format) for format, name in names.items()}
     texts[where / "papers.csv"] = report.text("csv")
     texts[where / "claims.csv"] = verdicts_csv(report.verdicts)
-    for figure, drawing in report.drawings:
-        path = where / "figures" / f"{figure.name}.svg"
-        if drawing is None:
+    for one in report.drawings:
+        path = where / "figures" / f"{one.figure.name}.svg"
+        if one.svg is None:
             path.unlink(missing_ok=True)
         else:
-            texts[path] = drawing
+            texts[path] = one.svg
+    for ranking, drawing in report.profiles:
+        name = f"rankings_{ranking.task}_{ranking.machine.environment}_{ranking.machine.threads}"
+        texts[where / "figures" / f"{name}.svg"] = drawing
     for path, text in texts.items():
         write(path, text)
     return list(texts)
@@ -116,7 +124,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
 
 
 class _Report:
-    """What of the report is asked for: tables, `claims`, `systems`."""
+    """What of the report is asked for: tables, `cells`, `claims`, `systems`, `rankings`."""
 
     def __init__(
         self,
@@ -139,8 +147,12 @@ class _Report:
                 raise ConfigError(f"no paper's table is called {name!r}{hint}; or one of {words}")
         chosen = {table.id: table for name in asked for table in known.get(name, ())}
         self.filled = [one for table in chosen.values() for one in filled(table, runs)]
+        self.counted: list[Filled] = []
+        if "cells" in asked:
+            self.counted = self.filled or [one for table in tables for one in filled(table, runs)]
         self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
         self.systems = list(systems()) if "systems" in asked else []
+        self.rankings = rankings(comparisons(runs.rows)) if "rankings" in asked else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         found = [
@@ -148,12 +160,14 @@ class _Report:
         ]
         if found:
             found[-1].notes.append(sheets.LEGEND)
+        if self.counted:
+            found.append(coverage_sheet(self.counted))
         found += verdict_sheets(self.verdicts, None if width is None else max(30, width - 96))
         for one in self.systems:
             whole = sheet(one, self.runs, self.environments)
             steps = [name.partition(",")[0] for name in whole.header[1:]]
             found += sheets.narrowed(whole, width, steps)
-        return found
+        return found + [ranking_sheet(one) for one in self.rankings]
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         if format == "csv":
@@ -167,17 +181,32 @@ class _Report:
         return terminal.sheets(self.sheets(width), width=width, paint=paint)
 
     @cached_property
-    def drawings(self) -> "list[tuple[Figure, str | None]]":
+    def drawings(self) -> "list[Drawing]":
         from kbench.report.papers.drawing import drawings
 
         return drawings(self.runs, {one.table.paper for one in self.filled})
+
+    @cached_property
+    def profiles(self) -> list[tuple[Ranking, str]]:
+        """The rankings with the drawing of their profiles."""
+        from kbench.report.profiles import profiles
+
+        methods = sorted({row["method"] for row in self.runs.rows})
+        return [(one, profiles(one, methods)) for one in self.rankings]
 
     def html(self) -> str:
         from kbench.report.papers.page import page
 
         found = [sheet(one, self.runs, self.environments) for one in self.systems]
-        shown = self.drawings
-        return page(self.filled, self.verdicts, found, shown, self.environments, self.skipped)
+        return page(
+            self.filled,
+            self.verdicts,
+            found,
+            self.profiles,
+            self.drawings,
+            self.environments,
+            self.skipped,
+        )
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, the systems."""

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,31 +91,30 @@ class Runs:
         found = comparisons(self._matching(machine, wanted, choice))
         return [(line, one.problem) for one in found for line in one.lines]
 
-    def curve(self, rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
-        """One curve over another of the first row that has both, joined where they were taken."""
+    def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
+        """Curves of the first row that has all of them, joined where they were taken."""
         for row in rows:
             curves = self._curves.get(identity(row), {})
-            if x in curves and y in curves:
-                places = dict(zip(*curves[x], strict=True))
-                points = zip(*curves[y], strict=True)
-                return [(places[t], value) for t, value in points if t in places]
+            if all(name in curves for name in names):
+                told = [dict(zip(*curves[name], strict=True)) for name in names]
+                times = [t for t in told[-1] if all(t in one for one in told)]
+                return [tuple(one[t] for one in told) for t in times]
         return []
 
-    def over(self, rows: Sequence[Row], name: str, x: str) -> list[tuple[float, float]]:
-        """A curve over something else than seconds, its mean where several rows have it."""
-        values: defaultdict[float, list[float]] = defaultdict(list)
+    def over(self, rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
+        """Points of the first row whose curve `y` is over the parameter `x`."""
         for row in rows:
-            places, found = self._curves.get(identity(row), {}).get(f"{name} over {x}", ((), ()))
-            for place, value in zip(places, found, strict=True):
-                values[place].append(value)
-        return [(place, math.fsum(found) / len(found)) for place, found in sorted(values.items())]
+            told = self._curves.get(identity(row), {}).get(f"{y} over {x}")
+            if told is not None:
+                return list(zip(*told, strict=True))
+        return []
 
     def comparisons(self, methods: Container[str]) -> list[Comparison]:
         """The comparisons of some methods."""
         return comparisons([row for row in self.rows if row["method"] in methods])
 
     def value(
-        self, found: Found, measure: Measure, at: float | None = None
+        self, found: Found, measure: Measure, at: Mapping[str, float]
     ) -> tuple[float, float | None] | None:
         """Mean and deviation over the ok seeds; None where nothing was measured."""
         values = [self._read(row, measure, at) for row in found.line.ok]
@@ -139,9 +138,9 @@ class Runs:
             for name, value in params.items()
         )
 
-    def _read(self, row: Row, measure: Measure, at: float | None) -> float | None:
+    def _read(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
         if measure.curve is not None:
-            return self._on_curve(row, measure.curve, measure.by, at, measure.added)
+            return self._on_curve(row, measure, {} if measure.last else at)
         parts = [_column(row, name) for name in measure.of]
         if not parts or any(part is None for part in parts):
             return None
@@ -151,23 +150,23 @@ class Runs:
             return value / share if share else None
         return value
 
-    def _on_curve(
-        self, row: Row, curve: str, by: str | None, at: float | None, added: bool
-    ) -> float | None:
+    def _on_curve(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
+        assert measure.curve is not None
         curves = self._curves.get(identity(row), {})
-        if by is None or at is None:
-            values = curves.get(curve, ((), ()))[1]
+        if not at:
+            values = curves.get(measure.curve, ((), ()))[1]
             return values[-1] if values else None
-        over = curves.get(f"{curve} over {by}", ((), ()))
-        # Clusters that came out empty leave a level with somewhat fewer than asked for.
+        points: Iterable[Sequence[float]] = self.points([row], *at, measure.curve)
+        if not points and len(at) == 1:
+            points = self.over([row], next(iter(at)), measure.curve)
         near = [
-            (abs(math.log(x / at)), value)
-            for x, value in self.curve([row], by, curve) or zip(*over, strict=True)
-            if x > 0.0 and abs(math.log(x / at)) < math.log(1.5)
+            (distance, value)
+            for *place, value in points
+            if (distance := _distance(place, list(at.values()))) < math.log(1.5)
         ]
         nearest = min((distance for distance, _ in near), default=0.0)
         there = [value for distance, value in near if distance == nearest]
-        return (math.fsum(there) if added else there[-1]) if there else None
+        return (math.fsum(there) if measure.added else there[-1]) if there else None
 
 
 def identity(row: Row) -> Identity:
@@ -190,6 +189,17 @@ def _column(row: Row, name: str) -> float | None:
     if phase:
         value = (value or {}).get(phase)
     return None if value is None else float(value)
+
+
+def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:
+    """The largest ratio's logarithm.
+
+    Clusters that came out empty leave a level with somewhat fewer than asked for.
+    """
+    return max(
+        0.0 if a == b else abs(math.log(a / b)) if a > 0.0 < b else math.inf
+        for a, b in zip(place, wanted, strict=True)
+    )
 
 
 def _equal(own: Any, wanted: Any) -> bool:

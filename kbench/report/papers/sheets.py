@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import describe_machine
-from kbench.report.papers.entries import Entry, Filled
+from kbench.report.papers.coverage import coverage
+from kbench.report.papers.entries import ABSENT, Entry, Filled
 from kbench.report.versus import Sheet
 
 RATIO = (
@@ -78,15 +79,15 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     said = list(table.notes)
     if table.why:
         return [*said, f"Not measured: {table.why}."]
-    if filled.machine is None:
-        return [*said, f'no rows: run "kbench -m {table.run}"']
-    count, places = filled.count
-    machine = describe_machine(filled.machine, environments)
-    said.append(
-        f"{count} of {places} cells measured, on {machine}; the paper: {filled.paper.machine}."
-    )
-    if count < places:
-        said.append(f'The others have no ok rows: "kbench -m {table.run}"')
+    count = coverage([filled])
+    if filled.machine is not None:
+        machine = describe_machine(filled.machine, environments)
+        said.append(f"{count}, on {machine}; the paper: {filled.paper.machine}.")
+    if count.missing:
+        which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
+        said.append(f'{which}: run "kbench -m {table.run}"')
+    elif filled.machine is None and count.absent:
+        said.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
     return said
 
 
@@ -128,7 +129,7 @@ def _line(filled: Filled, column: str, quantity: str, row: str, one: Entry) -> l
     given = one.printed
     line: list[Any] = [filled.table.id, row, column, quantity]
     line += ["", "", ""] if given is None else [given.text, given.unit, given.status]
-    line += [one.value, one.sd, one.status]
+    line += [one.value, one.sd, ABSENT if one.absent else one.status]
     found = one.found
     if found is None:
         line += [""] * 10

@@ -1,0 +1,101 @@
+"""How many of the papers' cells are measured, and what keeps the others from it.
+
+Cells are those that a paper prints and a run can fill: ratios, sums, settings and orders of growth
+are none, nor are the lines of kbench's own methods. So how many there are depends on no row.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+
+from kbench.report.papers.entries import ABSENT, Entry, Filled
+from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.versus import Sheet
+
+# How far a cell came, the furthest first.
+STATES = ("measured", "ended otherwise", "no rows", ABSENT)
+
+_LEGEND = (
+    "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, orders of"
+    " growth, nor methods of our own."
+)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Numbers of cells: measured, of runs that ended otherwise, without rows, without data."""
+
+    measured: int = 0
+    ended: int = 0
+    missing: int = 0
+    absent: int = 0
+
+    def __add__(self, other: "Coverage") -> "Coverage":
+        return Coverage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def at_hand(self) -> int:
+        """Cells whose data, or what stands for them, are at hand."""
+        return self.measured + self.ended + self.missing
+
+    @property
+    def cells(self) -> int:
+        return self.at_hand + self.absent
+
+    @property
+    def share(self) -> str:
+        """Of the cells with data those that are measured, in per cent."""
+        return f"{100 * self.measured / self.at_hand:.0f} %" if self.at_hand else "–"
+
+    def __str__(self) -> str:
+        words = f"{self.measured:,} of {self.at_hand:,} cells with data measured ({self.share})"
+        return f"{words}, {self.absent:,} without data" if self.absent else words
+
+
+def coverage(tables: Iterable[Filled]) -> Coverage:
+    """Of some tables; a cell counts once, on the machine on which it came furthest."""
+    states: dict[tuple[str, ...], int] = {}
+    for one in tables:
+        for group in one.groups:
+            for row, entry in zip(one.rows, group.entries, strict=True):
+                if group.measure.reads and entry.printed:
+                    place = (one.table.id, row, group.column, group.measure.label)
+                    state = _state(entry)
+                    states[place] = min(state, states.get(place, state))
+    counts = [0] * len(STATES)
+    for state in states.values():
+        counts[state] += 1
+    return Coverage(*counts)
+
+
+def sheet(tables: Sequence[Filled]) -> Sheet:
+    """A line for each paper, and one for all."""
+    own = {name: [one for one in tables if one.table.paper == name] for name in PAPERS}
+    lines = {paper(name).title: coverage(found) for name, found in own.items() if found}
+    if len(lines) > 1:
+        lines["all"] = coverage(tables)
+    header = ["paper", "cells", ABSENT, "with data", *STATES[:-1], "measured, of those with data"]
+    rows = [
+        [name, *(f"{n:,}" for n in (one.cells, one.absent, one.at_hand)), *map(str, _open(one))]
+        for name, one in lines.items()
+    ]
+    notes = [_LEGEND]
+    gone = [
+        f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
+        for name, found in own.items()
+        if found and coverage(found).absent
+    ]
+    if gone:
+        notes.append(f"Not present, nor any kin that could stand for it: {'; '.join(gone)}.")
+    return Sheet("Cells measured", 1, header, rows, notes)
+
+
+def _open(one: Coverage) -> tuple[int | str, ...]:
+    return one.measured, one.ended, one.missing, one.share
+
+
+def _state(entry: Entry) -> int:
+    if entry.value is not None:
+        return 0
+    if entry.status:
+        return 1
+    return 3 if entry.absent else 2

@@ -1,0 +1,196 @@
+"""Methods ranked over data sets: mean ranks, time to accuracy, performance profiles, Pareto fronts.
+
+Performance profiles are those of E. Dolan and J. Moré, "Benchmarking optimization software with
+performance profiles", Math. Program. 91, 2002. A method has solved a data set when one of its
+settings comes within `CLOSE` of the best score there, relative to it; what it needed are the
+seconds of the fastest such setting. Its profile is, for each factor, the share of data sets on
+which it needed at most so many times the seconds of the fastest method.
+
+Compared are methods that have runs on all of a task's data sets with many methods: of at least half
+as many as the one with most. A run that failed ranks last and has solved nothing.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.report.cells import title
+from kbench.report.compare import Interval, mean_ranks, ranks
+from kbench.report.plot import TIME, Point, pareto
+from kbench.report.quantities import decimals_for
+from kbench.report.recommend import CLOSE, best_lines
+from kbench.report.tables import Comparison, Line, Machine
+from kbench.report.versus import Sheet
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One method over the data sets of a ranking, in their order.
+
+    Attributes
+    ----------
+    method : str
+    rank : Interval
+    best : int
+        Data sets on which none is better.
+    gaps : tuple of float
+        Relative differences to the best score, infinite where it has none.
+    ratios : tuple of float
+        Seconds to within `CLOSE` of the best score as multiples of the fastest method's, infinite
+        where no setting came so close.
+    to_train, to_predict : int
+        Data sets on which one of its settings is on the Pareto front of score and fit time, and on
+        that of score and prediction cost.
+    """
+
+    method: str
+    rank: Interval
+    best: int
+    gaps: tuple[float, ...]
+    ratios: tuple[float, ...]
+    to_train: int
+    to_predict: int
+
+    @property
+    def solved(self) -> int:
+        return sum(map(math.isfinite, self.ratios))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Standings on one machine, the best mean rank first."""
+
+    task: str
+    machine: Machine
+    comparisons: list[Comparison]
+    standings: list[Standing]
+
+
+def rankings(comparisons: Iterable[Comparison]) -> list[Ranking]:
+    """One ranking for each task and machine with two data sets and two methods or more."""
+    groups: defaultdict[tuple[str, Machine], list[Comparison]] = defaultdict(list)
+    for one in comparisons:
+        if one.problem.task and best_lines(one):
+            groups[one.problem.task, one.machine].append(one)
+    found = []
+    for (task, machine), members in groups.items():
+        most = max(len(_methods(one)) for one in members)
+        core = [one for one in members if 2 * len(_methods(one)) >= most]
+        shared = sorted(set.intersection(*map(_methods, core)))
+        if len(core) > 1 and len(shared) > 1:
+            found.append(Ranking(task, machine, core, _standings(core, shared)))
+    return sorted(found, key=lambda one: (one.task, one.machine.environment, one.machine.threads))
+
+
+def sheet(found: Ranking) -> Sheet:
+    """A line for each method."""
+    n = len(found.comparisons)
+    near = f"{100 * CLOSE:g} %"
+    header = ["method", "mean rank", "95 %", "best on", "% behind", "near on", "× fastest"]
+    header += ["fit front", "predict front"]
+    rows = []
+    for one in found.standings:
+        limits = "" if one.rank.low is None else f"{one.rank.low:.1f} to {one.rank.high:.1f}"
+        reached = [ratio for ratio in one.ratios if math.isfinite(ratio)]
+        middle = float(np.median(reached)) if reached else 0.0
+        times = f"{middle:.{decimals_for(middle, 3)}f}" if reached else ""
+        row = [one.method, f"{one.rank.mean:.1f}", limits, str(one.best), _percent(one.gaps)]
+        rows.append([*row, str(one.solved), times, str(one.to_train), str(one.to_predict)])
+    sets = ", ".join(title(one.problem) for one in found.comparisons)
+    notes = [
+        f"Data sets: {sets}. Methods: those with runs on all of them.",
+        f"% behind: median difference to the best score; near on: sets within {near} of it.",
+        f"× fastest: median seconds, as multiples, of the fastest setting within {near}.",
+        "Fronts: sets where no other setting is better in score and fit time, or prediction cost.",
+        "Ranks are of a method's best setting by test score, which flatters methods with many.",
+    ]
+    return Sheet(f"Rankings: {found.task}, {n} data sets", 1, header, rows, notes)
+
+
+def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Standing]:
+    scores = np.array([[_score(one, m) for m in methods] for one in core])
+    placed = np.vstack(
+        [ranks(row[None], one.score.sign) for row, one in zip(scores, core, strict=True)]
+    )
+    seconds = np.array([[_seconds(one, m, methods) for m in methods] for one in core])
+    gaps = np.array([_gaps(one, row) for one, row in zip(core, scores, strict=True)])
+    fastest = seconds.min(axis=1, keepdims=True)
+    solved = np.isfinite(seconds)
+    ratios = np.divide(seconds, fastest, out=np.full_like(seconds, math.inf), where=solved)
+    fronts = [
+        [_front(one, methods, column) for one in core] for column in (TIME, "prediction_cost")
+    ]
+    intervals = mean_ranks(placed)
+    best = (placed == placed.min(axis=1, keepdims=True)).sum(axis=0)
+    found = [
+        Standing(
+            method,
+            intervals[j],
+            int(best[j]),
+            tuple(gaps[:, j].tolist()),
+            tuple(ratios[:, j].tolist()),
+            *(sum(method in front for front in own) for own in fronts),
+        )
+        for j, method in enumerate(methods)
+    ]
+    return sorted(found, key=lambda one: (one.rank.mean, one.method))
+
+
+def _methods(comparison: Comparison) -> set[str]:
+    return {line.method for line in comparison.lines}
+
+
+def _score(comparison: Comparison, method: str) -> float:
+    line = best_lines(comparison).get(method)
+    measured = line and line.mean_sd(comparison.score.column)
+    return measured[0] if measured else math.nan
+
+
+def _gaps(comparison: Comparison, scores: Sequence[float]) -> list[float]:
+    top = _top(comparison, scores)
+    return [math.inf if math.isnan(s) else abs(top - s) / (abs(top) or 1.0) for s in scores]
+
+
+def _top(comparison: Comparison, scores: Sequence[float]) -> float:
+    sign = comparison.score.sign
+    known = [score for score in scores if not math.isnan(score)]
+    return max(known, key=lambda score: sign * score, default=math.nan)
+
+
+def _seconds(comparison: Comparison, method: str, methods: Sequence[str]) -> float:
+    """Of the fastest setting that comes within `CLOSE` of the best score of any of `methods`."""
+    top = _top(comparison, [_score(comparison, name) for name in methods])
+    return min(
+        (
+            cost
+            for line, score, cost in _points(comparison, [method], TIME)
+            if abs(top - score) <= CLOSE * (abs(top) or 1.0)
+        ),
+        default=math.inf,
+    )
+
+
+def _front(comparison: Comparison, methods: Sequence[str], column: str) -> set[str]:
+    points = [Point(line, cost, s, 0.0) for line, s, cost in _points(comparison, methods, column)]
+    return {point.line.method for point in pareto(points, comparison.score.sign)}
+
+
+def _points(
+    comparison: Comparison, methods: Sequence[str], column: str
+) -> list[tuple[Line, float, float]]:
+    """Lines with their score and a cost, where both were measured."""
+    found = []
+    for line in comparison.lines:
+        if line.method in methods:
+            score, cost = line.mean_sd(comparison.score.column), line.mean_sd(column)
+            if score and cost and math.isfinite(score[0]) and cost[0] > 0.0:
+                found.append((line, score[0], cost[0]))
+    return found
+
+
+def _percent(gaps: Sequence[float]) -> str:
+    middle = float(np.median(gaps))
+    return f"{100 * middle:.2f}" if math.isfinite(middle) else ""
