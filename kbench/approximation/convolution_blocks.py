@@ -44,29 +44,61 @@ class ConvolutionBlocks(SeededFeatures):
 
     @property
     def multiplications(self) -> float:
-        first = self.side**2 * self.channels * _FIRST_FILTERS
-        second = (self.side // 2) ** 2 * _FIRST_FILTERS * self.n_filters
-        return float(_FILTER**2 * (first + second))
+        return filter_multiplications(self.side, self.channels, self.n_filters)
 
     def _draw(self, block: int) -> np.ndarray:
-        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
-        n_second = _FILTER**2 * _FIRST_FILTERS * self.n_filters
-        out = np.empty(n_first + n_second, np.float32)
-        philox.normals(self.seed, 0, block, out)
-        return out
+        return np.concatenate(
+            [f.ravel() for f in random_filters(self.channels, self.n_filters, self.seed, block)]
+        )
 
     def _write(self, drawn: np.ndarray, X: Any, out: np.ndarray) -> None:
-        n_first = _FILTER**2 * self.channels * _FIRST_FILTERS
-        first = drawn[:n_first].reshape(-1, _FIRST_FILTERS)
-        second = drawn[n_first:].reshape(-1, self.n_filters)
-        for start in range(0, len(out), _IMAGES):
-            part = X[start : start + _IMAGES]
-            part = part.toarray() if sp.issparse(part) else part
-            planes = part.reshape(-1, self.channels, self.side, self.side)
-            layer = _convolved(planes.transpose(0, 2, 3, 1), first)
-            layer = _convolved(layer, second)
-            layer *= np.float32(1.0 / np.sqrt(self.n_filters))
-            out[start : start + _IMAGES] = layer.reshape(len(part), -1)
+        split = _FILTER**2 * self.channels * _FIRST_FILTERS
+        first = drawn[:split].reshape(-1, _FIRST_FILTERS)
+        filtered(X, first, drawn[split:].reshape(-1, self.n_filters), out)
+
+
+def random_filters(
+    channels: int, n_filters: int, seed: int, block: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Filters of both layers, (25 channels, 16) and (25 16, n_filters) float32.
+
+    Entries are normal, of variance one over the filter's number of entries; rows are in the order
+    channel, row, column.
+    """
+    shapes = [(_FILTER**2 * channels, _FIRST_FILTERS), (_FILTER**2 * _FIRST_FILTERS, n_filters)]
+    sizes = [rows * columns for rows, columns in shapes]
+    numbers = np.empty(sum(sizes), np.float32)
+    philox.normals(seed, 0, block, numbers)
+    parts = np.split(numbers, sizes[:1])
+    first, second = (
+        part.reshape(shape) / np.float32(np.sqrt(shape[0]))
+        for part, shape in zip(parts, shapes, strict=True)
+    )
+    return first, second
+
+
+def filtered(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> None:
+    """Write both layers of images X : (u, d) array or CSR into out, over sqrt(n_filters).
+
+    first : (25 channels, 16), second : (25 16, n_filters), as `random_filters` gives them;
+    out : (u, (side // 4)^2 n_filters) float32, places first.
+    """
+    side, channels = image_shape(X.shape[1])
+    scale = np.float32(1.0 / np.sqrt(second.shape[1]))
+    for start in range(0, len(out), _IMAGES):
+        part = X[start : start + _IMAGES]
+        part = part.toarray() if sp.issparse(part) else part
+        planes = part.reshape(-1, channels, side, side)
+        layer = _convolved(_convolved(planes.transpose(0, 2, 3, 1), first), second)
+        layer *= scale
+        out[start : start + _IMAGES] = layer.reshape(len(part), -1)
+
+
+def filter_multiplications(side: int, channels: int, n_filters: int) -> float:
+    """Of both layers on one image."""
+    first = side**2 * channels * _FIRST_FILTERS
+    second = (side // 2) ** 2 * _FIRST_FILTERS * n_filters
+    return float(_FILTER**2 * (first + second))
 
 
 def image_shape(d: int) -> tuple[int, int]:
@@ -95,7 +127,6 @@ def _convolved(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
     windows = np.lib.stride_tricks.sliding_window_view(padded, (_FILTER, _FILTER), axis=(1, 2))
     # A filter's entries in the order of the windows' axes: channel, row, column.
     values = windows.reshape(u * s * s, -1) @ filters
-    values *= np.float32(1.0 / np.sqrt(len(filters)))
     half = s // 2
     quarters = values.reshape(u, s, s, -1)[:, : 2 * half, : 2 * half]
     pooled = quarters.reshape(u, half, 2, half, 2, -1).max(axis=(2, 4))

@@ -229,7 +229,7 @@ class DoublySGD(BaseEstimator):
         try:
             X, y = self._checked(X, y, reset=first)
         except ValueError as error:
-            row = _first_non_finite(X)
+            row = _first_non_finite(X, y)
             if row is None:
                 raise
             raise ValueError(f"chunk {chunk}, row {row + 1}: {error}") from None
@@ -254,7 +254,7 @@ class DoublySGD(BaseEstimator):
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         several = self.__sklearn_tags__().target_tags.multi_output
-        return validate_data(
+        X, y = validate_data(
             self,
             X,
             y,
@@ -264,6 +264,8 @@ class DoublySGD(BaseEstimator):
             y_numeric=several,
             reset=reset,
         )
+        require_moderate(X)
+        return X, y
 
     def _begin(self, X: Any) -> None:
         """Seed, map of rows and bandwidth, from the first rows that are seen."""
@@ -272,7 +274,6 @@ class DoublySGD(BaseEstimator):
                 f"n_copies is {self.n_copies} and predict_votes {self.predict_votes}, should be 1 "
                 "where virtual is None: all copies would be the same"
             )
-        require_moderate(X)
         rng = check_random_state(self.random_state)
         self.seed_ = int(rng.randint(2**31 - 1))
         self.virtual_ = None
@@ -318,7 +319,6 @@ class DoublySGD(BaseEstimator):
 
     def _prepared(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
         """Copies of rows X : (b, d) with numbers rows, copies : (b,), as the features take them."""
-        require_moderate(X)
         if self.virtual_ is not None:
             X = X.toarray() if sp.issparse(X) else X
             X = self.virtual_(X.astype(np.float32, copy=False), rows, copies)
@@ -365,6 +365,7 @@ class DoublySGD(BaseEstimator):
         """f at rows X : (u, d); (u, q) float64."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        require_moderate(X)
         values = np.zeros((X.shape[0], self.n_outputs_))
         for start in range(0, len(values), _PREDICTED_ROWS):
             part = slice(start, start + _PREDICTED_ROWS)
@@ -381,13 +382,15 @@ class DoublySGD(BaseEstimator):
         return tags
 
 
-def _first_non_finite(X: Any) -> int | None:
+def _first_non_finite(*arrays: Any) -> int | None:
     """Index of the first row with a value that is no finite number; None where there is none."""
-    try:
-        values = X.toarray() if sp.issparse(X) else np.asarray(X, np.float64)
-    except (TypeError, ValueError):
-        return None
-    if values.ndim != 2:
-        return None
-    wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
-    return int(wrong[0]) if len(wrong) else None
+    for array in arrays:
+        try:
+            values = array.toarray() if sp.issparse(array) else np.asarray(array, np.float64)
+        except (TypeError, ValueError):
+            continue
+        if values.ndim and values.size:
+            finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            if not finite.all():
+                return int(finite.argmin())
+    return None

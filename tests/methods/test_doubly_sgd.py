@@ -180,6 +180,11 @@ def test_bad_chunks_leave_the_stream_as_it_was():
     broken[41, 1] = np.nan
     with pytest.raises(ValueError, match="chunk 37, row 42: Input X contains NaN"):
         model.partial_fit(broken, y[:50])
+    with pytest.raises(ValueError, match="chunk 37, row 42: Input X contains NaN"):
+        model.partial_fit(sp.csr_array(broken), y[:50])
+    far = np.vstack([X[:200], np.full(3, 1e20)])  # a batch of its own, after two good ones
+    with pytest.raises(ValueError, match=r"X contains 1e\+20 in magnitude, should be at most"):
+        model.partial_fit(far, [*y[:200], "no"])
     with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
         model.partial_fit(X[:50, :2], y[:50])
     with pytest.raises(ValueError, match=r"the class maybe, which is not among .* no, yes"):
@@ -279,6 +284,13 @@ def test_checkpoints_of_another_fit_and_damaged_ones_are_refused(tmp_path):
         DoublySGDClassifier(**options, nu=0.1).fit(X, y)
     with pytest.raises(ValueError, match=f"{named} .* another fit: data was"):
         DoublySGDClassifier(**options).fit(X + 1, y)
+    whole = path.read_bytes()
+    continued = DoublySGDClassifier(**options).fit(X, y)
+    np.testing.assert_array_equal(
+        continued.decision_function(X),
+        DoublySGDClassifier(**SMALL).fit(X, y).decision_function(X),
+    )
+    path.write_bytes(whole)
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(ValueError, match=f"{named} is no readable checkpoint"):
         DoublySGDClassifier(**options).fit(X, y)
@@ -304,6 +316,8 @@ def test_parameters_that_cannot_be_are_named(parameters, message):
 def test_targets_that_cannot_be_are_named():
     X, y = make_friedman1(50, random_state=0)
     model = DoublySGDRegressor(**SMALL).partial_fit(X, y)
+    with pytest.raises(ValueError, match="chunk 2, row 4: Input y contains infinity"):
+        model.partial_fit(X, np.where(np.arange(50) == 3, np.inf, y))
     with pytest.raises(ValueError, match="y has 2 targets, should have 1"):
         model.partial_fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="1 class, but 2"):

@@ -63,7 +63,7 @@ def defaults(cls):
     return {p.name: p.default for p in signature if p.name != "self"}
 
 
-@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS, "svc_intelex"])
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS, "svc_intelex", "conv_joint"])
 def test_parameters_are_the_class_own(name):
     stored, cls, meta, parameters = read(name)
     own = defaults(cls)

@@ -1,0 +1,331 @@
+"""A convolutional net whose filters and last layer learn together (extra `torch`).
+
+The net of `kbench.approximation.convolution_blocks`, which is where it starts, with multinomial
+logistic regression on its features, by gradient descent with momentum through all layers: the
+"jointly-trained" net with which Dai et al. (NIPS 2014, section 7) compare. PyTorch computes the
+gradients; the fitted net is arrays, and predicts without it.
+"""
+
+from collections.abc import Iterable, Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kbench.approximation.convolution_blocks import (
+    filter_multiplications,
+    filtered,
+    image_shape,
+    random_filters,
+)
+from kbench.errors import UnavailableError
+from kbench.methods._mean_loss import random_batches
+from kbench.methods._virtual_examples import VirtualExamples
+from kbench.trace import Deadline, Trace
+
+_PREDICTED_ROWS = 2048  # rows whose features are held at a time
+
+
+class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
+    """Convolutional net on square images with 1 or 3 channels, trained through all layers.
+
+    Two layers of 5 x 5 filters, 16 in the first, each followed by the maximum over 2 x 2 places
+    and by max(0, .); the logarithms of the classes' probabilities are linear in what comes out.
+
+    Parameters
+    ----------
+    n_filters : int, default=32
+        Of the second layer.
+    batch_size : int, default=128
+        Rows of a step, at most.
+    n_epochs : int, default=10
+        Passes over all copies of the rows.
+    step_size : float, default=0.1
+        Of the first step; it falls linearly, to zero after the last pass.
+    momentum : float, default=0.9
+        Of Nesterov's method.
+    weight_decay : float, default=5e-4
+        Factor of half the sum of squares of all weights, added to the mean loss.
+    virtual : {"shifts", "elastic"} or None, default=None
+        Learn from virtual examples: images that are shifted or deformed.
+    virtual_size : float, default=1.0
+        Largest shift or standard deviation of the deformation, in pixels.
+    n_copies : int, default=1
+        Copies of each row; the first is the row itself. All of them make a pass.
+    max_time : float or None, default=None
+        Seconds after which the passes end.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    scale_ : float
+        One over the root mean square of the training set's pixels, by which images are multiplied.
+    filters_ : pair of (25 channels, 16) and (400, n_filters) float32
+    coef_ : ((side // 4)^2 n_filters, n_classes) float32
+    intercept_ : (n_classes,) float32
+    n_iter_ : int
+        Batches.
+    n_parameters_, model_bytes_ : int
+    timings_ : dict of str to float
+        Seconds of "prepare", "step".
+    n_features_in_ : int
+
+    Raises
+    ------
+    UnavailableError
+        By `fit`, without PyTorch.
+
+    Notes
+    -----
+    A pass costs about six times the multiplications of predicting its rows; memory is that of the
+    activations of one batch.
+
+    References
+    ----------
+    Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, "Gradient-Based Learning Applied to Document
+    Recognition", Proceedings of the IEEE 86, 1998.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_filters": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "step_size": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="neither")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "virtual": [StrOptions({"shifts", "elastic"}), None],
+        "virtual_size": [Interval(Real, 0, None, closed="neither")],
+        "n_copies": [Interval(Integral, 1, None, closed="left")],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_filters: int = 32,
+        batch_size: int = 128,
+        n_epochs: int = 10,
+        step_size: float = 0.1,
+        momentum: float = 0.9,
+        weight_decay: float = 5e-4,
+        virtual: str | None = None,
+        virtual_size: float = 1.0,
+        n_copies: int = 1,
+        max_time: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_filters = n_filters
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.step_size = step_size
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.virtual = virtual
+        self.virtual_size = virtual_size
+        self.n_copies = n_copies
+        self.max_time = max_time
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Descend on batches of the rows and their copies.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+            Images, each channel a plane of pixels.
+        y : (n,) labels
+        trace : Trace, optional
+            Told the batch's mean loss, the rows seen and the machine after each step, and the
+            phases.
+
+        Returns
+        -------
+        self
+        """
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
+        with trace.phase("prepare"):
+            torch = _torch()
+            rng = check_random_state(self.random_state)
+            X, index = self._begin(X, y, int(rng.randint(2**31 - 1)))
+            n_rows = X.shape[0] * self.n_copies
+            n_steps = self.n_epochs * -(-n_rows // self.batch_size)
+        self.n_iter_ = n_seen = 0
+        losses = descend(
+            torch,
+            (*self.filters_, self.coef_, self.intercept_),
+            self._batches(X, index, random_batches(n_rows, self.batch_size, self.n_epochs, rng)),
+            [self.step_size * (1.0 - t / n_steps) for t in range(n_steps)],
+            self.momentum,
+            self.weight_decay,
+        )
+        with trace.phase("step"):
+            for loss, n_batch in losses:
+                if not np.isfinite(loss):
+                    raise ValueError(
+                        f"the net grows beyond all bounds by step {self.n_iter_}: "
+                        f"step_size={self.step_size:g} is too large"
+                    )
+                self.n_iter_ += 1
+                n_seen += n_batch
+                trace(loss=loss, samples=n_seen, predict=self.predict)
+                if deadline.passed:
+                    break
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _begin(self, X: Any, y: Any, seed: int) -> tuple[Any, np.ndarray]:
+        """Check the rows and become the net of random filters that answers zero."""
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=True
+        )
+        check_classification_targets(y)
+        self.classes_, index = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has {len(self.classes_)} class, but 2 classes are needed")
+        if self.virtual is None and self.n_copies > 1:
+            raise ValueError(
+                f"n_copies is {self.n_copies}, should be 1 where virtual is None: all copies "
+                "would be the same"
+            )
+        side, channels = image_shape(X.shape[1])
+        if side < 4:
+            raise ValueError(
+                f"X has images of {side} x {side} pixels, should have at least 4 x 4, of which two "
+                "layers leave one place"
+            )
+        d = X.shape[1]
+        self.virtual_ = (
+            None
+            if self.virtual is None
+            else VirtualExamples(self.virtual, self.virtual_size, d, seed)
+        )
+        values = X.data if sp.issparse(X) else X
+        mean_square = np.vdot(values, values) / (X.shape[0] * d)
+        self.scale_ = float(1.0 / np.sqrt(mean_square)) if mean_square > 0 else 1.0
+        self.filters_ = random_filters(channels, self.n_filters, seed)
+        n_classes = len(self.classes_)
+        self.coef_ = np.zeros(((side // 4) ** 2 * self.n_filters, n_classes), np.float32)
+        self.intercept_ = np.zeros(n_classes, np.float32)
+        arrays = (*self.filters_, self.coef_, self.intercept_)
+        self.n_parameters_ = sum(array.size for array in arrays)
+        self.model_bytes_ = 4 * self.n_parameters_
+        filters = filter_multiplications(side, channels, self.n_filters)
+        self.prediction_flops_ = (filters + self.coef_.size) / d
+        return X, index
+
+    def _batches(
+        self, X: Any, index: np.ndarray, batches: Iterable[np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Images (b, channels, side, side) and numbers of their classes (b,)."""
+        side, channels = image_shape(X.shape[1])
+        for batch in batches:
+            copies, rows = np.divmod(batch, X.shape[0])
+            images = self._dense(X[rows])
+            if self.virtual_ is not None:
+                images = self.virtual_(images, rows, copies)
+            yield images.reshape(-1, channels, side, side), index[rows]
+
+    def _dense(self, X: Any) -> np.ndarray:
+        X = X.toarray() if sp.issparse(X) else X
+        return np.ascontiguousarray(X, np.float32) * np.float32(self.scale_)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities at rows X : (u, d), up to a constant; (u, n_classes).
+
+        For two classes their difference, (u,), positive for `classes_[1]`.
+        """
+        values = self._values(X)
+        return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels of rows X : (u, d); (u,)."""
+        return self.classes_[np.argmax(self._values(X), axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes at rows X : (u, d); (u, n_classes)."""
+        return softmax(self._values(X), axis=1)
+
+    def _values(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
+        values = np.empty((X.shape[0], len(self.classes_)))
+        for start in range(0, len(values), _PREDICTED_ROWS):
+            part = slice(start, start + _PREDICTED_ROWS)
+            features = np.empty((len(values[part]), len(self.coef_)), np.float32)
+            filtered(self._dense(X[part]), *self.filters_, features)
+            values[part] = features @ self.coef_ + self.intercept_
+        return values
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def descend(
+    torch: Any,
+    weights: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    batches: Iterable[tuple[np.ndarray, np.ndarray]],
+    step_sizes: Iterable[float],
+    momentum: float,
+    weight_decay: float,
+) -> Iterator[tuple[float, int]]:
+    """Steps of Nesterov's momentum on the mean log-loss; changes the weights in place.
+
+    Parameters
+    ----------
+    torch : module
+    weights : (25 channels, 16), (400, k), (places k, m) and (m,) float32, C-contiguous
+        Filters of both layers, last layer, intercepts.
+    batches : of images (b, channels, side, side) float32 and numbers of their classes (b,)
+    step_sizes : one for each batch
+
+    Yields
+    ------
+    Mean loss of a batch before its step, and its rows.
+    """
+    functional = torch.nn.functional
+    # They share their memory with the arrays.
+    first, second, coef, intercept = tensors = [
+        torch.from_numpy(array).requires_grad_() for array in weights
+    ]
+
+    def layer(images: Any, filters: Any) -> Any:
+        kernel = filters.T.reshape(-1, images.shape[1], 5, 5)
+        maxima = functional.max_pool2d(functional.conv2d(images, kernel, padding=2), 2)
+        return functional.relu(maxima)
+
+    optimizer = torch.optim.SGD(
+        tensors, lr=1.0, momentum=momentum, weight_decay=weight_decay, nesterov=True
+    )
+    scale = float(1.0 / np.sqrt(second.shape[1]))
+    for (images, classes), step_size in zip(batches, step_sizes, strict=True):
+        optimizer.param_groups[0]["lr"] = step_size
+        maps = layer(layer(torch.from_numpy(images), first), second) * scale
+        scores = maps.permute(0, 2, 3, 1).flatten(1) @ coef + intercept
+        loss = functional.cross_entropy(scores, torch.from_numpy(classes))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item(), len(classes)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise UnavailableError(
+            f"conv_joint needs PyTorch ({error}); pip install 'kbench[torch]'"
+        ) from error
+    return torch
