@@ -7,7 +7,8 @@ Philox beside it) and a cosine or sine (NumPy's beside it). step: feature produc
 4,096 rows, d = 100, with a block of 2,048 features, drawing included, against sgemm's rate.
 virtual: microseconds of a virtual example of 28 x 28 pixels. mnist: one pass (unit rows, PCA to
 100) of 16 batches with 2^10 features each against RBFSampler(2^14) and SGDClassifier.partial_fit on
-equal batches; passed over where the data are not at hand. stream: rows a second and growth of the resident memory over 10^7 rows.
+equal batches; passed over where the data are not at hand. stream: rows a second and growth of the
+resident memory over 10^7 rows.
 growth: the exponents with which seconds and bytes grow in the rows of one pass over covtype_like
 (Dai et al., section 6), 4,000 to 32,000 of them.
 """

@@ -146,7 +146,7 @@ def test_plan_runs_nothing(tmp_path):
     assert "4 runs: 4 to run, 0 done" in done.stdout
     assert "data not at hand: ijcnn1" in done.stdout
     flag_first = kbench(
-        tmp_path, "-m", "plan", *"method=dummy,svc dataset=digits,ijcnn1 seed=0,1".split()
+        tmp_path, "-m", "plan", "method=dummy,svc", "dataset=digits,ijcnn1", "seed=0,1"
     )
     assert flag_first.stdout == done.stdout
     assert not (tmp_path / "results").exists()
