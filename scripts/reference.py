@@ -7,8 +7,8 @@
 that has spent its hours is interrupted; the same command again goes on where it was.
 
 `collect` keeps the newest rows, their curves and environments, a file each for rows and curves;
-what stood there is replaced. Curves of more than 500 points keep every k-th: those of one run that have
-equally many still have them at the same places. Rows of a work tree with changes are refused.
+what stood there is replaced. Curves of more than 500 points keep every k-th: those of one run that
+have equally many still have them at the same places. Rows of a work tree with changes are refused.
 """
 
 import math
