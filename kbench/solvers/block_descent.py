@@ -121,7 +121,7 @@ class BlockDescent:
             )
             if steps == 0:
                 break
-            budget.n_iter += steps
+            budget.spend(steps)
             change = beta_W - before
             beta[W] = beta_W
             e_W += it.intercept
