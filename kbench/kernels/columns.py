@@ -8,6 +8,8 @@ from numba import njit, types
 from kbench.kernels.threads import in_parts
 
 _NANOSECONDS = 0.4
+# Values that NumPy has taken before a thread is asked for.
+_FEW = 1 << 15
 # A cache line of the output.
 _MULTIPLE = 16
 
@@ -19,6 +21,8 @@ def take_columns(array: np.ndarray, columns: Any) -> np.ndarray:
     """
     if isinstance(columns, slice):
         return np.ascontiguousarray(array[:, columns])
+    if array.shape[0] * len(columns) < _FEW:
+        return np.take(array, columns, axis=1)
     indices = np.ascontiguousarray(columns, np.int64)
     out = np.empty((len(array), len(indices)), array.dtype)
 

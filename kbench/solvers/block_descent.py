@@ -7,6 +7,7 @@ solvers inside:
       W = newest half of the last W + the worst violators in S, q together
           (with an intercept: half of them worst upwards, half worst downwards)
       descend on b_W with K_WW                               coordinates, or pairs of them
+      where coordinates creep: Newton steps on their face
       e_S <- e_S - K[S, moved] (change of b)
     until the violation on S <= target
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.coordinate_descent import coordinate_steps
+from kbench.solvers.face_newton import face_steps
 from kbench.solvers.iterate import Iterate, extremes
 from kbench.solvers.pair_descent import pair_steps
 from kbench.solvers.row_cache import RowCache
@@ -33,6 +35,9 @@ _STEPS_PER_POINT = 20
 # between blocks, so that even then it ends.
 _STEPS_ALONE = 2_000_000
 _VISIBLE = 0.02
+# In units of the linear term: the violation from which on steps that do not suffice are creeping on
+# a face of the box, and no longer looking for it.
+_FACE_FOUND = 0.1
 # Blocks without a lower violation than ever before.
 _PATIENCE = 200
 
@@ -121,7 +126,9 @@ class BlockDescent:
             )
             if steps == 0:
                 break
-            budget.n_iter += steps
+            budget.spend(steps)
+            if steps >= most and not it.coupled and violation < _FACE_FOUND * it.scale:
+                face_steps(K_W, beta_W, e_W, lower[W], upper[W], ridge=eps * len(W))
             change = beta_W - before
             beta[W] = beta_W
             e_W += it.intercept

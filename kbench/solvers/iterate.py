@@ -11,6 +11,7 @@ says how firmly a point is held where it is; -resistance_i, where positive, is i
 
 import copy
 import math
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +36,17 @@ class Budget:
 
     def __post_init__(self) -> None:
         self._deadline = time.perf_counter() - self.trace.paused_wall_s + self.max_time
+        self._lock = threading.Lock()
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it matters which part is solved before which."""
+        return self.trace.active or self.max_iter < math.inf
+
+    def spend(self, steps: int) -> None:
+        """Count steps; parts may do so at the same time."""
+        with self._lock:
+            self.n_iter += steps
 
     def exhausted(self) -> str:
         """The limit that was met, or ""."""

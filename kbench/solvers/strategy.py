@@ -10,12 +10,16 @@ h(b) = 1'beta(b) falls with b. So
     pairs of points across groups, until all have one b         few are left to do
 """
 
+import functools
 import math
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kbench.kernels import KernelMatrix
+from kbench.kernels.threads import allowed_threads, in_any_order
 from kbench.solvers.block_descent import BlockDescent
 from kbench.solvers.grouped_matrix import GroupedMatrix
 from kbench.solvers.iterate import Iterate
@@ -56,7 +60,9 @@ class Strategy:
         rows = RowCache(kernel, 0.0 if min_uses == _NEVER else cache_mb, min_uses)
         everything = not self.shrinking or len(kernel) <= FEW_POINTS or rows.holds_whole_rows
         descent = BlockDescent(iterate, kernel, rows)
-        return NestedSubsets(iterate, descent, self.rng, everything)
+        # A stream of its own: parts are solved in any order.
+        rng = np.random.RandomState(self.rng.randint(2**31 - 1))
+        return NestedSubsets(iterate, descent, rng, everything)
 
 
 def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float, str]:
@@ -80,15 +86,37 @@ def solve_groups(
     """Solve groups that do not see one another to `tol`; as `solve_whole`."""
     if iterate.coupled:
         return _solve_coupled(iterate, groups, tol, strategy)
-    worst, reasons = 0.0, {""}
-    for group in groups:
+    n_threads = 1 if iterate.budget.in_order else allowed_threads()
+    results: list[tuple[float, str]] = []
+    done = threading.Lock()
+
+    def solve(group: np.ndarray, own: Strategy) -> None:
         part = iterate.part(group)
-        violation, reason = solve_whole(part, tol, strategy)
-        iterate.adopt(part)
-        iterate.kernel.count(part.kernel.n_entries)
-        worst = max(worst, violation)
-        reasons.add(reason)
-    return worst, max(reasons)
+        result = solve_whole(part, tol, own)
+        with done:
+            iterate.adopt(part)
+            iterate.kernel.count(part.kernel.n_entries)
+            results.append(result)
+
+    tasks = []
+    for group in groups:
+        rng = np.random.RandomState(strategy.rng.randint(2**31 - 1))
+        own = replace(strategy, cache_mb=strategy.cache_mb / n_threads, rng=rng)
+        tasks.append(functools.partial(solve, group, own))
+    _for_each(groups, tasks, iterate)
+    return max(violation for violation, _ in results), max(reason for _, reason in results)
+
+
+def _for_each(
+    groups: list[np.ndarray], tasks: Sequence[Callable[[], None]], iterate: Iterate
+) -> None:
+    """Do the task of each group; several at once where no limit or trace depends on the order."""
+    if iterate.budget.in_order:
+        for task in tasks:
+            task()
+    else:
+        largest_first = np.argsort([-len(group) for group in groups], kind="stable")
+        in_any_order(tasks[number] for number in largest_first)
 
 
 def _solve_coupled(
@@ -128,16 +156,19 @@ def _find_intercept(
     area = sum(len(group) ** 2 for group in groups)
     solvers = [strategy.solver(part, strategy.cache_mb * len(part) ** 2 / area) for part in parts]
     search = _SEARCH_TOLERANCE * whole.scale
-    for solver in solvers:
-        solver.from_zero(search)
+
+    def everywhere(work: Callable[[NestedSubsets], None]) -> None:
+        _for_each(groups, [functools.partial(work, solver) for solver in solvers], whole)
+
+    everywhere(lambda solver: solver.from_zero(search))
 
     def surplus() -> float:
         return sum(float(part.beta.sum()) for part in parts) - constant
 
     def move(b: float, tolerance: float) -> float:
-        for part, solver in zip(parts, solvers, strict=True):
+        for part in parts:
             part.intercept = b
-            solver.from_here(tolerance)
+        everywhere(lambda solver: solver.from_here(tolerance))
         return surplus()
 
     b, h = whole.intercept, surplus()

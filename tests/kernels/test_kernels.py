@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import pairwise
 
 from kbench.kernels import KernelMatrix, expand, make_kernel
+from kbench.kernels.columns import take_columns
 from kbench.kernels.exponential import RBF
 
 REFERENCES = {
@@ -147,3 +148,17 @@ def test_points_are_prepared_once_and_only_when_they_are_used(monkeypatch):
     for _ in range(5):
         exact.product(np.arange(10), np.ones(10), rows=np.arange(15))
     assert prepared == [20, 15, 10, 15, 10, 15, 60]
+
+
+@pytest.mark.parametrize("m", [0, 5, 3000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint32])
+def test_columns_are_those_of_numpy(m, dtype):
+    rng = np.random.default_rng(0)
+    array = rng.integers(0, 1000, (17, 400)).astype(dtype)
+    array.flags.writeable = False
+    indices = rng.integers(0, 400, m)
+    for columns in (indices, slice(3, 3 + m)):
+        taken = take_columns(array, columns)
+        np.testing.assert_array_equal(taken, array[:, columns])
+        assert taken.flags.c_contiguous
+        assert taken.dtype == dtype

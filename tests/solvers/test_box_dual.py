@@ -381,3 +381,14 @@ def test_nested_subsets_compute_less_than_the_matrix():
     assert result.converged
     n_support = np.count_nonzero(result.alpha)
     assert result.kernel_entries < 4 * 20000 * n_support
+
+
+def test_a_wide_kernel_and_a_large_bound_do_not_make_coordinates_creep_for_ever():
+    X, y = problem(1500, 2, seed=5)[:2]
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.02), X)
+    result = solve_box_dual(kernel, y, 1000.0)
+    assert result.stop_reason == "tol"
+    K = kernel.astype(np.float64).block(np.arange(1500))
+    gradient = y * (K @ (y * result.alpha)) - 1.0
+    up, down = result.alpha < 1000.0, result.alpha > 0.0
+    assert max(-gradient[up].min(), gradient[down].max()) <= 1e-3

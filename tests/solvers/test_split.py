@@ -1,5 +1,6 @@
 """Splitting: what is neglected is below what was promised."""
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,3 +112,24 @@ def test_boxes_split_where_no_single_feature_does(seed, power, d):
     for group in groups:
         assert len(np.unique(side[group])) == 1
     assert kernel.block(groups[0], kernel.points(groups[1])).max() <= np.exp(-17.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_groups_at_once_are_groups_one_after_the_other(intercept, monkeypatch):
+    X, y = islands(900, 4, 20.0)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
+    results = []
+    for n_threads in sorted({1, numba.config.NUMBA_NUM_THREADS}):
+        numba.set_num_threads(n_threads)
+        # A limit that is not met: groups in their order.
+        for max_iter in (-1, 10**9):
+            result = solve_box_dual(
+                matrix(X, 1.0, np.float32), y, 5.0, intercept=intercept, max_iter=max_iter
+            )
+            assert result.n_groups == 4
+            results.append(result)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result.alpha, results[0].alpha)
+        assert result.n_iter == results[0].n_iter
+        assert result.kernel_entries == results[0].kernel_entries

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.solvers.coordinate_descent import coordinate_steps
+from kbench.solvers.face_newton import face_steps
 from kbench.solvers.pair_descent import pair_steps
 
 
@@ -83,3 +84,43 @@ def test_no_point_is_kept_from_its_bound_by_rounding():
     e = z - K @ beta
     assert pair_steps(K, beta, e, lower, upper, np.ones(2), 1e-3, 100) == 1
     np.testing.assert_array_equal(beta, [0.0, 0.5])
+
+
+def test_newton_on_a_face_that_holds_the_solution_is_a_linear_solve():
+    K, z, lower, upper = dense(60, 1)
+    lower, upper = np.full(60, -1e3), np.full(60, 1e3)
+    lower[:20] = -1.0
+    beta = np.zeros(60)
+    beta[:20] = lower[:20]
+    e = z - K @ beta
+    face_steps(K, beta, e, lower, upper, ridge=1e-14)
+    np.testing.assert_array_equal(beta[:20], lower[:20])
+    expected = np.linalg.solve(K[20:, 20:], z[20:] - K[20:, :20] @ beta[:20])
+    np.testing.assert_allclose(beta[20:], expected, rtol=1e-9)
+    np.testing.assert_allclose(e, z - K @ beta, atol=1e-9)
+
+
+@given(
+    q=st.integers(1, 40),
+    rank=st.integers(1, 40),
+    seed=st.integers(0, 99),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+@settings(max_examples=60, deadline=None)
+def test_newton_on_a_face_stays_in_the_box_and_never_climbs(q, rank, seed, dtype):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(q, rank)) / np.sqrt(rank)
+    K, z = (A @ A.T).astype(dtype), rng.normal(size=q)
+    lower, upper = -rng.uniform(0.0, 3.0, q), rng.uniform(0.0, 3.0, q)
+    beta = np.clip(rng.normal(size=q) * 2.0, lower, upper)
+    e = z - K @ beta
+
+    def objective():
+        return 0.5 * beta @ K.astype(np.float64) @ beta - z @ beta
+
+    before, start, at_bound = objective(), beta.copy(), (beta == lower) | (beta == upper)
+    face_steps(K, beta, e, lower, upper, ridge=100 * np.finfo(dtype).eps)
+    assert objective() <= before + 1e-9
+    assert ((lower <= beta) & (beta <= upper)).all()
+    np.testing.assert_array_equal(beta[at_bound], start[at_bound])
+    np.testing.assert_allclose(e, z - K @ beta, atol=1e-4 if dtype == np.float32 else 1e-9)
