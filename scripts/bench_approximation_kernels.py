@@ -1,13 +1,14 @@
 """Approximate kernel matrices and kernel ridge on them: seconds, errors, memory, scaling.
 
-    python scripts/bench_approximation_kernels.py [build] [product] [scaling] [ridge] (default: all)
+    python scripts/bench_approximation_kernels.py [build] [product] [scaling] [ridge] [ROWS]
+    (default: all)
 
 build: MEKA beside Nystrom of growing rank on ijcnn1 and covtype_93k (where the files are at hand):
 how long either takes to reach the same error. product: MEKA's matvec beside a copy of the same
 bytes. scaling: build time and bytes of MEKA on 25k ... 400k rows of covtype_like, with the fitted
-exponents. ridge: kernel ridge on 581,012 rows of covtype_like by MEKA (direct and by preconditioned
-conjugate gradients) beside FALKON, and by the MEKA of lower rank that reaches FALKON's RMSE. CPU
-seconds on one thread, medians of three where they are short.
+exponents. ridge: kernel ridge on ROWS (581,012) rows of covtype_like by MEKA (direct and by
+preconditioned conjugate gradients) beside FALKON, and by the MEKA of lower rank that reaches
+FALKON's RMSE. CPU seconds on one thread, medians of three where they are short.
 """
 
 import resource
@@ -97,14 +98,14 @@ def scaling() -> None:
         )
 
 
-def ridge() -> None:
-    data = landscape(581_012)
+def ridge(n: int) -> None:
+    data = landscape(n)
     options = {"alpha": 0.25, "gamma": 4.0, "random_state": 0}
     machines = {
         "MEKA, direct": MEKAClassifier(256, n_clusters=15, error_rows=0, **options),
         "MEKA, PCG": MEKAClassifier(256, n_clusters=15, error_rows=0, solver="pcg", **options),
         "MEKA, rank 40": MEKAClassifier(40, n_clusters=15, error_rows=0, solver="pcg", **options),
-        "FALKON, 500": FalkonClassifier(500, **options),
+        "FALKON, 500": FalkonClassifier(500, error_rows=0, **options),
     }
     for name, model in machines.items():
         spent = seconds(lambda: model.fit(data.X_train, data.y_train), 1)  # noqa: B023
@@ -118,13 +119,18 @@ def ridge() -> None:
 
 
 def main() -> None:
-    chosen = sys.argv[1:] or ["build", "product", "scaling", "ridge"]
+    sizes = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    chosen = [word for word in sys.argv[1:] if not word.isdigit()]
+    chosen = chosen or ["build", "product", "scaling", "ridge"]
     if "build" in chosen:
         build("ijcnn1", 1.0, 128, 10)
         build("covtype_93k", 10.0, 256, 15)
-    for name, call in (("product", product), ("scaling", scaling), ("ridge", ridge)):
-        if name in chosen:
-            call()
+    if "product" in chosen:
+        product()
+    if "scaling" in chosen:
+        scaling()
+    if "ridge" in chosen:
+        ridge(sizes[0] if sizes else 581_012)
 
 
 if __name__ == "__main__":
