@@ -202,6 +202,35 @@ def test_limits_are_told_before_the_work():
     X = points()
     with pytest.raises(ValueError, match=r"memory_mb=0.01, but the leaves .* MiB: lower leaf_size"):
         fit(X, memory_mb=0.01)
+    matrix = fit(X)
+    leaves = sum(matrix.nodes_[i].block.nbytes for i in matrix.tree_.leaves)
+    with pytest.raises(ValueError, match=r"takes more than .* MiB: lower max_rank or leaf_size"):
+        fit(X, memory_mb=leaves / 2**20)
+
+
+def test_fewer_rows_than_a_leaf_are_exact():
+    X = points(30)
+    matrix = fit(X, leaf_size=256, dtype="float64")
+    assert matrix.ranks_ == []
+    exact = rbf_kernel(X, gamma=0.5)
+    np.testing.assert_allclose(matrix.toarray(), exact, atol=1e-12)
+    np.testing.assert_allclose(
+        matrix.factorise(1.0).solve(X), np.linalg.solve(exact + np.eye(30), X), atol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"gamma": 0.0}, "'gamma' parameter of HSSMatrix .* Got 0.0"),
+        ({"leaf_size": 1}, "'leaf_size' parameter of HSSMatrix .* Got 1"),
+        ({"preset": "paper"}, "'preset' parameter of HSSMatrix .* Got 'paper'"),
+        ({"rel_tol": -0.5}, "'rel_tol' parameter of HSSMatrix .* Got -0.5"),
+    ],
+)
+def test_parameters_that_cannot_be_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        fit(points(30), **parameters)
 
 
 def test_a_shift_that_is_too_small_is_told_with_one_that_is_enough():
