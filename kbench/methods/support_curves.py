@@ -7,11 +7,12 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from kbench.methods._box_svc import BoxSVC, Problem
+from kbench.methods._box_svc import BoxSVC, Problem, Start
 from kbench.methods._diagnostic import TwoClassDiagnostic, true_objective
 from kbench.methods.cascade_svc import CascadeSVC
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
+from kbench.solvers.shrinking import shrinking_descent
 from kbench.trace import Trace
 
 
@@ -36,14 +37,45 @@ def _exact(random_state: Any, **options: Any) -> BoxSVC:
     return KernelSVC(fit_intercept=False, **options)
 
 
-_SOLVERS = {"dcsvm": _dcsvm, "cascade_svm": _cascade, "kernel_svc": _exact}
+class _ShrinkingSVC(KernelSVC):
+    """The same machine by single coordinates and LIBSVM's shrinking."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        self._trace = trace
+        return super().fit(X, y, sample_weight)
+
+    def _start(self, problem: Problem, key: str) -> Start:
+        alpha = shrinking_descent(
+            problem.kernel,
+            problem.Y[:, 0],
+            problem.C,
+            tol=self.tol,
+            cache_mb=self.cache_mb,
+            trace=self._trace,
+        )
+        # It belongs to the fit, and a model file has no place for it.
+        del self._trace
+        return Start(alpha[:, None])
+
+
+def _shrinking(random_state: Any, **options: Any) -> BoxSVC:
+    return _ShrinkingSVC(fit_intercept=False, **options | {"dtype": "float32"})
+
+
+_SOLVERS = {
+    "dcsvm": _dcsvm,
+    "cascade_svm": _cascade,
+    "kernel_svc": _exact,
+    "shrinking": _shrinking,
+}
 
 
 class SupportCurves(TwoClassDiagnostic):
     """A solver's machine, and after each of its steps the support vectors found so far.
 
-    With S the rows that support the present solution and S* those of a reference solved to
-    `reference_tol`, the trace is told
+    With S the rows that support the present solution (where the solver sets rows aside, those that
+    it has not set aside at zero) and S* those of a reference solved to `reference_tol`, the trace
+    is told
 
         precision |S and S*| / |S|,    recall |S and S*| / |S*|,
 
@@ -52,9 +84,9 @@ class SupportCurves(TwoClassDiagnostic):
 
     Parameters
     ----------
-    solver : {"dcsvm", "cascade_svm", "kernel_svc"}, default="dcsvm"
+    solver : {"dcsvm", "cascade_svm", "kernel_svc", "shrinking"}, default="dcsvm"
         The levels of `DCSVC` (256, 64, 16, 4, 1 clusters), the layers of `CascadeSVC` (256 parts),
-        or the iterates of `KernelSVC`.
+        the iterates of `KernelSVC`, or descent by single coordinates with LIBSVM's shrinking.
     reference_tol : float, default=1e-8
     C : float, default=1.0
     kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
@@ -166,7 +198,7 @@ class SupportCurves(TwoClassDiagnostic):
     ) -> None:
         """Tell the trace how a state of the solver compares with the reference."""
         alpha = state["alpha"].reshape(-1)
-        support = np.flatnonzero(alpha)
+        support = np.flatnonzero(state.get("candidates", alpha))
         common = len(np.intersect1d(support, self.reference_.support_, assume_unique=True))
         best = self.reference_.objective_
         objective = state.get("objective")

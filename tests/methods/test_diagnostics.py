@@ -68,7 +68,7 @@ def test_random_clusters_lose_more():
     assert near.bounds_ < random.bounds_
 
 
-@pytest.mark.parametrize("solver", ["dcsvm", "cascade_svm", "kernel_svc"])
+@pytest.mark.parametrize("solver", ["dcsvm", "cascade_svm", "kernel_svc", "shrinking"])
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 def test_curves_compare_with_the_reference(solver, kernel):
     X, y = blobs(300)
@@ -91,7 +91,7 @@ def test_curves_compare_with_the_reference(solver, kernel):
     if solver == "dcsvm":
         parts = [state["n_parts"] for state in states if "n_parts" in state]
         assert parts[0] > parts[1] > parts[2] > parts[-1] == 1
-    if solver == "kernel_svc":
+    if solver in ("kernel_svc", "shrinking"):
         exact = KernelSVC(fit_intercept=False, **options).fit(X, y)
         np.testing.assert_array_equal(model.predict(X), exact.predict(X))
 

@@ -1,0 +1,68 @@
+"""Single coordinates with shrinking: the same solution, and nobody set aside for good."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers import shrinking, solve_box_dual
+from kbench.solvers.shrinking import shrinking_descent
+from kbench.trace import Trace
+
+
+def problem(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y, rng.uniform(0.5, 5.0, n)
+
+
+def matrix(X, dtype=np.float64):
+    return KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, dtype)
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(1, 150), cache_mb=st.sampled_from([0.0, 0.01, 10]))
+@settings(max_examples=25, deadline=None)
+def test_the_solution_is_that_of_the_dual(seed, n, cache_mb):
+    X, y, C = problem(n, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shrinking, "_MOST_STEPS", 10)
+        alpha = shrinking_descent(matrix(X), y, C, tol=1e-6, cache_mb=cache_mb)
+    Q = matrix(X).block(np.arange(n)) * np.outer(y, y)
+    G = Q @ alpha - 1.0
+    assert np.all((alpha >= 0) & (alpha <= C))
+    assert np.all(G[alpha < C] >= -2e-6)
+    assert np.all(G[alpha > 0] <= 2e-6)
+    objective = 0.5 * alpha @ Q @ alpha - alpha.sum()
+    exact = solve_box_dual(matrix(X), y, C, tol=1e-8)
+    assert objective == pytest.approx(exact.objective, rel=1e-6)
+
+
+def test_rows_are_set_aside_and_the_objective_is_true_throughout(monkeypatch):
+    monkeypatch.setattr(shrinking, "_MOST_STEPS", 100)
+    X, y, C = problem(800)
+    told = []
+    alpha = shrinking_descent(
+        matrix(X), y, C, trace=Trace(lambda seconds, state: told.append(state))
+    )
+    Q = matrix(X).block(np.arange(800)) * np.outer(y, y)
+    for state in told:
+        true = 0.5 * state["alpha"] @ Q @ state["alpha"] - state["alpha"].sum()
+        assert state["objective"] == pytest.approx(true, rel=1e-9)
+        assert np.all(state["candidates"][state["alpha"] > 0])
+    assert np.all(np.diff([state["objective"] for state in told]) <= 0)
+    *before, last = (np.count_nonzero(state["candidates"]) for state in told)
+    assert last == np.count_nonzero(alpha) <= before[-1] < 0.8 * len(y)
+
+
+def test_shrinking_saves_kernel_values(monkeypatch):
+    monkeypatch.setattr(shrinking, "_MOST_STEPS", 100)
+    X, y, C = problem(800)
+    spent = []
+    for shrink in (shrinking._shrink, lambda *state: None):
+        monkeypatch.setattr(shrinking, "_shrink", shrink)
+        kernel = matrix(X)
+        shrinking_descent(kernel, y, C, cache_mb=0)
+        spent.append(kernel.n_entries)
+    assert spent[0] < spent[1]
