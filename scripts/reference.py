@@ -3,12 +3,12 @@
     python scripts/reference.py run FOLDER [STAGE ...]
     python scripts/reference.py collect FOLDER [results/_reference]
 
-`run` does the stages of `reference.yaml`, or those that are named, one after the other. A stage that
-has spent its hours is interrupted; the same command again goes on where it was.
+`run` does the stages of `reference.yaml`, or those that are named, one after the other. A stage
+that has spent its hours is interrupted; the same command again goes on where it was.
 
-`collect` keeps the newest rows, their curves and environments, a file each for rows and curves; what
-stood there is replaced. Curves of more than 500 points keep every k-th: those of one run that have
-equally many still have them at the same places. Rows of a work tree with changes are refused.
+`collect` keeps the newest rows, their curves and environments, a file each for rows and curves;
+what stood there is replaced. Curves of more than 500 points keep every k-th: those of one run that
+have equally many still have them at the same places. Rows of a work tree with changes are refused.
 """
 
 import math

@@ -165,5 +165,5 @@ def test_a_command_that_is_none_ends_the_plan(stubbed):
 
 
 def test_anything_else_prints_the_usage(script):
-    with pytest.raises(SystemExit, match="reference.py run FOLDER"):
+    with pytest.raises(SystemExit, match=r"reference\.py run FOLDER"):
         script["main"](["folder"])
