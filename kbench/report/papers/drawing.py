@@ -184,12 +184,17 @@ def _lines(
 
 
 def _decades(axis: Any) -> None:
-    """Ticks at powers of ten; at 1, 2 and 5 times them where there are less than two."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    """Ticks at powers of ten, or 1, 2 and 5 times them, or even ones, where there are too few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = axis.get_view_interval()
-    wide = math.floor(math.log10(high)) - math.ceil(math.log10(low)) >= 1
-    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    locator: Any = MaxNLocator(4)
+    for steps in ((1.0,), (1.0, 2.0, 5.0)):
+        if sum(low <= step * 10.0**power <= high for power in powers for step in steps) > 1:
+            locator = LogLocator(subs=steps)
+            break
+    axis.set_major_locator(locator)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
