@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from kbench.report.papers.drawing import svg
+from kbench.report.papers.drawing import method_styles, svg
 from kbench.report.papers.figures import Axis, Drawn, Figure, Panel, Point
 from kbench.report.rankings import Ranking
 from kbench.report.recommend import CLOSE
@@ -14,15 +14,8 @@ LINES = 8
 _WORST = 0.1  # the largest gap that is shown
 
 
-def profiles(found: Ranking, methods: Sequence[str]) -> str:
-    """The profiles of the `LINES` methods of the best mean rank.
-
-    Parameters
-    ----------
-    found : Ranking
-    methods : sequence of str
-        All methods of the report, which share out the colours and markers.
-    """
+def profiles(found: Ranking) -> str:
+    """The profiles of the `LINES` methods of the best mean rank, as an SVG document."""
     shown = found.standings[:LINES]
     names = {one.method: one.method for one in shown}
     largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
@@ -44,7 +37,8 @@ def profiles(found: Ranking, methods: Sequence[str]) -> str:
             names,
         ),
     ]
-    return svg(Figure(f"rankings_{found.task}", "", "", "", [], ("x",)), panels, methods)
+    figure = Figure(f"rankings_{found.task}", "", "", "", [], ("x",))
+    return svg(figure, panels, method_styles(tuple(names)))
 
 
 def _steps(values: Sequence[float], low: float, high: float, unit: float) -> list[Point]:

@@ -5,7 +5,7 @@ with any kind of colour vision tell apart. Seven colours and eight markers have 
 56 methods differ in at least one of the two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 # On a light and on a dark ground; the second is the first, lightened to a contrast of 3 or more.
@@ -38,6 +38,31 @@ class Style:
 
     colour: int
     marker: int
+
+
+def distinct(
+    groups: Iterable[Iterable[str]], known: Mapping[str, Style] | None = None
+) -> dict[str, Style]:
+    """A style for each name, such that names of one group differ in colour while colours suffice.
+
+    In the order of the groups each name that is not `known` takes the colour and the marker that
+    fewest of the names beside it in any group have, of equals the least used.
+    """
+    listed = [tuple(dict.fromkeys(group)) for group in groups]
+    found = dict(known or {})
+    for name in dict.fromkeys(name for group in listed for name in group if name not in found):
+        beside = {other for group in listed if name in group for other in group} & set(found)
+        near = [found[other] for other in sorted(beside)]
+        used = list(found.values())
+        found[name] = Style(
+            _rarest(range(len(COLOURS)), [s.colour for s in near], [s.colour for s in used]),
+            _rarest(range(len(MARKERS)), [s.marker for s in near], [s.marker for s in used]),
+        )
+    return found
+
+
+def _rarest(choices: Iterable[int], near: Sequence[int], used: Sequence[int]) -> int:
+    return min(choices, key=lambda one: (near.count(one), used.count(one), one))
 
 
 def styles(methods: Iterable[str]) -> dict[str, Style]:

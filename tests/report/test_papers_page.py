@@ -6,15 +6,18 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from chromium import CHROMIUM, Browser
+from hypothesis import given
+from hypothesis import strategies as st
 from paper_rows import rbf, runs
 from report_rows import failed, make_row
 
 from kbench.config import shipped_root
 from kbench.report import make_papers, write_report
-from kbench.report.papers.drawing import drawings, svg
+from kbench.report.papers.drawing import drawings, method_styles, svg
 from kbench.report.papers.figures import drawn, figures
 from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import identity
+from kbench.report.style import distinct
 from kbench.run.results import ResultsFolder
 
 FIGURES = {one.name: one for one in figures()}
@@ -118,7 +121,7 @@ def test_a_square_of_values_is_an_image_and_any_other_number_none():
     (panel,) = drawn(FIGURES["hss_fig1_matrix"], found, found.machines[0])
     assert panel.panel.title == "as it comes"
     assert panel.points["kernel"] == [(0, 0, 1.0), (0, 1, 0.3), (1, 0, 0.2), (1, 1, 0.9)]
-    assert "image" in svg(FIGURES["hss_fig1_matrix"], [panel], ["kernel_spectrum"])
+    assert "image" in svg(FIGURES["hss_fig1_matrix"], [panel], method_styles())
 
 
 def test_a_line_takes_the_points_at_which_the_other_curves_are_its_own():
@@ -175,16 +178,42 @@ def test_figures_are_xml_and_the_same_for_the_same_rows():
 
 
 def test_a_method_keeps_its_colour_whatever_else_is_drawn():
-    methods = ["cascade_svm", "dcsvm", "dcsvm_early", "lasvm", "svc"]
     few = runs(*swept("svc", [64.0, 2.0]), *swept("dcsvm", [2.0, 64.0]))
     more = runs(*few.rows, *swept("dcsvm_early", [2.0, 64.0]))
     figure = FIGURES["dcsvm_fig5_8"]
     colours = []
     for found in (few, more):
-        text = svg(figure, drawn(figure, found, found.machines[0]), methods)
+        text = svg(figure, drawn(figure, found, found.machines[0]), method_styles())
         colours.append(set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.1", text)))
     assert len(colours[0]) == 2
     assert colours[0] < colours[1]
+    assert method_styles(("svc", "of_a_plugin")).items() > method_styles().items()
+
+
+@pytest.mark.parametrize("figure", figures(), ids=lambda one: one.name)
+def test_lines_of_a_panel_differ_in_colour_while_colours_suffice(figure):
+    for panel in figure.panels:
+        names = {wanted.methods[0] for wanted, _ in panel.lines.values()}
+        shown = {method_styles()[name] for name in names}
+        assert len(shown) == len(names)
+        assert len({one.colour for one in shown}) >= min(len(names), 6)
+
+
+groups = st.lists(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=7), max_size=6)
+
+
+@given(groups, groups)
+def test_styles_that_are_known_stay_and_every_name_has_one(first, second):
+    known = distinct(first)
+    both = distinct(second, known)
+    assert both.items() >= known.items()
+    assert set(both) == {name for group in first + second for name in group}
+
+
+@given(st.lists(st.sampled_from("abcdefghijklmnop"), max_size=7, unique=True))
+def test_of_one_group_no_two_share_a_colour_or_a_marker(group):
+    found = distinct([group]).values()
+    assert len({one.colour for one in found}) == len({one.marker for one in found}) == len(group)
 
 
 # the page

@@ -5,8 +5,9 @@ A method has one colour and one marker in all of them (`kbench.report.style`).
 
 import io
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kbench.report.papers.entries import ABSENT
@@ -14,7 +15,7 @@ from kbench.report.papers.figures import Drawn, Figure, drawn, figures
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES
-from kbench.report.style import COLOURS, styles
+from kbench.report.style import COLOURS, Style, distinct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,12 +51,11 @@ class Drawing:
 
 def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[Drawing]:
     """The papers' figures, each of the machine on which most panels have points."""
-    methods = sorted({row["method"] for row in runs.rows})
     found = []
     for figure in (one for one in figures() if one.paper in papers):
         machines = [drawn(figure, runs, machine) for machine in runs.machines]
         panels = max(machines, key=len, default=[])
-        text = svg(figure, panels, methods) if panels else None
+        text = svg(figure, panels, method_styles()) if panels else None
         found.append(Drawing(figure, text, _remarks(figure, panels)))
     return found
 
@@ -79,15 +79,26 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def svg(figure: Figure, panels: Sequence[Drawn], methods: Sequence[str]) -> str:
+@cache
+def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
+    """A style for each method of the figures, the same in all of them, and of further groups."""
+    groups = [
+        dict.fromkeys(name for wanted, _ in panel.lines.values() for name in wanted.methods)
+        for figure in figures()
+        for panel in figure.panels
+    ]
+    return distinct(further, distinct(groups))
+
+
+def svg(figure: Figure, panels: Sequence[Drawn], marks: Mapping[str, Style]) -> str:
     """The figure as an SVG document.
 
     Parameters
     ----------
     figure : Figure
     panels : sequence of Drawn
-    methods : sequence of str
-        All methods of the report, which share out the colours and markers.
+    marks : mapping
+        Method -> its style.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -109,33 +120,42 @@ def svg(figure: Figure, panels: Sequence[Drawn], methods: Sequence[str]) -> str:
                 _map(place, figure, one)
             else:
                 place.grid(True)
-                _lines(place, figure, one, methods, handles)
+                _lines(place, figure, one, marks, handles)
             known = one.panel.title.lower().startswith(one.data.lower())
             place.set_title(one.panel.title if known else f"{one.panel.title}\non {one.data}")
         for place in axes[len(panels) :]:
             place.set_visible(False)
-        if len(handles) > 1:
+        if max(len(one.points) for one in panels) > 1 and handles:
             canvas.legend(
-                handles.values(), handles.keys(), loc="outside lower center", ncols=5, fontsize=8
+                handles.values(),
+                handles.keys(),
+                loc="outside lower center",
+                ncols=max(1, int(canvas.get_figwidth() / _entry_width(handles))),
+                fontsize=8,
             )
         text = io.StringIO()
         canvas.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 
 
+def _entry_width(labels: Iterable[str]) -> float:
+    """Inches that an entry of a legend takes, sample and gap included."""
+    return 0.6 + 0.065 * max(map(len, labels))
+
+
 def _lines(
     place: "Axes",
     figure: Figure,
     one: Drawn,
-    methods: Sequence[str],
+    marks: Mapping[str, Style],
     handles: dict[str, Any],
 ) -> None:
     several = len(set(one.methods.values())) < len(one.methods)
-    marks = styles(one.methods if several else methods)
+    own = distinct([one.methods]) if several else marks
     for label, points in one.points.items():
         if not points:
             continue
-        style = marks[label if several else one.methods[label]]
+        style = own[label if several else one.methods[label]]
         x, y, sd = zip(*points, strict=True)
         (handle,) = place.plot(
             x,
@@ -164,12 +184,17 @@ def _lines(
 
 
 def _decades(axis: Any) -> None:
-    """Ticks at powers of ten; at 1, 2 and 5 times them where there are less than two."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    """Ticks at powers of ten, or 1, 2 and 5 times them, or even ones, where there are too few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = axis.get_view_interval()
-    wide = math.floor(math.log10(high)) - math.ceil(math.log10(low)) >= 1
-    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    locator: Any = MaxNLocator(4)
+    for steps in ((1.0,), (1.0, 2.0, 5.0)):
+        if sum(low <= step * 10.0**power <= high for power in powers for step in steps) > 1:
+            locator = LogLocator(subs=steps)
+            break
+    axis.set_major_locator(locator)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 

@@ -191,8 +191,7 @@ class _Report:
         """The rankings with the drawing of their profiles."""
         from kbench.report.profiles import profiles
 
-        methods = sorted({row["method"] for row in self.runs.rows})
-        return [(one, profiles(one, methods)) for one in self.rankings]
+        return [(one, profiles(one)) for one in self.rankings]
 
     def html(self) -> str:
         from kbench.report.papers.page import page
