@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kbench.approximation.named_blocks import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
+from kbench.methods._mean_loss import PASSES
 from kbench.methods._row_map import RowMap, require_moderate
 from kbench.methods._virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
@@ -34,8 +35,7 @@ class DoublySGD(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "block_size": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        **PASSES,
         "max_blocks": [Interval(Integral, 1, None, closed="left"), None],
         "kernel": [StrOptions({"rbf", "laplacian", "matern", "poly", "convolution"})],
         "gamma": [
@@ -57,7 +57,6 @@ class DoublySGD(BaseEstimator):
         "virtual_size": [Interval(Real, 0, None, closed="neither")],
         "n_copies": [Interval(Integral, 1, None, closed="left")],
         "predict_votes": [Interval(Integral, 1, None, closed="left")],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "n_shards": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "cache_mb": [Interval(Real, 0, None, closed="left")],

@@ -1,13 +1,20 @@
 """Classifiers of  min_f  nu/2 ||f||^2 + mean loss,  which the SVM's C = 1 / (nu n) is."""
 
 from collections.abc import Iterator
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods._one_vs_rest import OneVsRest, Targets
+
+# Constraints of the parameters that passes over batches have.
+PASSES: dict[str, list[Any]] = {
+    "batch_size": [Interval(Integral, 1, None, closed="left")],
+    "n_epochs": [Interval(Integral, 1, None, closed="left")],
+    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+}
 
 
 class MeanLoss(OneVsRest):

@@ -26,7 +26,7 @@ from kbench.approximation.convolution_blocks import (
     random_filters,
 )
 from kbench.errors import UnavailableError
-from kbench.methods._mean_loss import random_batches
+from kbench.methods._mean_loss import PASSES, random_batches
 from kbench.methods._virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
 
@@ -96,15 +96,13 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "n_filters": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        **PASSES,
         "step_size": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="neither")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "virtual": [StrOptions({"shifts", "elastic"}), None],
         "virtual_size": [Interval(Real, 0, None, closed="neither")],
         "n_copies": [Interval(Integral, 1, None, closed="left")],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "random_state": ["random_state"],
     }
 

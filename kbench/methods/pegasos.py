@@ -7,16 +7,14 @@ Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdie
     w <- min(1, 1 / (sqrt(nu) ||w||)) w        where it is projected
 """
 
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from kbench.methods._linearised import LinearisedSVC
-from kbench.methods._mean_loss import MeanLoss, random_batches
+from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
 from kbench.methods.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace
@@ -73,9 +71,7 @@ class PegasosClassifier(MeanLoss, LinearisedSVC):
 
     _parameter_constraints: ClassVar[dict] = {
         **SDCAClassifier._parameter_constraints,
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
-        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        **PASSES,
         "project": ["boolean"],
     }
 
