@@ -131,6 +131,8 @@ def _is_finite(X):
 @njit(inline="always")
 def _by_leaf(labels, n_leaves):
     """Rows in the order of their leaves, and where those of each leaf end."""
+    if n_leaves == 1:
+        return np.arange(labels.shape[0]), np.full(1, labels.shape[0])
     ends = np.zeros(n_leaves + 1, np.int64)
     for i in range(labels.shape[0]):
         ends[labels[i] + 1] += 1
@@ -317,7 +319,7 @@ class LocalLandmarks:
         self.table, self.coef = aligned(self.table), aligned(self.coef)
         part = max(LANES, _PART_BYTES // (4 * max(1, X.shape[1])))
         batch = max(part, _LEAF_ROWS * len(self.leaves))
-        labels = np.empty(min(batch, X.shape[0]), np.int64)
+        labels = np.zeros(min(batch, X.shape[0]), np.int64)
         for start in range(0, len(values), batch):
             rows = float32_rows(X[start : start + batch], self.offset)
             for begin in range(0, len(rows), part):
@@ -325,7 +327,8 @@ class LocalLandmarks:
                 if not _is_finite(own):
                     assert_all_finite(X, input_name="X")
                     raise ValueError("Input X contains a value too large for dtype('float32')")
-                self.router.route(own, labels[begin : begin + part])
+                if len(self.leaves) > 1:
+                    self.router.route(own, labels[begin : begin + part])
             self._evaluate(rows, labels[: len(rows)], values[start : start + batch])
         return values
 
