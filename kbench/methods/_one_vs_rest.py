@@ -1,7 +1,7 @@
 """What classifiers made of binary machines share: checks, labels, weights, decisions."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -22,6 +22,9 @@ class Targets(NamedTuple):
 class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
     """Base of the classifiers; a subclass has `fit` and `_decide`."""
 
+    # Whether `_decide` has to be spared rows that are not finite, or refuses them itself.
+    _checks_finite: ClassVar[bool] = True
+
     @abstractmethod
     def _decide(self, X: Any) -> np.ndarray:
         """Values for checked rows X : (u, d); (u, 1) for two classes, else (u, n_classes)."""
@@ -38,7 +41,14 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=self._checks_finite,
+            reset=False,
+        )
         values = self._decide(X)
         return values[:, 0] if len(self.classes_) == 2 else values
 

@@ -131,6 +131,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
+    _checks_finite = False
     _ROUTERS: ClassVar[tuple[str, ...]] = ("variance", "classes")
 
     def __init__(

@@ -159,7 +159,14 @@ timings_, sizes_, cost_, choices_, n_features_in_
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u,) float64."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,  # the machine refuses other rows itself
+            reset=False,
+        )
         return self._machine(X)[:, 0]
 
     def __sklearn_tags__(self) -> Tags:

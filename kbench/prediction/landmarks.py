@@ -1,4 +1,4 @@
-"""Local machines on Gaussian landmarks, evaluated a row at a time by vector code.
+"""Local machines on Gaussian landmarks, evaluated leaf by leaf by vector code.
 
 A router sends each row to a leaf; the leaf has landmarks u_j with widths g_j on some of the
 features, columns that follow from their kernel values (`kbench.approximation.pseudo_landmarks`),
@@ -6,7 +6,9 @@ and m functions
 
     f(x) = constant + cb(x)'coef,    c_j = exp(-g_j ||x_F - u_j||^2).
 
-Monomials c_i c_j are evaluated as a quadratic form: m^2 multiplications, no gathering.
+Monomials c_i c_j are evaluated as a quadratic form: m^2 multiplications, no gathering. Rows are
+put in the order of their leaves, so that several of them share what is read of a leaf: more bytes
+than a row has, by far. Features are subtracted, not multiplied out, so nothing cancels.
 """
 
 from collections.abc import Callable
@@ -15,27 +17,39 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 from numba import njit, types
+from sklearn.utils import assert_all_finite
 
 from kbench.prediction.flops import TRANSCENDENTAL
 from kbench.prediction.packing import (
     LandmarkMachine,
+    aligned,
     feature_table,
     joined,
     lanes,
     pack_coef,
     pack_landmarks,
 )
-from kbench.prediction.products import Products
 from kbench.prediction.vectors import (
+    BLOCKS,
     LANES,
+    ROWS,
     form_block,
-    kernel_block,
     lower_block,
+    powers,
+    row_by_1,
+    row_by_blocks,
+    rows_by_1,
+    rows_by_blocks,
+    square_roots,
     upper_block,
+    weighted_sum,
 )
 
-# The rows of a batch stay in the L2 cache between their two passes.
-_BATCH_BYTES = 1 << 19
+# Rows that are checked and routed stay in the L2 cache; leaves get so many rows on average, where
+# there are that many, that their numbers are read once for several.
+_PART_BYTES, _LEAF_ROWS = 1 << 18, 32
+# Those of a group, and their columns, in the L1 cache.
+_GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
 _PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
 
 
@@ -56,6 +70,82 @@ _FLOATS = types.Array(types.float32, 1, "C", readonly=True)
 _LEAVES = types.Array(types.int64, 2, "C", readonly=True)
 
 
+@njit(inline="always")
+def _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot):
+    """Exponents of a leaf's landmarks at n of its rows; behind their addresses stand others."""
+    block = 4 * (n_features + 1) * LANES
+    r = 0
+    while n - r > 2:
+        b = 0
+        while n_blocks - b >= BLOCKS:
+            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            rows_by_blocks(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+            b += BLOCKS
+        if n_blocks > b:
+            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            rows_by_1(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+        r += ROWS
+    while r < n:
+        b = 0
+        while n_blocks - b >= BLOCKS:
+            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            row_by_blocks(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+            b += BLOCKS
+        if n_blocks > b:
+            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            row_by_1(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+        r += 1
+
+
+@njit(inline="always")
+def _bound_columns(at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseudo):
+    """Columns of the triangle inequality behind the kernel values; their number with these."""
+    square_roots(at, n_blocks)
+    total = n_blocks
+    for _ in range(n_bounds):
+        if pseudo != 3:
+            lower_block(at, span_at, n_landmarks, column_at + 4 * LANES * total)
+            total += 1
+        if pseudo != 2:
+            upper_block(at, span_at, n_landmarks, column_at + 4 * LANES * total)
+            total += 1
+        span_at += 4 * n_landmarks * LANES
+    return total
+
+
+@njit(
+    types.boolean(_ROWS),
+    # Not "nnan": a product of zero and what is not finite is not zero.
+    fastmath={"reassoc", "nsz"},
+    nogil=True,
+    cache=True,
+)
+def _is_finite(X):
+    total = np.float32(0.0)
+    entries = X.reshape(-1)
+    for k in range(entries.shape[0]):
+        total += np.float32(0.0) * entries[k]
+    return total == np.float32(0.0)
+
+
+@njit(inline="always")
+def _by_leaf(labels, n_leaves):
+    """Rows in the order of their leaves, and where those of each leaf end."""
+    if n_leaves == 1:
+        return np.arange(labels.shape[0]), np.full(1, labels.shape[0])
+    ends = np.zeros(n_leaves + 1, np.int64)
+    for i in range(labels.shape[0]):
+        ends[labels[i] + 1] += 1
+    for leaf in range(n_leaves):
+        ends[leaf + 1] += ends[leaf]
+    order = np.empty(labels.shape[0], np.int64)
+    for i in range(labels.shape[0]):
+        leaf = labels[i]
+        order[ends[leaf]] = i
+        ends[leaf] += 1
+    return order, ends
+
+
 @njit(
     types.void(
         _ROWS,
@@ -74,54 +164,62 @@ _LEAVES = types.Array(types.int64, 2, "C", readonly=True)
     cache=True,
     error_model="numpy",
 )
-def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo, largest, values):
+def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo, slot, values):
     """values : (u, m) of rows X : (u, d) in the leaves `labels`.
 
     leaves : (K, 7): blocks of landmarks, landmarks, blocks of bounds, rows of the quadratic form,
-    and where the leaf's part of table, spans and coef begins. largest : columns of a leaf.
+    and where the leaf's part of table, spans and coef begins. slot : most columns of a leaf.
     """
     n_features, n_outputs = features.shape[1], constant.shape[1]
-    exponents, columns = np.empty(largest, np.float32), np.empty(largest, np.float32)
-    exponent_at, column_at = exponents.ctypes.data, columns.ctypes.data
-    stride = (n_features + 1) * LANES
-    for i in range(X.shape[0]):
-        leaf = labels[i]
-        n_blocks, n_landmarks, n_bounds = leaves[leaf, 0], leaves[leaf, 1], leaves[leaf, 2]
-        n_rows = leaves[leaf, 3]
-        row_at = X.ctypes.data + 4 * i * X.shape[1]
+    order, ends = _by_leaf(labels, leaves.shape[0])
+    group = max(1, min(_GROUP_ROWS, _GROUP_BYTES // (4 * X.shape[1])) // ROWS) * ROWS
+    # A tile takes rows, and writes, beyond the end.
+    addresses = np.empty(group + ROWS, np.int64)
+    scratch = np.empty(2 * (group + ROWS) * slot + LANES, np.float32)
+    at = (scratch.ctypes.data + 4 * LANES - 1) & -(4 * LANES)
+    columns_at = at + 4 * (group + ROWS) * slot
+    spans_at, x_at = spans.ctypes.data, X.ctypes.data
+    begin = 0
+    for leaf in range(leaves.shape[0]):
+        n_blocks, n_landmarks, n_bounds, n_rows = leaves[leaf, :4]
         features_at = features.ctypes.data
         if features.shape[0] > 1:
             features_at += 4 * leaf * n_features
         table_at = table.ctypes.data + 4 * leaves[leaf, 4]
-        for b in range(n_blocks):
-            kernel_block(
-                row_at,
-                features_at,
-                table_at + 4 * b * stride,
-                n_features,
-                exponent_at + 4 * LANES * b,
-                column_at + 4 * LANES * b,
+        for start in range(begin, ends[leaf], group):
+            # Step by step over a group of rows: within a step they do not wait for one another.
+            n = min(group, ends[leaf] - start)
+            for r in range(n + ROWS):
+                i = order[start + min(r, n - 1)]
+                addresses[r] = x_at + 4 * i * X.shape[1]
+            for r in range(n):
+                for o in range(n_outputs):
+                    values[order[start + r], o] = constant[leaf, o]
+            if n_blocks == 0:
+                continue
+            _exponents(
+                addresses.ctypes.data, n, features_at, table_at, n_features, n_blocks, at, slot
             )
-        total = n_blocks
-        if pseudo > 1 and n_bounds > 0:
-            spans_at = spans.ctypes.data + 4 * leaves[leaf, 5]
-            for j in range(n_landmarks):
-                exponents[j] = np.sqrt(-exponents[j])
-            for b in range(n_bounds):
-                span_at = spans_at + 4 * b * n_landmarks * LANES
-                if pseudo != 3:
-                    lower_block(exponent_at, span_at, n_landmarks, column_at + 4 * LANES * total)
-                    total += 1
-                if pseudo != 2:
-                    upper_block(exponent_at, span_at, n_landmarks, column_at + 4 * LANES * total)
-                    total += 1
-        coef_at = coef.ctypes.data + 4 * leaves[leaf, 6]
-        for o in range(n_outputs):
-            value = constant[leaf, o]
-            for b in range(total):
-                value += form_block(column_at, column_at + 4 * LANES * b, coef_at, n_rows)
-                coef_at += 4 * LANES * (n_rows + 1)
-            values[i, o] = value
+            for r in range(n):
+                powers(at + 4 * slot * r, columns_at + 4 * slot * r, n_blocks)
+            for r in range(n):
+                i, column_at, total = order[start + r], columns_at + 4 * slot * r, n_blocks
+                if n_bounds > 0:
+                    span_at, exponent_at = spans_at + 4 * leaves[leaf, 5], at + 4 * slot * r
+                    total = _bound_columns(
+                        exponent_at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseudo
+                    )
+                coef_at = coef.ctypes.data + 4 * leaves[leaf, 6]
+                for o in range(n_outputs):
+                    if n_rows == 0:
+                        values[i, o] += weighted_sum(column_at, coef_at, total)
+                        coef_at += 4 * LANES * total
+                        continue
+                    for b in range(total):
+                        block_at = column_at + 4 * LANES * b
+                        values[i, o] += form_block(column_at, block_at, coef_at, n_rows)
+                        coef_at += 4 * LANES * (n_rows + 1)
+        begin = ends[leaf]
 
 
 class LocalLandmarks:
@@ -182,10 +280,6 @@ class LocalLandmarks:
             largest = max(largest, LANES * (n_blocks + sides * n_bounds))
         self.table, self.spans, self.coef = joined(table), joined(spans), joined(coef)
         self.largest = largest
-        self.products: Products | None = None
-        if Products.serves(machines, n_features, pseudo):
-            self.products = Products(machines[0])
-            self.table = self.coef = joined([])
         self.n_parameters = self.constant.size + sum(
             machine.landmarks.size + machine.spans.size + machine.coef.size
             for machine in machines
@@ -208,22 +302,34 @@ class LocalLandmarks:
     def nbytes(self) -> int:
         arrays = (self.constant, self.features, self.leaves, self.table, self.spans, self.coef)
         offset = 0 if self.offset is None else self.offset.nbytes
-        offset += 0 if self.products is None else self.products.nbytes
         return self.router.nbytes + offset + sum(array.nbytes for array in arrays)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u, m) float64, computed in float32.
 
         O(u f l) time and the router's, for l landmarks on f features a leaf.
+
+        Raises
+        ------
+        ValueError
+            An entry is not finite: seen here, where it costs no further pass over the rows.
         """
         values = np.empty((X.shape[0], self.constant.shape[1]))
-        batch = max(LANES, _BATCH_BYTES // (4 * max(1, X.shape[1])))
-        labels = np.empty(min(batch, X.shape[0]), np.int64)
+        # Stored models, and pickled ones, come back at any address.
+        self.table, self.coef = aligned(self.table), aligned(self.coef)
+        part = max(LANES, _PART_BYTES // (4 * max(1, X.shape[1])))
+        batch = max(part, _LEAF_ROWS * len(self.leaves))
+        labels = np.zeros(min(batch, X.shape[0]), np.int64)
         for start in range(0, len(values), batch):
-            part = values[start : start + batch]
-            self._evaluate(
-                float32_rows(X[start : start + batch], self.offset), labels[: len(part)], part
-            )
+            rows = float32_rows(X[start : start + batch], self.offset)
+            for begin in range(0, len(rows), part):
+                own = rows[begin : begin + part]
+                if not _is_finite(own):
+                    assert_all_finite(X, input_name="X")
+                    raise ValueError("Input X contains a value too large for dtype('float32')")
+                if len(self.leaves) > 1:
+                    self.router.route(own, labels[begin : begin + part])
+            self._evaluate(rows, labels[: len(rows)], values[start : start + batch])
         return values
 
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -239,16 +345,13 @@ class LocalLandmarks:
 
         def evaluate(x: np.ndarray) -> np.ndarray:
             np.subtract(x, offset, out=entries, casting="same_kind")
+            self.router.route(row, label)
             self._evaluate(row, label, values)
             return result
 
         return evaluate
 
     def _evaluate(self, X: np.ndarray, labels: np.ndarray, values: np.ndarray) -> None:
-        if self.products is not None:
-            self.products(X, self.constant[0], values)
-            return
-        self.router.route(X, labels)
         _evaluate(
             X,
             labels,

@@ -8,6 +8,7 @@ of AVX2, four of SSE or NEON). Addresses are integers; nothing is checked.
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -20,8 +21,8 @@ _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VECTOR, _BITS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
 # Sums may be taken in any order and as fused multiply-adds.
 _FREE = ("reassoc", "contract", "nsz", "nnan", "ninf")
-# 2^f on [-1/2, 1/2], as in `kbench.kernels.tiles`.
-_POLYNOMIAL = (1.5453163e-4, 1.3390863e-3, 9.6180826e-3, 5.5503571e-2, 2.4022651e-1, 6.9314719e-1)
+# 2^f on [-1/2, 1/2], exact at f = 0; relative error 2e-7.
+_POLYNOMIAL = (0.0013264727, 0.0096715127, 0.055507337, 0.24022242, 0.69314698)
 _ROUNDING = 12582912.0
 
 
@@ -77,50 +78,100 @@ def _exp2(builder: Any, t: Any) -> Any:
     p = _constant(_POLYNOMIAL[0])
     for coefficient in (*_POLYNOMIAL[1:], 1.0):
         p = _fused(builder, p, f, _constant(coefficient))
+    # Added to the exponent of p, which is between 0.7 and 1.5.
     power = builder.shl(builder.bitcast(shifted, _BITS), _integers(23))
-    scale = builder.bitcast(builder.add(power, _integers(0x3F800000)), _VECTOR)
-    return builder.fmul(p, scale, flags=_FREE)
+    return builder.bitcast(builder.add(builder.bitcast(p, _BITS), power), _VECTOR)
 
 
 def _accumulators(builder: Any, count: int, value: float = 0.0) -> list[Any]:
     return [cgutils.alloca_once_value(builder, _constant(value)) for _ in range(count)]
 
 
-def _compile_kernel_block(typing_context, row, features, table, n_features, exponents, values):
-    """Kernel values of sixteen landmarks at one row.
+def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
+    def compile_exponent_tile(typing_context, rows, features, table, n_features, at, slot):
+        """Exponents of blocks of sixteen landmarks at rows of their leaf.
 
-    row : address of the row; features : of n_features int32, which of its entries are looked at;
-    table : of -width (16) and then, for each of the features, 16 entries of landmarks.
-    Writes t_j = -width_j ||x - u_j||^2 to `exponents` and 2^t_j to `values`.
-    """
+        rows : address of the int64 addresses of the rows; features : of n_features int32, which
+        entries of a row are looked at; table : by blocks -width (16) and then, for each of the
+        features, 16 entries of landmarks. Writes t_j = -width_j ||x - u_j||^2 to the float32 at
+        address `at`, `slot` of them further from row to row. Sums stay in registers: what is loaded
+        serves all rows, or all blocks. Their order is the same for tiles of any shape.
+        """
+
+        def generate(context, builder, signature, arguments):
+            rows, features, table, count, at, slot = arguments
+            addresses, chosen = _pointer(builder, rows, _INT64), _pointer(builder, features, _INT32)
+            numbers, target = _pointer(builder, table), _pointer(builder, at)
+            places = (builder.gep(addresses, [_INT64(r)]) for r in range(n_rows))
+            points = [_pointer(builder, builder.load(place)) for place in places]
+            block = builder.mul(builder.add(count, _INT64(1)), _INT64(LANES))
+            starts = [builder.mul(block, _INT64(b)) for b in range(n_blocks)]
+            sums = [_accumulators(builder, n_blocks) for _ in range(n_rows)]
+            with cgutils.for_range(builder, count, intp=_INT64) as loop:
+                index = builder.sext(builder.load(builder.gep(chosen, [loop.index])), _INT64)
+                offset = builder.mul(builder.add(loop.index, _INT64(1)), _INT64(LANES))
+                entries = [_load(builder, numbers, builder.add(s, offset)) for s in starts]
+                for point, totals in zip(points, sums, strict=True):
+                    value = _splat(builder, builder.load(builder.gep(point, [index])))
+                    for entry, total in zip(entries, totals, strict=True):
+                        difference = builder.fsub(value, entry)
+                        square = _fused(builder, difference, difference, builder.load(total))
+                        builder.store(square, total)
+            for r, totals in enumerate(sums):
+                for b, (start, total) in enumerate(zip(starts, totals, strict=True)):
+                    t = builder.fmul(builder.load(total), _load(builder, numbers, start))
+                    place = builder.add(builder.mul(slot, _INT64(r)), _INT64(LANES * b))
+                    _store(builder, t, target, place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 6), generate
+
+    return compile_exponent_tile
+
+
+def _compile_powers(typing_context, exponents, values, n_blocks):
+    """values = 2^exponents, n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
-        x, chosen = _pointer(builder, arguments[0]), _pointer(builder, arguments[1], _INT32)
-        landmarks, count = _pointer(builder, arguments[2]), arguments[3]
-        sums = _accumulators(builder, 4)
-
-        def add(k: Any, total: Any) -> None:
-            index = builder.sext(builder.load(builder.gep(chosen, [k])), _INT64)
-            value = _splat(builder, builder.load(builder.gep(x, [index])))
-            offset = builder.add(builder.mul(k, _INT64(LANES)), _INT64(LANES))
-            difference = builder.fsub(value, _load(builder, landmarks, offset))
-            square = _fused(builder, difference, difference, builder.load(total))
-            builder.store(square, total)
-
-        fours = builder.lshr(count, _INT64(2))
-        with cgutils.for_range(builder, fours, intp=_INT64) as loop:
-            for r, total in enumerate(sums):
-                add(builder.add(builder.mul(loop.index, _INT64(4)), _INT64(r)), total)
-        with cgutils.for_range(builder, builder.and_(count, _INT64(3)), intp=_INT64) as loop:
-            add(builder.add(builder.mul(fours, _INT64(4)), loop.index), sums[0])
-        a, b, c, d = (builder.load(total) for total in sums)
-        square = builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
-        t = builder.fmul(square, _load(builder, landmarks, _INT64(0)))
-        _store(builder, t, _pointer(builder, arguments[4]), _INT64(0))
-        _store(builder, _exp2(builder, t), _pointer(builder, arguments[5]), _INT64(0))
+        source, target = _pointer(builder, arguments[0]), _pointer(builder, arguments[1])
+        with cgutils.for_range(builder, arguments[2], intp=_INT64) as loop:
+            offset = builder.mul(loop.index, _INT64(LANES))
+            _store(builder, _exp2(builder, _load(builder, source, offset)), target, offset)
         return context.get_dummy_value()
 
-    return types.void(*[types.intp] * 6), generate
+    return types.void(*[types.intp] * 3), generate
+
+
+def _compile_square_roots(typing_context, numbers, n_blocks):
+    """Replace n_blocks blocks of sixteen numbers t <= 0 by sqrt(-t)."""
+
+    def generate(context, builder, signature, arguments):
+        target = _pointer(builder, arguments[0])
+        root = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), f"llvm.sqrt.v{LANES}f32"
+        )
+        with cgutils.for_range(builder, arguments[1], intp=_INT64) as loop:
+            offset = builder.mul(loop.index, _INT64(LANES))
+            t = builder.fsub(_constant(0.0), _load(builder, target, offset))
+            _store(builder, builder.call(root, [t]), target, offset)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 2), generate
+
+
+def _compile_weighted_sum(typing_context, values, coef, n_blocks):
+    """sum_j coef_j values_j over n_blocks blocks of sixteen."""
+
+    def generate(context, builder, signature, arguments):
+        value, factor = _pointer(builder, arguments[0]), _pointer(builder, arguments[1])
+        (total,) = _accumulators(builder, 1)
+        with cgutils.for_range(builder, arguments[2], intp=_INT64) as loop:
+            offset = builder.mul(loop.index, _INT64(LANES))
+            terms = _load(builder, value, offset), _load(builder, factor, offset)
+            builder.store(_fused(builder, *terms, builder.load(total)), total)
+        return _sum(builder, builder.load(total))
+
+    return types.float32(*[types.intp] * 3), generate
 
 
 def _compile_form_block(typing_context, values, block, coef, n_rows):
@@ -179,7 +230,16 @@ def _bound_block(upper: bool) -> Any:
     return compile_bound_block
 
 
-kernel_block: Any = intrinsic(_compile_kernel_block)
+# A tile's sums fill the registers: 32 of sixteen numbers, or 16 of eight.
+ROWS = 6
+BLOCKS = 2 if get_host_cpu_features().get("avx512f") else 1
+rows_by_blocks: Any = intrinsic(_exponent_tile(ROWS, BLOCKS))
+rows_by_1: Any = intrinsic(_exponent_tile(ROWS, 1))
+row_by_blocks: Any = intrinsic(_exponent_tile(1, BLOCKS))
+row_by_1: Any = intrinsic(_exponent_tile(1, 1))
+powers: Any = intrinsic(_compile_powers)
+square_roots: Any = intrinsic(_compile_square_roots)
+weighted_sum: Any = intrinsic(_compile_weighted_sum)
 form_block: Any = intrinsic(_compile_form_block)
 lower_block: Any = intrinsic(_bound_block(upper=False))
 upper_block: Any = intrinsic(_bound_block(upper=True))

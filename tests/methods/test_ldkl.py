@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 from kbench.methods import LDKLClassifier
+from kbench.prediction.hyperplane_tree import HyperplaneTrees
 
 
 def squares(n=800, seed=0):
@@ -71,3 +72,17 @@ def test_several_classes_sparse_rows_and_weights():
 def test_parameters_that_cannot_be_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         LDKLClassifier(**parameters).fit(*squares(30))
+
+
+@pytest.mark.parametrize("d", [1, 15, 16, 33])
+@pytest.mark.parametrize("depth", [0, 1, 4])
+def test_groups_of_rows_walk_as_a_row_alone(d, depth):
+    rng = np.random.default_rng(0)
+    X, trees = rng.normal(size=(70, d)), rng.normal(size=(2, 2 ** (depth + 1) - 1, 3, d + 1))
+    machine = HyperplaneTrees(trees, 1.3, None)
+    values = machine(X)
+    expected = [[walk(tree, 1.3, x) for tree in trees] for x in X.astype(np.float32)]
+    np.testing.assert_allclose(values, expected, atol=1e-5 * np.abs(values).max())
+    parts = np.split(X, [1, 3, 32, 65])
+    np.testing.assert_array_equal(np.vstack([machine(part) for part in parts]), values)
+    assert machine.n_parameters == trees.size

@@ -66,18 +66,53 @@ def test_each_landmark_has_its_width_and_each_leaf_its_features():
 
 
 @pytest.mark.parametrize(("d", "m"), [(64, 1), (123, 17), (256, 48)])
-def test_wide_rows_go_through_a_product_where_that_is_accurate(d, m):
+def test_wide_rows_of_one_leaf_go_through_tiles_and_nothing_cancels(d, m):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(500, d)).astype(np.float32)
     tree = kmeans_tree(X, 1, rng)
     landmarks, coef, constant = X[:m].astype(float), rng.normal(size=(m, 3)), rng.normal(size=3)
-    for gamma, wide in ((0.1 / d, True), (1.0, False)):
-        machine = LandmarkMachine(constant, landmarks, np.full(m, gamma), coef)
-        local = LocalLandmarks(tree, [machine], d)
-        assert (local.products is not None) == wide
+    for gamma in (0.1 / d, 1.0):
+        local = LocalLandmarks(
+            tree, [LandmarkMachine(constant, landmarks, np.full(m, gamma), coef)], d
+        )
         squares = ((X[:, None].astype(float) - landmarks) ** 2).sum(axis=2)
         expected = constant + np.exp(-gamma * squares) @ coef
-        np.testing.assert_allclose(local(X), expected, atol=1e-4)
+        np.testing.assert_allclose(local(X), expected, atol=1e-5)
+        # Tiles of any shape, one row's included, sum in the same order.
+        sizes = [1, 2, 3, 5, 6, 7, 59, 60, 61, 296]
+        parts = np.split(X, np.cumsum(sizes)[:-1])
+        np.testing.assert_array_equal(np.vstack([local(part) for part in parts]), local(X))
+
+
+@pytest.mark.parametrize("d", [1, 15, 16, 37])
+def test_rows_that_are_not_finite_are_refused_wherever_the_entry_is(d):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(200, d)).astype(np.float32)
+    tree = kmeans_tree(X, 3, rng)
+    local = LocalLandmarks(tree, machines(X, tree, "none", 5, rng)[0], d)
+    for value in (np.nan, np.inf, -np.inf):
+        for row, column in ((0, 0), (199, d - 1), (100, d // 2)):
+            bad = X.copy()
+            bad[row, column] = value
+            for rows in (bad, bad.astype(np.float64), sp.csr_array(bad)):
+                with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+                    local(rows)
+    large = np.full((3, d), np.finfo(np.float32).max, np.float32)
+    assert np.isfinite(local(large)).all()
+
+
+def test_numbers_at_any_address_give_the_same_values():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(100, 7)).astype(np.float32)
+    tree = kmeans_tree(X, 3, rng)
+    local = LocalLandmarks(tree, machines(X, tree, "none", 40, rng)[0], 7)
+    expected = local(X)
+    for shift in range(0, 16, 5):
+        room = np.empty(local.table.size + 16, np.float32)
+        room[shift : shift + local.table.size] = local.table
+        local.table = room[shift : shift + local.table.size]
+        np.testing.assert_array_equal(local(X), expected)
+        assert local.table.ctypes.data % 64 == 0
 
 
 def test_far_from_the_origin_rows_are_moved_before_they_are_rounded():
