@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from kbench.kernels.threads import in_parts
+from kbench.kernels.threads import allowed_threads, in_parts
 
 _NANOSECONDS = 0.4
-# Values that NumPy has taken before a thread is asked for.
+# Values that NumPy has taken before a second thread has begun.
 _FEW = 1 << 15
 # A cache line of the output.
 _MULTIPLE = 16
@@ -21,7 +21,7 @@ def take_columns(array: np.ndarray, columns: Any) -> np.ndarray:
     """
     if isinstance(columns, slice):
         return np.ascontiguousarray(array[:, columns])
-    if array.shape[0] * len(columns) < _FEW:
+    if array.shape[0] * len(columns) < _FEW or allowed_threads() == 1:
         return np.take(array, columns, axis=1)
     indices = np.ascontiguousarray(columns, np.int64)
     out = np.empty((len(array), len(indices)), array.dtype)

@@ -35,8 +35,9 @@ _STEPS_PER_POINT = 20
 # between blocks, so that even then it ends.
 _STEPS_ALONE = 2_000_000
 _VISIBLE = 0.02
-# In units of the linear term: the violation from which on steps that do not suffice are creeping on
-# a face of the box, and no longer looking for it.
+# Coordinates that have left so many blocks unfinished are creeping on a face of the box, unless the
+# violation, in units of the linear term, is so large that they are still looking for it.
+_CREEPING = 20
 _FACE_FOUND = 0.1
 # Blocks without a lower violation than ever before.
 _PATIENCE = 200
@@ -91,7 +92,7 @@ class BlockDescent:
         )
         fine = coarse > _VISIBLE * target
         W, K_W = np.empty(0, np.intp), np.empty((0, 0), self.kernel.dtype)
-        lowest, stalled = math.inf, 0
+        lowest, stalled, exhausted = math.inf, 0, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
         while True:
@@ -127,7 +128,9 @@ class BlockDescent:
             if steps == 0:
                 break
             budget.spend(steps)
-            if steps >= most and not it.coupled and violation < _FACE_FOUND * it.scale:
+            exhausted += steps >= most
+            creeping = steps >= most and exhausted > _CREEPING
+            if creeping and violation < _FACE_FOUND * it.scale and not it.coupled:
                 face_steps(K_W, beta_W, e_W, lower[W], upper[W], ridge=eps * len(W))
             change = beta_W - before
             beta[W] = beta_W
