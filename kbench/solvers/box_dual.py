@@ -109,7 +109,7 @@ def solve_box_dual(
         Where to start; clipped into the box. Costs one kernel row for each entry that is not zero.
     gradient0 : (n,), optional
         Qa + p at alpha0, nan where it is not known: kernel rows are then as long as there are
-        points without, and those that clipping takes.
+        points without. Not used where alpha0 has to be clipped.
     gradient_error : float
         Bound on the error of gradient0.
     tol : float
@@ -151,6 +151,8 @@ def solve_box_dual(
         Trace() if trace is None else trace,
     )
     entries_before = kernel.n_entries
+    beta = _feasible(y, C, alpha0, intercept)
+    known = gradient0 is not None and np.array_equal(beta, y * alpha0)
     iterate = Iterate(
         kernel,
         -y * p,
@@ -158,12 +160,10 @@ def solve_box_dual(
         np.maximum(0.0, y * C),
         coupled=intercept,
         budget=budget,
-        beta=y * alpha0,
-        residual=None if gradient0 is None else -y * gradient0,
-        residual_error=gradient_error,
+        beta=beta,
+        residual=-y * gradient0 if known else None,
+        residual_error=gradient_error if known else 0.0,
     )
-    iterate.beta = _feasible(y, C, alpha0, intercept)
-    iterate.update(np.flatnonzero(~np.isnan(iterate.residual)), y * alpha0)
     share = 2.0 if intercept else 1.0
     strategy = Strategy(cache_mb, shrinking, check_random_state(random_state))
     copies = Duplicates.of(kernel, iterate.z, y > 0.0) if n > FEW_POINTS else None
@@ -204,7 +204,7 @@ def solve_box_dual(
 def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -> np.ndarray:
     """y alpha0 in the box and, where `coupled`, with the sum that it had before; (n,)."""
     beta = y * np.clip(alpha0, 0.0, C)
-    if coupled:
+    if coupled and not np.array_equal(beta, y * alpha0):
         surplus = float(beta.sum() - y @ alpha0)
         side = np.sign(beta) == np.sign(surplus)
         total = float(np.abs(beta[side]).sum())

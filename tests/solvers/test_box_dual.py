@@ -241,17 +241,19 @@ def test_a_known_gradient_costs_no_kernel_values(intercept, n):
     C=st.floats(0.1, 20.0),
     n=st.sampled_from([50, 1100]),
     grouped=st.booleans(),
+    inside=st.booleans(),
 )
 @settings(max_examples=15, deadline=None)
 def test_any_start_with_any_part_of_its_gradient_leads_to_the_solution(
-    seed, intercept, known, C, n, grouped
+    seed, intercept, known, C, n, grouped, inside
 ):
     X, y = problem(n, seed=seed)
     X[: n // 2] += 100.0 * grouped
     X[::7] = X[0]
     y[::7] = y[0]
     rng = np.random.default_rng(seed)
-    alpha = rng.uniform(0.0, 10.0, n) * rng.integers(0, 2, n)
+    most = C if inside else 10.0
+    alpha = rng.uniform(0.0, most, n) * rng.integers(0, 2, n)
     gradient = signed(X, y) @ alpha - 1.0
     gradient[rng.random(n) > known] = np.nan
     with pytest.MonkeyPatch.context() as patch:
