@@ -1,13 +1,15 @@
-"""kbench recommend dataset=NAME [variant=NAME] | task=TASK n=ROWS d=FEATURES [KEY=...]
+"""kbench recommend dataset=NAME [variant=NAME] | task=TASK n=ROWS d=FEATURES [density=P] [KEY=...]
 
 Which method to take, by what the rows say of the nearest data sets: of the same task, with numbers
-of training rows and features of similar orders of magnitude. Prints these data sets, the methods
+of training rows and features, and a share of entries that are not zero (density), of similar
+orders of magnitude. Prints these data sets, the methods
 that have runs on all of them, and which of them has the best score, trains or predicts fastest.
 
 format=terminal, markdown or latex; reference=false leaves out the rows that came with kbench,
 results_dir=DIR reads another folder.
 """
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from kbench.errors import ConfigError
 if TYPE_CHECKING:
     from kbench.report.recommend import Wanted
 
-KEYS = ["dataset", "variant", "task", "n", "d", "format", "reference", "results_dir"]
+KEYS = ["dataset", "variant", "task", "n", "d", "density", "format", "reference", "results_dir"]
 TASKS = ("binary", "multiclass", "regression")
 FORMATS = ("terminal", "markdown", "latex")
 
@@ -48,12 +50,23 @@ def _wanted(values: Mapping[str, str]) -> "Wanted":
     from kbench.report.recommend import Wanted
 
     sized = {key for key in ("task", "n", "d") if key in values}
-    if "dataset" in values and not sized:
+    if "dataset" in values and not sized and "density" not in values:
         return _of_config(values["dataset"], values.get("variant"))
     if sized != {"task", "n", "d"} or "dataset" in values or "variant" in values:
         raise ConfigError("kbench recommend takes dataset=NAME, or task=..., n=... and d=...")
     task = one_of("task", values["task"], TASKS)
-    return Wanted(task, whole("n", values["n"]), whole("d", values["d"]))
+    density = _share("density", values["density"]) if "density" in values else None
+    return Wanted(task, whole("n", values["n"]), whole("d", values["d"]), density=density)
+
+
+def _share(key: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value <= 1.0:
+        raise ConfigError(f"{key} is {text!r}, should be a number above 0 and at most 1")
+    return value
 
 
 def _of_config(name: str, variant: str | None) -> "Wanted":

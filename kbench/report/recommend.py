@@ -1,14 +1,15 @@
 """Which method to take for a data set, by what the rows say of those nearest to it.
 
-Near is a problem of the same task whose numbers of training rows and features have similar orders
-of magnitude: the distance is that of (log10 n, log10 d). Of each method its best setting counts, by
-mean rank over the nearest problems; what is within `CLOSE` of the best score there is as good, and
-among those the cheapest to train and the cheapest to predict with are named.
+Near is a problem of the same task whose numbers of training rows and features, and share of entries
+that are not zero, have similar orders of magnitude: the distance is that of (log10 n, log10 d,
+log10 density), without the last where it is not known of both. Of each method its best setting
+counts, by mean rank over the nearest problems; what is within `CLOSE` of the best score there is as
+good, and among those the cheapest to train and the cheapest to predict with are named.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,12 +27,13 @@ _FIT, _PREDICT = QUANTITIES["fit_wall_s"], QUANTITIES["prediction_cost"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A data set to come: its task, training rows, features, and its name where it has one."""
+    """A data set to come: its task, training rows and features; its name and density, if known."""
 
     task: str
     n: int
     d: int
     dataset: str | None = None
+    density: float | None = None
 
     def distance(self, comparison: Comparison) -> float:
         """Orders of magnitude between the sizes; 0 to the data set itself."""
@@ -40,9 +42,11 @@ class Wanted:
             return 0.0
         assert problem.n_train is not None
         assert problem.n_features is not None
-        return math.hypot(
-            math.log10(problem.n_train / self.n), math.log10(problem.n_features / self.d)
-        )
+        parts = [problem.n_train / self.n, problem.n_features / self.d]
+        own = density(comparison)
+        if own and self.density:
+            parts.append(own / self.density)
+        return math.hypot(*map(math.log10, parts))
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,13 @@ def recommend(comparisons: Sequence[Comparison], wanted: Wanted) -> Recommendati
     """Rank the methods that have runs on all of the nearest problems."""
     problems: dict[str, Comparison] = {}
     for one in comparisons:
-        known = one.problem.task == wanted.task and one.problem.n_train and one.problem.n_features
+        sized = one.problem.task == wanted.task and one.problem.n_train and one.problem.n_features
         name = title(one.problem)
-        if known and (name not in problems or _methods(one) > _methods(problems[name])):
+        if sized and (name not in problems or _methods(one) > _methods(problems[name])):
             problems[name] = one
+    if wanted.density is None:
+        known = (density(one) for one in comparisons if one.problem.dataset == wanted.dataset)
+        wanted = replace(wanted, density=next(filter(None, known), None))
     pairs = [(wanted.distance(one), one) for one in problems.values() if _methods(one) > 1]
     nearest = sorted(pairs, key=lambda pair: (pair[0], title(pair[1].problem)))[:NEAREST]
     evidence = _evidence([one for _, one in nearest])
@@ -105,13 +112,16 @@ def sheets(found: Recommendation) -> list[Sheet]:
             title(one.problem),
             f"{one.problem.n_train:,}",
             str(one.problem.n_features),
+            _number(density(one)),
             f"{distance:.2f}",
             str(_methods(one)),
         ]
         for distance, one in found.nearest
     ]
-    header = ["data set", "train rows", "features", "distance", "methods"]
+    header = ["data set", "train rows", "features", "density", "distance", "methods"]
     size = f"{wanted.task}, {wanted.n:,} training rows of {wanted.d} features"
+    if wanted.density is not None:
+        size += f", density {_number(wanted.density)}"
     near = Sheet(f"Nearest to {wanted.dataset or 'it'}: {size}", 1, header, rows)
     table = [
         [
@@ -127,6 +137,12 @@ def sheets(found: Recommendation) -> list[Sheet]:
     notes = [f"{what}: {method}" for what, method in found.choices.items()]
     notes.append("Times are geometric means over these data sets; scores are of test rows.")
     return [near, Sheet("Methods with runs on all of them", 1, columns, table, notes)]
+
+
+def density(comparison: Comparison) -> float | None:
+    """Share of the training entries that are not zero; None where no row tells."""
+    rows = (row for line in comparison.lines for row in line.rows)
+    return next((row["density"] for row in rows if row["density"] is not None), None)
 
 
 def _evidence(nearest: Sequence[Comparison]) -> list[Evidence]:

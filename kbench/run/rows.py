@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
 
@@ -44,6 +44,7 @@ _COLUMNS: dict[str, str] = {
     "n_test": "int64",
     "n_features": "int64",
     "n_classes": "int64",
+    "density": "double",
     "data_sha256": "string",
     "preset": "string",
     "params": "string",

@@ -7,6 +7,7 @@ that it prints goes to the run's log.
 
 import contextlib
 import inspect
+import math
 import os
 import sys
 import time
@@ -149,6 +150,7 @@ def run(
         "n_test": int(data.X_test.shape[0]),
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
+        "density": _density(data.X_train),
         **metrics.score(task["task"], data.y_test, predicted),
         **_ranked(estimator, data),
         **_target_errors(task["task"], estimator, data),
@@ -185,6 +187,12 @@ def _path(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
         {"curve": metric, "x_name": name, "x": values, "value": [score[metric] for score in scores]}
         for metric in (scores[0] if scores else ())
     ]
+
+
+def _density(X: Any) -> float:
+    """Share of the entries of X : (n, d) that are not zero."""
+    nonzeros = X.count_nonzero() if hasattr(X, "count_nonzero") else np.count_nonzero(X)
+    return float(nonzeros) / math.prod(X.shape)
 
 
 def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:

@@ -42,6 +42,21 @@ def test_the_nearest_by_orders_of_magnitude_take_part():
     )
 
 
+def test_density_tells_apart_what_has_the_same_size():
+    dense = [{**row, "density": 1.0} for row in pair("dense", 1000, 10)]
+    sparse = [{**row, "density": 0.01} for row in pair("sparse", 1000, 10)]
+    old = pair("old", 1000, 10)  # whose rows do not say
+    compared_ = compared(*dense, *sparse, *old)
+    found = recommend(compared_, Wanted("binary", 1000, 10, density=0.01))
+    distances = {one.problem.dataset: distance for distance, one in found.nearest}
+    assert distances == pytest.approx({"dense": 2.0, "sparse": 0.0, "old": 0.0})
+    assert "density 0.0100" in sheets(found)[0].name
+    # The data set's own rows tell its density.
+    found = recommend(compared_, Wanted("binary", 1000, 10, "sparse"))
+    assert {one.problem.dataset: d for d, one in found.nearest}["dense"] == 2.0
+    assert all(d == 0.0 for d, _ in recommend(compared_, WANTED).nearest)
+
+
 def test_the_data_set_itself_is_nearest_and_other_tasks_are_no_evidence():
     rows = pair("mine", 10**6, 500) + pair("like", 1000, 10)
     rows += [dict(row, task="regression") for row in pair("other", 1000, 10)]
@@ -107,6 +122,8 @@ def test_every_format_and_a_folder_without_rows(tmp_path):
         (["task=binary", "n=10"], "dataset=NAME, or task=..., n=... and d=..."),
         (["task=binry", "n=10", "d=2"], "nearest: binary"),
         (["task=binary", "n=many", "d=2"], "n is 'many', should be a whole number"),
+        (["task=binary", "n=9", "d=2", "density=2"], "density is '2', should be a number above 0"),
+        (["dataset=ijcnn1", "density=0.5"], "dataset=NAME, or task=..., n=... and d=..."),
         (["dataset=imagenet"], "does not say how large it is"),
         (["ijcnn1"], "takes key=value, not 'ijcnn1'"),
     ],
