@@ -85,6 +85,7 @@ COSTS = (
 
 FURTHER = (
     Quantity("predict_cpu_s", "predict CPU s", ratio=True),
+    Quantity("prediction_cost_loop", "predict × row loop", ratio=True),
     Quantity("kernel_error", "kernel error", ratio=True),
     Quantity("objective", "objective", digits=7),
     Quantity("duality_gap", "duality gap"),

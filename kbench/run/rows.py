@@ -74,6 +74,7 @@ _COLUMNS: dict[str, str] = {
     "warmup_s": "double",
     "phases": "map<string, double>",
     "prediction_cost": "double",
+    "prediction_cost_loop": "double",
     "prediction_flops": "double",
     "model_bytes": "int64",
     "model": "string",

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.cost import linear_prediction_s
+from kbench.cost import linear_prediction_s, row_loop_s
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
 from kbench.run.learning import LearningCurves
@@ -144,7 +144,7 @@ def run(
     fit_wall_s = fit.wall_s - trace.paused_wall_s
     learning.close(fit_wall_s, predicted)
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
-    linear_s = linear_prediction_s(data.X_test, n_outputs)
+    row_s = predict_wall_s / data.X_test.shape[0]
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),
@@ -161,7 +161,8 @@ def run(
         "load_s": load_s,
         "warmup_s": warmup_s,
         "phases": dict(getattr(estimator, "timings_", None) or trace.timings) or None,
-        "prediction_cost": predict_wall_s / data.X_test.shape[0] / linear_s,
+        "prediction_cost": row_s / linear_prediction_s(data.X_test, n_outputs),
+        "prediction_cost_loop": row_s / row_loop_s(data.X_test, n_outputs),
         "peak_bytes": peak.bytes,
         **_learnt(estimator, converged=not warned),
         **_kept(task, estimator, data),

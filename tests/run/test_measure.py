@@ -12,7 +12,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
-from kbench.cost import linear_prediction_s
+from kbench import cost
+from kbench.cost import linear_prediction_s, row_loop_s
 from kbench.run import measure, processes
 from kbench.run.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
 from kbench.trace import Trace
@@ -76,10 +77,20 @@ def test_fast_calls_are_repeated_and_slow_ones_are_not():
 
 @pytest.mark.parametrize("outputs", [1, 10])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
-def test_the_linear_unit_is_positive_and_leaves_the_data_alone(make, outputs):
+def test_the_linear_units_are_positive_and_leave_the_data_alone(make, outputs):
     X = make(np.eye(50, 7, dtype=np.float32))
     assert 0 < linear_prediction_s(X, outputs) < 1e-3
+    assert 0 < row_loop_s(X, outputs) < 1e-3
     assert X.sum() == 7
+
+
+def test_the_loop_of_the_second_unit_is_a_linear_model():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((40, 9), density=0.4, format="csr", rng=rng)
+    weights, values = rng.normal(size=(9, 3)), np.full((40, 3), np.nan)
+    starts, indices = X.indptr.astype(np.int32), X.indices.astype(np.int32)
+    cost._predict_row_by_row(starts, indices, X.data, weights, values)
+    np.testing.assert_allclose(values, X @ weights, atol=1e-14)
 
 
 def test_pickled_bytes_are_those_of_a_pickle():
