@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
-from kbench.report.plot import plot, points
+from kbench.report.plot import COSTS, plot, points
 from kbench.report.quantities import Quantity
 from kbench.report.style import Style, styles
 from kbench.report.tables import Comparison, Line, Problem, Row
@@ -107,7 +107,7 @@ class _Page:
         return [f"{_key(self.marks[method])}{escape(method)}" for method in methods]
 
     def section(self, group: Sequence[Comparison]) -> str:
-        """A problem: its heading, and a table and a plot for each machine."""
+        """A problem: its heading, and a table and plots for each machine."""
         problem = group[0].problem
         heading = escape(title(problem))
         return (
@@ -121,8 +121,9 @@ class _Page:
         _, cut = comparison.shortened(self.settings)
         below = notes(comparison, cut, self.settings, "the button shows all")
         said = "".join(f"<li>{escape(note)}</li>" for note in below)
-        drawing = plot(comparison, self.marks, self.methods, self.settings)
-        drawn = sorted({point.line.method for point in points(comparison)})
+        drawings = [plot(comparison, c, self.marks, self.methods, self.settings) for c in COSTS]
+        figures = "".join(f"<figure>{drawing}</figure>" for drawing in drawings if drawing)
+        drawn = sorted({point.line.method for c in COSTS for point in points(comparison, c)})
         legend = "".join(
             f'<li data-m="{self.methods[method]}">{key}</li>'
             for method, key in zip(drawn, self.keys(drawn), strict=True)
@@ -132,11 +133,10 @@ class _Page:
             more = (
                 f'<button class="all" type="button">Show all {len(comparison.lines)} lines</button>'
             )
-        figure = f"<figure>{drawing}</figure>" if drawing else ""
         machine = escape(describe_machine(comparison.machine, self.environments))
         return (
             f'<article><p class="machine">{machine}</p>{self._table(comparison)}{more}'
-            f'<div class="below">{figure}<div>'
+            f'<div class="below">{figures}<div>'
             + (f'<ul class="legend">{legend}</ul>' if legend else "")
             + (f'<ul class="notes">{said}</ul>' if said else "")
             + "</div></div></article>"

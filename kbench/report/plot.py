@@ -1,8 +1,8 @@
-"""The score of each line of a comparison against its fit time, as inline SVG.
+"""The score of each line of a comparison against a cost, as inline SVG: fit time, or prediction.
 
-Time is on a logarithmic axis. A score far worse than the others (Tukey's fence) would flatten them
-all; it is drawn on the edge, with an arrow and its value. The dashed staircase is the Pareto front
-of the others: none of them is both faster and better than those on it.
+The cost is on a logarithmic axis. A score far worse than the others (Tukey's fence) would flatten
+them all; it is drawn on the edge, with an arrow and its value. The dashed staircase is the Pareto
+front of the others: none of them is both cheaper and better than those on it.
 """
 
 import math
@@ -15,7 +15,22 @@ from kbench.report.quantities import Quantity
 from kbench.report.style import Style
 from kbench.report.tables import Comparison, Line
 
-TIME = "fit_wall_s"
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plot has on its abscissa."""
+
+    column: str
+    title: str
+    unit: str
+
+    def words(self, value: float) -> str:
+        return f"{self.title} {value:.3g} {self.unit}"
+
+
+FIT = Cost("fit_wall_s", "fit time", "s")
+PREDICTION = Cost("prediction_cost", "prediction", "× linear model")
+COSTS = (FIT, PREDICTION)
 
 # Units of the view box.
 _WIDTH, _HEIGHT = 520, 320
@@ -24,28 +39,28 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 46
 
 @dataclass(frozen=True)
 class Point:
-    """A line's mean time and score, and the score's deviation (0 for one seed)."""
+    """A line's mean cost and score, and the score's deviation (0 for one seed)."""
 
     line: Line
-    seconds: float
+    cost: float
     score: float
     sd: float
 
 
-def points(comparison: Comparison) -> list[Point]:
-    """Of the lines that have both a time above zero and a finite score."""
+def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
+    """Of the lines that have both a cost above zero and a finite score."""
     found = []
     for line in comparison.lines:
-        seconds, score = line.mean_sd(TIME), line.mean_sd(comparison.score.column)
-        if seconds and score and seconds[0] > 0.0 and math.isfinite(score[0]):
-            found.append(Point(line, seconds[0], score[0], score[1] or 0.0))
+        paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
+        if paid and score and paid[0] > 0.0 and math.isfinite(score[0]):
+            found.append(Point(line, paid[0], score[0], score[1] or 0.0))
     return found
 
 
 def pareto(found: Sequence[Point], sign: int) -> list[Point]:
-    """The points than which none is both faster and better, the fastest first."""
+    """The points than which none is both cheaper and better, the cheapest first."""
     front: list[Point] = []
-    for point in sorted(found, key=lambda p: (p.seconds, -sign * p.score)):
+    for point in sorted(found, key=lambda p: (p.cost, -sign * p.score)):
         if not front or sign * point.score > sign * front[-1].score:
             front.append(point)
     return front
@@ -65,33 +80,40 @@ def fence(scores: Sequence[float], sign: int) -> float | None:
 
 
 def plot(
-    comparison: Comparison, styles: Mapping[str, Style], methods: Mapping[str, int], hidden: int
+    comparison: Comparison,
+    cost: Cost,
+    styles: Mapping[str, Style],
+    methods: Mapping[str, int],
+    hidden: int,
 ) -> str:
     """The SVG element; empty where there is nothing to draw.
 
     Parameters
     ----------
     comparison : Comparison
+    cost : Cost
     styles : mapping of method to Style
     methods : mapping of method to int
         Numbers by which the page filters.
     hidden : int
         Lines of one method from which on its points are drawn faintly: further settings.
     """
-    found = points(comparison)
+    found = points(comparison, cost)
     if not found:
         return ""
     quantity, sign = comparison.score, comparison.score.sign
-    across = _TimeAxis([point.seconds for point in found])
+    across = _CostAxis(cost, [point.cost for point in found])
     up = _ScoreAxis(found, quantity)
-    label = f"{quantity.title} against fit time in seconds, one mark for each method and setting"
+    label = (
+        f"{quantity.title} against {cost.title} ({cost.unit}), one mark for each method and setting"
+    )
     size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}"'
     parts = [f'<svg class="plot" {size} role="img" aria-label="{escape(label)}">']
     parts += [*across.drawn(), *up.drawn()]
     front = pareto([point for point in found if not up.clipped(point.score)], sign)
     if len(front) > 1:
-        stairs = f"M{across(front[0].seconds)} {up(front[0].score)}" + "".join(
-            f"H{across(point.seconds)}V{up(point.score)}" for point in front[1:]
+        stairs = f"M{across(front[0].cost)} {up(front[0].score)}" + "".join(
+            f"H{across(point.cost)}V{up(point.score)}" for point in front[1:]
         )
         parts.append(f'<path class="front" d="{stairs}"/>')
     seen: dict[str, int] = {}
@@ -104,16 +126,17 @@ def plot(
     return "".join(parts)
 
 
-class _TimeAxis:
-    """Seconds on a logarithmic scale."""
+class _CostAxis:
+    """Costs on a logarithmic scale."""
 
-    def __init__(self, seconds: Sequence[float]) -> None:
-        low, high = math.log10(min(seconds)), math.log10(max(seconds))
+    def __init__(self, cost: Cost, values: Sequence[float]) -> None:
+        self.cost = cost
+        low, high = math.log10(min(values)), math.log10(max(values))
         pad = max(0.06 * (high - low), 0.15)
         self.low, self.high = low - pad, high + pad
 
-    def __call__(self, seconds: float) -> str:
-        share = (math.log10(seconds) - self.low) / (self.high - self.low)
+    def __call__(self, value: float) -> str:
+        share = (math.log10(value) - self.low) / (self.high - self.low)
         return _short(_LEFT + share * (_WIDTH - _LEFT - _RIGHT))
 
     def drawn(self) -> list[str]:
@@ -131,7 +154,8 @@ class _TimeAxis:
             parts.append(f'<path class="grid" d="M{x} {_TOP}V{bottom}"/>')
             parts.append(f'<text class="x" x="{x}" y="{bottom + 18}">{tick:g}</text>')
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
-        parts.append(f'<text class="x" x="{middle:g}" y="{_HEIGHT - 6}">fit time, s</text>')
+        words = f"{self.cost.title}, {self.cost.unit}"
+        parts.append(f'<text class="x" x="{middle:g}" y="{_HEIGHT - 6}">{words}</text>')
         return parts
 
 
@@ -179,12 +203,12 @@ class _ScoreAxis:
 
 
 def _mark(
-    point: Point, across: _TimeAxis, up: _ScoreAxis, style: Style, method: int, kind: str
+    point: Point, across: _CostAxis, up: _ScoreAxis, style: Style, method: int, kind: str
 ) -> str:
     quantity = up.quantity
-    x, y = across(point.seconds), up(point.score)
+    x, y = across(point.cost), up(point.score)
     words = f"{point.line.label}: {quantity.title} {quantity.text(point.score)}"
-    words += f", fit {point.seconds:.3g} s"
+    words += f", {across.cost.words(point.cost)}"
     whisker = ""
     if up.clipped(point.score):
         below = point.score < up.low

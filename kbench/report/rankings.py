@@ -19,10 +19,10 @@ import numpy as np
 
 from kbench.report.cells import title
 from kbench.report.compare import Interval, mean_ranks, ranks
-from kbench.report.plot import TIME, Point, pareto
+from kbench.report.plot import COSTS, FIT, Cost, pareto, points
 from kbench.report.quantities import decimals_for
 from kbench.report.recommend import CLOSE, best_lines
-from kbench.report.tables import Comparison, Line, Machine
+from kbench.report.tables import Comparison, Machine
 from kbench.report.versus import Sheet
 
 
@@ -120,9 +120,7 @@ def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Stand
     fastest = seconds.min(axis=1, keepdims=True)
     solved = np.isfinite(seconds)
     ratios = np.divide(seconds, fastest, out=np.full_like(seconds, math.inf), where=solved)
-    fronts = [
-        [_front(one, methods, column) for one in core] for column in (TIME, "prediction_cost")
-    ]
+    fronts = [[_front(one, methods, cost) for one in core] for cost in COSTS]
     intervals = mean_ranks(placed)
     best = (placed == placed.min(axis=1, keepdims=True)).sum(axis=0)
     found = [
@@ -165,30 +163,17 @@ def _seconds(comparison: Comparison, method: str, methods: Sequence[str]) -> flo
     top = _top(comparison, [_score(comparison, name) for name in methods])
     return min(
         (
-            cost
-            for line, score, cost in _points(comparison, [method], TIME)
-            if abs(top - score) <= CLOSE * (abs(top) or 1.0)
+            point.cost
+            for point in points(comparison, FIT)
+            if point.line.method == method and abs(top - point.score) <= CLOSE * (abs(top) or 1.0)
         ),
         default=math.inf,
     )
 
 
-def _front(comparison: Comparison, methods: Sequence[str], column: str) -> set[str]:
-    points = [Point(line, cost, s, 0.0) for line, s, cost in _points(comparison, methods, column)]
-    return {point.line.method for point in pareto(points, comparison.score.sign)}
-
-
-def _points(
-    comparison: Comparison, methods: Sequence[str], column: str
-) -> list[tuple[Line, float, float]]:
-    """Lines with their score and a cost, where both were measured."""
-    found = []
-    for line in comparison.lines:
-        if line.method in methods:
-            score, cost = line.mean_sd(comparison.score.column), line.mean_sd(column)
-            if score and cost and math.isfinite(score[0]) and cost[0] > 0.0:
-                found.append((line, score[0], cost[0]))
-    return found
+def _front(comparison: Comparison, methods: Sequence[str], cost: Cost) -> set[str]:
+    of_methods = [point for point in points(comparison, cost) if point.line.method in methods]
+    return {point.line.method for point in pareto(of_methods, comparison.score.sign)}
 
 
 def _percent(gaps: Sequence[float]) -> str:

@@ -208,9 +208,18 @@ def test_regression_is_plotted_by_its_error_and_failures_are_not(page):
         for name, value in (("svr", 3.25), ("ridge", 2.5))
     ]
     text = page(*rows, failed("krr", "memory", task="regression"))
-    assert "<title>ridge: RMSE 2.500, fit 2.5 s</title>" in text
+    assert "<title>ridge: RMSE 2.500, fit time 2.5 s</title>" in text
     assert "<title>krr" not in text
     assert "memory" in text
+
+
+def test_the_score_stands_against_what_predictions_cost_too(page):
+    costs = {"svc": 900.0, "dcpred": 12.5, "linear_svc": 1.0}
+    rows = [make_row(name, 0.9, prediction_cost=cost) for name, cost in costs.items()]
+    text = page(*rows, make_row("knn", 0.8, prediction_cost=None))
+    assert text.count('<svg class="plot"') == 2
+    assert "<title>dcpred: accuracy % 90.00, prediction 12.5 × linear model</title>" in text
+    assert text.count("<title>knn") == 1
 
 
 def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):
@@ -229,19 +238,19 @@ def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):
     st.sampled_from([1, -1]),
 )
 def test_front_holds_exactly_what_nothing_beats(values, sign):
-    points = [Point(None, float(seconds), float(score), 0.0) for seconds, score in values]
+    points = [Point(None, float(cost), float(score), 0.0) for cost, score in values]
     front = pareto(points, sign)
 
     def beaten(point):
         return any(
-            other.seconds <= point.seconds
+            other.cost <= point.cost
             and sign * other.score >= sign * point.score
-            and (other.seconds, other.score) != (point.seconds, point.score)
+            and (other.cost, other.score) != (point.cost, point.score)
             for other in points
         )
 
-    expected = {(p.seconds, p.score) for p in points if not beaten(p)}
-    assert [(p.seconds, p.score) for p in front] == sorted(expected)
+    expected = {(p.cost, p.score) for p in points if not beaten(p)}
+    assert [(p.cost, p.score) for p in front] == sorted(expected)
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.sampled_from([1, -1]))

@@ -210,16 +210,17 @@ for (const button of all(".all")) {
 // a line and its marks point at each other
 
 for (const article of all("article")) {
-  const plot = one(".plot", article);
-  if (!plot) continue;
+  const plots = all(".plot", article);
   const focus = (event) => {
     const line = event.target.closest("tr[data-r], .legend li, .plot a");
     const href = line && (line.getAttribute("href") ?? one("a", line)?.getAttribute("href"));
     const mark = href ? `a[href="${href}"]` : line && `a[data-m="${line.dataset.m}"]`;
-    for (const on of all("a.on", plot)) on.classList.remove("on");
-    const marks = mark ? all(mark, plot) : [];
-    for (const found of marks) found.classList.add("on");
-    plot.classList.toggle("focus", marks.length > 0);
+    for (const plot of plots) {
+      for (const on of all("a.on", plot)) on.classList.remove("on");
+      const marks = mark ? all(mark, plot) : [];
+      for (const found of marks) found.classList.add("on");
+      plot.classList.toggle("focus", marks.length > 0);
+    }
   };
   article.addEventListener("pointerover", focus);
   article.addEventListener("pointerleave", focus);
