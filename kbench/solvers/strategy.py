@@ -14,7 +14,7 @@ import functools
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,17 +52,19 @@ class Strategy:
     shrinking: bool
     rng: np.random.RandomState
 
-    def solver(self, iterate: Iterate, cache_mb: float | None = None) -> NestedSubsets:
+    def solver(self, iterate: Iterate) -> NestedSubsets:
         """A solver of one problem that stores rows where that pays."""
         kernel = iterate.kernel
-        cache_mb = self.cache_mb if cache_mb is None else cache_mb
         min_uses = _min_uses(kernel)
-        rows = RowCache(kernel, 0.0 if min_uses == _NEVER else cache_mb, min_uses)
+        rows = RowCache(kernel, 0.0 if min_uses == _NEVER else self.cache_mb, min_uses)
         everything = not self.shrinking or len(kernel) <= FEW_POINTS or rows.holds_whole_rows
         descent = BlockDescent(iterate, kernel, rows)
-        # A stream of its own: parts are solved in any order.
+        return NestedSubsets(iterate, descent, self.rng, everything)
+
+    def for_part(self, cache_mb: float) -> "Strategy":
+        """The same with a part of the cache, and random numbers that no other part shares."""
         rng = np.random.RandomState(self.rng.randint(2**31 - 1))
-        return NestedSubsets(iterate, descent, rng, everything)
+        return Strategy(cache_mb, self.shrinking, rng)
 
 
 def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float, str]:
@@ -100,8 +102,7 @@ def solve_groups(
 
     tasks = []
     for group in groups:
-        rng = np.random.RandomState(strategy.rng.randint(2**31 - 1))
-        own = replace(strategy, cache_mb=strategy.cache_mb / n_threads, rng=rng)
+        own = strategy.for_part(strategy.cache_mb / n_threads)
         tasks.append(functools.partial(solve, group, own))
     _for_each(groups, tasks, iterate)
     return max(violation for violation, _ in results), max(reason for _, reason in results)
@@ -154,7 +155,9 @@ def _find_intercept(
 
     parts = [whole.part(group) for group in groups]
     area = sum(len(group) ** 2 for group in groups)
-    solvers = [strategy.solver(part, strategy.cache_mb * len(part) ** 2 / area) for part in parts]
+    solvers = [
+        strategy.for_part(strategy.cache_mb * len(part) ** 2 / area).solver(part) for part in parts
+    ]
     search = _SEARCH_TOLERANCE * whole.scale
 
     def everywhere(work: Callable[[NestedSubsets], None]) -> None:
