@@ -6,7 +6,7 @@ from itertools import count
 
 import numpy as np
 
-from kbench.methods._box_svc import solve_problems
+from kbench.methods._box_svc import Start, solve_problems
 from kbench.methods._hss import CompressedKernel
 from kbench.solvers import ADMMResult, balance, intercepts, solve_admm
 from kbench.trace import Trace
@@ -136,7 +136,7 @@ def _polish(
             compressed.matrix.kernel_,
             Y[permutation],
             C[permutation, j],
-            start[permutation],
+            Start(start[permutation]),
             trace=trace,
             intercept=True,
             tol=tol,
