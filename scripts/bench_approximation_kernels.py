@@ -1,14 +1,14 @@
 """Approximate kernel matrices and kernel ridge on them: seconds, errors, memory, scaling.
 
     python scripts/bench_approximation_kernels.py [build] [product] [scaling] [ridge] [ROWS]
-    (default: all)
+                                                  [FIGURE.png] (default: all)
 
 build: MEKA beside Nystrom of growing rank on ijcnn1 and covtype_93k (where the files are at hand):
 how long either takes to reach the same error. product: MEKA's matvec beside a copy of the same
 bytes. scaling: build time and bytes of MEKA on 25k ... 400k rows of covtype_like, with the fitted
-exponents. ridge: kernel ridge on ROWS (581,012) rows of covtype_like by MEKA (direct and by
-preconditioned conjugate gradients) beside FALKON, and by the MEKA of lower rank that reaches
-FALKON's RMSE. CPU seconds on one thread, medians of three where they are short.
+exponents; a file name that ends in .png draws them. ridge: kernel ridge on ROWS (581,012) rows of
+covtype_like by MEKA (direct and by preconditioned conjugate gradients) beside FALKON, and by the
+MEKA of lower rank that reaches FALKON's RMSE. CPU seconds on one thread, medians of three where they are short.
 """
 
 import resource
@@ -83,7 +83,7 @@ def product() -> None:
     print(f"share of the memory bound: {copy / own:.0%}", flush=True)
 
 
-def scaling() -> None:
+def scaling(figure: str | None) -> None:
     sizes = [25_000, 50_000, 100_000, 200_000, 400_000]
     taken, held = [], []
     for n in sizes:
@@ -92,10 +92,33 @@ def scaling() -> None:
         taken.append(seconds(lambda: model.fit(X), 1))  # noqa: B023
         held.append(model.matrix_.nbytes_)
         print(f"n={n:7}: {taken[-1]:6.2f} s, {held[-1] / 2**20:6.0f} MiB", flush=True)
-    for name, values in (("time", taken), ("memory", held)):
-        print(
-            f"exponent of {name}: {np.polyfit(np.log(sizes), np.log(values), 1)[0]:.2f}", flush=True
-        )
+    exponents = [np.polyfit(np.log(sizes), np.log(values), 1)[0] for values in (taken, held)]
+    print("exponent of time: {:.2f}\nexponent of memory: {:.2f}".format(*exponents), flush=True)
+    if figure is not None:
+        draw_scaling(sizes, taken, held, exponents, figure)
+
+
+def draw_scaling(
+    sizes: list[int],
+    taken: list[float],
+    held: list[float],
+    exponents: list[float],
+    figure: str,
+) -> None:
+    """Seconds and MiB of a build by rows, with their exponents."""
+    from matplotlib.figure import Figure
+
+    canvas = Figure(figsize=(8, 3.5), layout="constrained")
+    panels = (("CPU seconds", taken), ("MiB held", [value / 2**20 for value in held]))
+    for axes, (label, values), exponent in zip(
+        canvas.subplots(1, 2), panels, exponents, strict=True
+    ):
+        axes.loglog(sizes, values, marker="o", label=f"n^{exponent:.2f}")
+        axes.set(xlabel="rows", ylabel=label)
+        axes.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])
+        axes.minorticks_off()
+        axes.legend()
+    canvas.savefig(figure)
 
 
 def ridge(n: int) -> None:
@@ -120,7 +143,8 @@ def ridge(n: int) -> None:
 
 def main() -> None:
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    chosen = [word for word in sys.argv[1:] if not word.isdigit()]
+    figures = [word for word in sys.argv[1:] if word.endswith(".png")]
+    chosen = [word for word in sys.argv[1:] if not word.isdigit() and word not in figures]
     chosen = chosen or ["build", "product", "scaling", "ridge"]
     if "build" in chosen:
         build("ijcnn1", 1.0, 128, 10)
@@ -128,7 +152,7 @@ def main() -> None:
     if "product" in chosen:
         product()
     if "scaling" in chosen:
-        scaling()
+        scaling(figures[0] if figures else None)
     if "ridge" in chosen:
         ridge(sizes[0] if sizes else 581_012)
 
