@@ -8,7 +8,8 @@ how long either takes to reach the same error. product: MEKA's matvec beside a c
 bytes. scaling: build time and bytes of MEKA on 25k ... 400k rows of covtype_like, with the fitted
 exponents; a file name that ends in .png draws them. ridge: kernel ridge on ROWS (581,012) rows of
 covtype_like by MEKA (direct and by preconditioned conjugate gradients) beside FALKON, and by the
-MEKA of lower rank that reaches FALKON's RMSE. CPU seconds on one thread, medians of three where they are short.
+MEKA of lower rank that reaches FALKON's RMSE. CPU seconds on one thread, medians of three where
+they are short.
 """
 
 import resource
@@ -116,7 +117,7 @@ def draw_scaling(
         axes.loglog(sizes, values, marker="o", label=f"n^{exponent:.2f}")
         axes.set(xlabel="rows", ylabel=label)
         axes.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])
-        axes.minorticks_off()
+        axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         axes.legend()
     canvas.savefig(figure)
 
