@@ -6,9 +6,10 @@
 `run` does the stages of `reference.yaml`, or those that are named, one after the other. A stage
 that has spent its hours is interrupted; the same command again goes on where it was.
 
-`collect` keeps the newest rows, their curves and environments, a file each for rows and curves;
-what stood there is replaced. Curves of more than 500 points keep every k-th: those of one run that
-have equally many still have them at the same places. Rows of a work tree with changes are refused.
+`collect` keeps the newest rows that were not interrupted, their curves and environments, a file
+each for rows and curves; what stood there is replaced. Curves of more than 500 points keep every
+k-th: those of one run that have equally many still have them at the same places. Rows of a work
+tree with changes are refused.
 """
 
 import math
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
@@ -79,6 +81,7 @@ def collect(source: Path, target: Path) -> None:
     """Make the rows of a folder the reference rows."""
     folder = ResultsFolder(source)
     rows = folder.read(reference=False)
+    rows = rows[rows["status"] != "interrupted"]  # which says nothing of the method
     if rows.empty:
         sys.exit(f"{source}: no rows")
     if rows["dirty"].fillna(True).any():
@@ -93,7 +96,9 @@ def collect(source: Path, target: Path) -> None:
     for name in ("_curves", "_environments"):
         shutil.rmtree(target / name, ignore_errors=True)
         (target / name).mkdir(parents=True)
-    shutil.copyfile(merged, target / "reference.parquet")
+    finished = pq.read_table(merged, filters=pc.field("status") != "interrupted")
+    with atomic_file(target / "reference.parquet") as file:
+        pq.write_table(finished, file, compression="zstd")
     schema = pq.read_schema(next((source / "_curves").glob("*.parquet")))
     table = pa.Table.from_pandas(curves, schema=schema, preserve_index=False)
     with atomic_file(target / "_curves" / "curves.parquet") as file:

@@ -59,6 +59,17 @@ def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collect):
     assert len(results.read()) == 1
 
 
+def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
+    folder = folder_with(tmp_path)
+    environment = next(iter(folder.environments()))
+    stopped = make_row(1, status="interrupted", environment=environment, dirty=False)
+    folder.write(stopped, [])
+    results = ResultsFolder(tmp_path / "results")
+    collect(folder.path, results.path / "_reference")
+    assert len(folder.read(reference=False)) == 2
+    assert results.read()["status"].tolist() == ["ok"]
+
+
 def test_rows_of_changed_code_are_refused(tmp_path, collect):
     folder = folder_with(tmp_path)
     folder.write(make_row(key="another", dirty=True))
