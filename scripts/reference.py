@@ -8,8 +8,8 @@ that has spent its hours is interrupted; the same command again goes on where it
 
 `collect` keeps the newest rows that were not interrupted, their curves and environments, a file
 each for rows and curves; what stood there is replaced. Curves of more than 500 points keep every
-k-th: those of one run that have equally many still have them at the same places. Rows of a work
-tree with changes are refused.
+k-th, and what stands at the places of a run's shorter ones: curves of one run can be joined as
+before. Rows of a work tree with changes are refused.
 """
 
 import math
@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -89,10 +90,13 @@ def collect(source: Path, target: Path) -> None:
     merged = folder.merge().path
     assert merged is not None
     curves = folder.read_curves(reference=False)
-    each = curves.groupby(["key", "environment", "threads", "curve", "x_name"])
+    run = ["key", "environment", "threads", "x_name"]
+    each = curves.groupby([*run, "curve"])
     length, place = each["x"].transform("size"), each.cumcount()
     step = (length / MOST_POINTS).map(math.ceil)
-    curves = curves[(place % step == 0) | (place == length - 1)]
+    places = pd.MultiIndex.from_frame(curves[[*run, "x"]])
+    shared = places.isin(places[length <= MOST_POINTS])
+    curves = curves[(place % step == 0) | (place == length - 1) | shared]
     for name in ("_curves", "_environments"):
         shutil.rmtree(target / name, ignore_errors=True)
         (target / name).mkdir(parents=True)

@@ -59,6 +59,18 @@ def test_what_a_folder_holds_is_read_back_as_reference(tmp_path, collect):
     assert len(results.read()) == 1
 
 
+def test_long_curves_keep_the_places_of_short_ones(tmp_path, collect):
+    folder = folder_with(tmp_path)
+    run = make_row(1, environment=next(iter(folder.environments())), dirty=False)
+    level = Curve(curve="level", x_name="seconds", x=[7.0, 1001.0], value=[2.0, 1.0])
+    folder.write(run, [curve("precision", 1234), level])
+    results = ResultsFolder(tmp_path / "results")
+    collect(folder.path, results.path / "_reference")
+    curves = results.read_curves().set_index("curve")
+    assert {7.0, 1001.0} <= set(curves.loc["precision", "x"])
+    assert len(curves.loc["precision"]) <= 503
+
+
 def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
     folder = folder_with(tmp_path)
     environment = next(iter(folder.environments()))
