@@ -17,7 +17,7 @@ UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 REPEATS = 5
 # Of the loop, which has no call to pay for.
-_LOOP_ROWS = 2000
+_LOOP_ROWS = 500
 
 
 def unit_rows(X: Any) -> Any:
