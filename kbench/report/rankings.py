@@ -111,12 +111,15 @@ def sheet(found: Ranking) -> Sheet:
 
 
 def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Standing]:
-    scores = np.array([[_score(one, m) for m in methods] for one in core])
+    scores = np.array([_scores(one, methods) for one in core])
     placed = np.vstack(
         [ranks(row[None], one.score.sign) for row, one in zip(scores, core, strict=True)]
     )
-    seconds = np.array([[_seconds(one, m, methods) for m in methods] for one in core])
-    gaps = np.array([_gaps(one, row) for one, row in zip(core, scores, strict=True)])
+    tops = [_top(one, row) for one, row in zip(core, scores, strict=True)]
+    seconds = np.array(
+        [[_seconds(one, m, top) for m in methods] for one, top in zip(core, tops, strict=True)]
+    )
+    gaps = np.array([_gaps(row, top) for row, top in zip(scores, tops, strict=True)])
     fastest = seconds.min(axis=1, keepdims=True)
     solved = np.isfinite(seconds)
     ratios = np.divide(seconds, fastest, out=np.full_like(seconds, math.inf), where=solved)
@@ -141,14 +144,13 @@ def _methods(comparison: Comparison) -> set[str]:
     return {line.method for line in comparison.lines}
 
 
-def _score(comparison: Comparison, method: str) -> float:
-    line = best_lines(comparison).get(method)
-    measured = line and line.mean_sd(comparison.score.column)
-    return measured[0] if measured else math.nan
+def _scores(comparison: Comparison, methods: Sequence[str]) -> list[float]:
+    best = best_lines(comparison)
+    measured = [m in best and best[m].mean_sd(comparison.score.column) for m in methods]
+    return [one[0] if one else math.nan for one in measured]
 
 
-def _gaps(comparison: Comparison, scores: Sequence[float]) -> list[float]:
-    top = _top(comparison, scores)
+def _gaps(scores: Sequence[float], top: float) -> list[float]:
     return [math.inf if math.isnan(s) else abs(top - s) / (abs(top) or 1.0) for s in scores]
 
 
@@ -158,9 +160,8 @@ def _top(comparison: Comparison, scores: Sequence[float]) -> float:
     return max(known, key=lambda score: sign * score, default=math.nan)
 
 
-def _seconds(comparison: Comparison, method: str, methods: Sequence[str]) -> float:
-    """Of the fastest setting that comes within `CLOSE` of the best score of any of `methods`."""
-    top = _top(comparison, [_score(comparison, name) for name in methods])
+def _seconds(comparison: Comparison, method: str, top: float) -> float:
+    """Of the fastest setting that comes within `CLOSE` of the best score, `top`."""
     return min(
         (
             point.cost
