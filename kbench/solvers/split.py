@@ -30,6 +30,7 @@ _SAMPLE = 500
 _POINTS_PER_CLUSTER = 8
 _LLOYD_STEPS = 3
 _CHUNK = 4096
+_MOST_LABELS = 2**62
 
 
 def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list[np.ndarray]:
@@ -65,21 +66,26 @@ def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list
 
 def _by_gaps(X: np.ndarray, radius: float) -> np.ndarray:
     """Number of each point's group; (n,)."""
-    label = np.zeros(len(X), np.intp)
+    label, n_labels = np.zeros(len(X), np.int64), 1
     for j in np.flatnonzero(X.max(axis=0) - X.min(axis=0) >= radius):
-        order = np.argsort(X[:, j], kind="stable")
-        cuts = np.flatnonzero(np.diff(X[order, j]) >= radius)
-        if len(cuts):
-            side = np.empty(len(X), np.intp)
-            side[order] = np.searchsorted(cuts, np.arange(len(X)))
-            label = np.unique(label * (len(cuts) + 1) + side, return_inverse=True)[1]
-    return label
+        values = np.ascontiguousarray(X[:, j])
+        ordered = np.sort(values)
+        last = ordered[:-1][np.diff(ordered) >= radius]
+        if len(last):
+            if n_labels > _MOST_LABELS // (len(last) + 1):
+                seen, label = np.unique(label, return_inverse=True)
+                n_labels = len(seen)
+            n_labels *= len(last) + 1
+            label = label * (len(last) + 1) + np.searchsorted(last, values)
+    return np.unique(label, return_inverse=True)[1] if n_labels > 1 else label
 
 
 def _by_boxes(X: np.ndarray, reach: float, power: int) -> np.ndarray:
     """The same from the boxes of clusters; `reach` is R^p."""
     metric = "sqeuclidean" if power == 2 else "cityblock"
     sample = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)]
+    if (cdist(sample[:1], sample, metric) < reach).all():
+        return np.zeros(len(X), np.intp)
     n_parts, part = connected_components(cdist(sample, sample, metric) < reach, directed=False)
     if n_parts == 1:
         return np.zeros(len(X), np.intp)

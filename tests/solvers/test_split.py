@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 import kbench.solvers.box_dual as box_dual
+import kbench.solvers.split as split
 import kbench.solvers.strategy as strategy
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
@@ -45,6 +46,22 @@ def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
     K = np.exp(-cdist(X, X, "sqeuclidean"))
     K[label[:, None] == label] = 0
     assert K.max() * n * 10.0 <= 1e-4
+
+
+@pytest.mark.parametrize("most", [7, 2**62])
+def test_gaps_in_several_features_cross(most, monkeypatch):
+    monkeypatch.setattr(split, "_MOST_LABELS", most)
+    places = np.stack(np.meshgrid([0.0, 9.0, 30.0], [5.0, 6.0], [1.0, -8.0]), axis=-1).reshape(
+        -1, 3
+    )
+    kind = np.random.default_rng(0).integers(0, len(places), 400)
+    X = places[kind] + np.random.default_rng(1).uniform(0, 0.5, size=(400, 3))
+    groups = independent_groups(matrix(X, 1.0), 1.0, np.exp(-16.0))
+    # Gaps of at least 4: six groups, for the second feature has none.
+    sizes = np.unique(places[kind][:, [0, 2]], axis=0, return_counts=True)[1]
+    assert sorted(map(len, groups)) == sorted(sizes)
+    for group in groups:
+        assert len(np.unique(places[kind[group]][:, [0, 2]], axis=0)) == 1
 
 
 @pytest.mark.parametrize("intercept", [False, True])
