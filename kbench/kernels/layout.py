@@ -115,9 +115,11 @@ class Layout:
 
     def pack(self, X: Any) -> np.ndarray | None:
         """Bits of rows X : (n, d); (n_words, n) uint32, or None where a value is neither of two."""
-        words = np.empty((self.n_words, X.shape[0]), np.uint32)
         if len(self.bits) == 0:
-            return words
+            return np.empty((self.n_words, X.shape[0]), np.uint32)
+        if sp.issparse(X):
+            return self._pack_sparse(X)
+        words = np.empty((self.n_words, X.shape[0]), np.uint32)
         for rows, values in dense_chunks(X, self.bits):
             ones = values == self.high
             if not np.all(ones | (values == self.low)):
@@ -127,6 +129,21 @@ class Layout:
             packed = np.packbits(padded, axis=1, bitorder="little").view("<u4")
             words[:, rows] = packed.T
         return words
+
+    def _pack_sparse(self, X: Any) -> np.ndarray | None:
+        """The same of canonical CSR rows; O(nnz)."""
+        # What a value that is not stored stands for; where it is neither, each row must store one.
+        ones, stored = self.high == 0.0, (self.high != 0.0) & (self.low != 0.0)
+        first = np.zeros(32 * self.n_words, bool)
+        first[: len(ones)] = ones
+        words = np.packbits(first, bitorder="little").view("<u4").astype(np.uint32)
+        words = np.repeat(words[:, None], X.shape[0], axis=1)
+        place = np.full(X.shape[1], -1)
+        place[self.bits] = np.arange(len(self.bits))
+        indptr, indices = X.indptr.astype(np.int64), X.indices.astype(np.int64)
+        values = X.data.astype(np.float64)
+        n_stored = _set_bits(indptr, indices, values, place, self.low, self.high, stored, words)
+        return words if n_stored == X.shape[0] * np.count_nonzero(stored) else None
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
         """(q, b) bool of words : (n_words, b)."""
@@ -183,16 +200,50 @@ def _see_others(rows, low, high, others):
             others[j] |= (row[j] != least[j]) & (row[j] != most[j])
 
 
+# `stored` and bits before are as in `Layout._pack_sparse`.
+@njit(["i8(i8[::1], i8[::1], f8[::1], i8[::1], f8[::1], f8[::1], b1[::1], u4[:,::1])"], cache=True)
+def _set_bits(indptr, indices, values, place, low, high, stored, words):
+    """Bits of the values that CSR rows store; how many are of `stored`, -1 where one is no bit."""
+    n_stored = 0
+    for i in range(words.shape[1]):
+        for k in range(indptr[i], indptr[i + 1]):
+            p = place[indices[k]]
+            if p < 0:
+                continue
+            word, bit = p >> 5, np.uint32(1 << (p & 31))
+            if values[k] == high[p]:
+                words[word, i] |= bit
+            elif values[k] == low[p]:
+                words[word, i] &= ~bit
+            else:
+                return -1
+            n_stored += stored[p]
+    return n_stored
+
+
 def _values_of_sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    low, high = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    by_column = sp.csc_array(X)
-    counts = np.diff(by_column.indptr)
-    used, starts = np.flatnonzero(counts), by_column.indptr[:-1][counts > 0]
-    if len(used):
-        low[used] = np.minimum.reduceat(by_column.data, starts)
-        high[used] = np.maximum.reduceat(by_column.data, starts)
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    others, counts = np.zeros(X.shape[1], bool), np.zeros(X.shape[1], np.int64)
+    indices, values = X.indices.astype(np.int64), X.data.astype(np.float64)
+    _widen_sparse(indices, values, low, high, counts)
     with_zeros = counts < X.shape[0]
     low[with_zeros] = np.minimum(low[with_zeros], 0.0)
     high[with_zeros] = np.maximum(high[with_zeros], 0.0)
-    others = (X.data != low[X.indices]) & (X.data != high[X.indices])
-    return low, high, np.bincount(X.indices[others], minlength=X.shape[1]) == 0
+    _see_others_sparse(indices, values, low, high, others)
+    return low, high, ~others
+
+
+@njit(["(i8[::1], f8[::1], f8[::1], f8[::1], i8[::1])"], cache=True)
+def _widen_sparse(indices, values, low, high, counts):
+    """As `_widen`, of stored values and the columns that they are in; counts them by column."""
+    for k in range(len(values)):
+        j, value = indices[k], values[k]
+        low[j], high[j] = min(low[j], value), max(high[j], value)
+        counts[j] += 1
+
+
+@njit(["(i8[::1], f8[::1], f8[::1], f8[::1], b1[::1])"], cache=True)
+def _see_others_sparse(indices, values, low, high, others):
+    for k in range(len(values)):
+        j = indices[k]
+        others[j] |= (values[k] != low[j]) & (values[k] != high[j])

@@ -215,6 +215,31 @@ def test_wide_sparse_inner_products(name):
     np.testing.assert_allclose(K.block(np.arange(1100)), expected, rtol=1e-12, atol=1e-12)
 
 
+@given(
+    d=st.integers(8, 70),
+    values=st.sampled_from([(0.0, 2.0), (-2.0, 0.0), (1.0, 3.0)]),
+    seed=st.integers(0, 10_000),
+)
+@settings(max_examples=40, deadline=None)
+def test_bits_of_csr_rows_are_those_of_dense_rows(d, values, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.choice(values, size=(50, d))
+    X[:, 0] = rng.normal(size=50)
+    kernel = make_kernel("rbf", X, gamma=0.1)
+    dense, sparse = KernelMatrix(kernel, X), KernelMatrix(kernel, sp.csr_array(X))
+    np.testing.assert_array_equal(sparse.points(slice(None)).words, dense.points(slice(None)).words)
+    np.testing.assert_array_equal(sparse.block(np.arange(50)), dense.block(np.arange(50)))
+    new = X[:5].copy()
+    new[0, 1:] = 0.0
+    new[1, 1] = 7.0
+    for rows in (new[:1], new[1:2], new[2:]):
+        expected, found = (
+            sparse.kernel.prepare(rows_, np.float32) for rows_ in (rows, sp.csr_array(rows))
+        )
+        assert (expected.words is None) == (found.words is None)
+        np.testing.assert_array_equal(found.features, expected.features)
+
+
 def test_explicit_zeros_and_repeated_entries_of_csr_rows_do_not_show():
     dense = np.array([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
     odd = sp.csr_array(
