@@ -86,11 +86,11 @@ class BlockDescent:
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
         steps_in = pair_steps if it.coupled else coordinate_steps
-        # A step inside a block is rounded by eps times its length; float64 where that would show.
+        # A step of a coordinate is rounded by eps times its length; float64 where that would show.
         coarse = (
             np.finfo(np.float32).eps * diagonal.max(initial=0.0) * (upper - lower).max(initial=0.0)
         )
-        fine = coarse > _VISIBLE * target
+        fine = coarse > _VISIBLE * target and not it.coupled
         W, K_W = np.empty(0, np.intp), np.empty((0, 0), self.kernel.dtype)
         lowest, stalled, exhausted = math.inf, 0, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.

@@ -105,6 +105,7 @@ def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, ma
         grow[j], fall[j] = upper[j] - beta[j], beta[j] - lower[j]
         row_j, t = K[j], number(move)
         for k in range(q):
-            v[k] = v[k] - t * row_i[k] + t * row_j[k]
+            # The difference of two values is all but exact, however long the step.
+            v[k] += t * (row_j[k] - row_i[k])
         step += 1
     return step

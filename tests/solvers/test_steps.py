@@ -55,6 +55,19 @@ def test_pairs_are_plain_sequential_minimal_optimisation():
     np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
 
 
+def test_long_steps_between_points_much_alike_are_hardly_rounded():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    K = np.exp(-1e-3 * ((X[:, None] - X) ** 2).sum(axis=2)).astype(np.float32)
+    z = rng.choice([-1.0, 1.0], 60)
+    C = 1e4
+    beta, e = np.zeros(60), z.copy()
+    pair_steps(K, beta, e, np.minimum(0, C * z), np.maximum(0, C * z), np.ones(60), 1e-2, 300)
+    assert np.abs(beta).max() > 1e3
+    # One coordinate at a time, the first long step would already be rounded by this.
+    assert np.abs(e - (z - K.astype(np.float64) @ beta)).max() < 1e-7 * np.abs(beta).max()
+
+
 @given(
     q=st.integers(1, 200), seed=st.integers(0, 10_000), single=st.booleans(), pairs=st.booleans()
 )
