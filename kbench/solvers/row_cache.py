@@ -5,16 +5,42 @@ to fresh memory costs several computations. So a row is first recomputed (withou
 whenever it is needed, and kept from its `min_uses`-th use on; the least recently used makes room.
 """
 
+import threading
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from kbench.kernels import KernelMatrix
+from kbench.kernels.threads import in_parts
 
 # Missing rows are computed this many at a time: enough for GEMM to reach its speed.
 _BATCH = 128
 _TILE = 16
+_COLUMNS = 1024
+# To read a value where it is stored.
+_NANOSECONDS = 0.2
+
+
+class _Rooms(threading.local):
+    """Memory for squares, in turns; fresh memory costs as much as what is written to it.
+
+    A thread has its own, which all its solves share: two squares of the largest working set.
+    """
+
+    def __init__(self) -> None:
+        self._rooms = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+
+    def square(self, q: int, dtype: np.dtype) -> np.ndarray:
+        """(q, q), any values; not that of the last call."""
+        n_bytes = q * q * dtype.itemsize
+        self._rooms.reverse()
+        if len(self._rooms[0]) < n_bytes:
+            self._rooms[0] = np.empty(n_bytes, np.uint8)
+        return self._rooms[0][:n_bytes].view(dtype).reshape(q, q)
+
+
+_rooms = _Rooms()
 
 
 class RowCache:
@@ -83,7 +109,7 @@ class RowCache:
             out = np.zeros(len(self.columns))
         if stored.any():
             slots = self._complete(rows[stored])
-            _add_rows(self._rows, slots, coef[stored].astype(self._rows.dtype), out)
+            self._add_rows(slots, coef[stored].astype(self._rows.dtype), out)
         return out
 
     def gram(self, positions: np.ndarray, corner: np.ndarray | None = None) -> np.ndarray:
@@ -91,10 +117,12 @@ class RowCache:
 
         Nothing is computed that is in `corner` : (h, h), the values between the first h of them, or
         follows by symmetry. Stored rows are read where they are stored at their first use: a
-        scattered value takes as long to read as a cheap one to compute.
+        scattered value takes as long to read as a cheap one to compute. With a corner, of any size,
+        the result is valid until the thread asks for the next but one with a corner.
         """
         points = self.columns[positions]
-        out = np.empty((len(points), len(points)), self._rows.dtype)
+        q, dtype = len(points), self._rows.dtype
+        out = np.empty((q, q), dtype) if corner is None else _rooms.square(q, dtype)
         if self._min_uses == 1:
             known = self._slot_of[points] >= 0
             known[known] = self._length[self._slot_of[points[known]]] == len(self.columns)
@@ -110,8 +138,8 @@ class RowCache:
             return out
         h = 0 if corner is None else len(corner)
         self._kernel.block(points[h:], self._kernel.points(points), out=out[h:])
-        out[:h, :h] = corner
-        _mirror(out, h)
+        if corner is not None and h:
+            _complete_square(corner, out)
         return out
 
     def _complete(self, rows: np.ndarray) -> np.ndarray:
@@ -142,6 +170,12 @@ class RowCache:
         self._length[slots] = width
         return slots
 
+    def _add_rows(self, slots: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
+        def work(start: int, stop: int) -> None:
+            _add_rows(self._rows, slots, coef, start, stop, out)
+
+        in_parts(work, len(out), _NANOSECONDS * len(out) * len(slots), _COLUMNS)
+
     def _points_from(self, first: int) -> Any:
         """Prepared points of the columns from `first` on; gathered once for many rows."""
         if self._gathered is None or self._gathered[0] != (first, len(self.columns)):
@@ -154,17 +188,20 @@ class RowCache:
 
 # Compiled when imported (or read from numba's cache), so that no fit pays for it.
 @njit(
-    ["(f4[:,::1], i8[::1], f4[::1], f8[::1])", "(f8[:,::1], i8[::1], f8[::1], f8[::1])"],
+    [
+        "(f4[:,::1], i8[::1], f4[::1], i8, i8, f8[::1])",
+        "(f8[:,::1], i8[::1], f8[::1], i8, i8, f8[::1])",
+    ],
     cache=True,
+    nogil=True,
     fastmath={"contract", "nsz", "arcp", "reassoc"},
 )
-def _add_rows(rows, slots, coef, out):
-    """out += coef @ rows[slots]; eight rows are added in their own precision, then in float64."""
-    m = out.shape[0]
+def _add_rows(rows, slots, coef, first, last, out):
+    """out[first:last] += coef @ rows[slots, first:last]; eight rows are added in their own type."""
     n_rows = slots.shape[0]
     # A tile of `out` and eight rows of it stay in the L1 cache.
-    for start in range(0, m, 1024):
-        stop = min(m, start + 1024)
+    for start in range(first, last, _COLUMNS):
+        stop = min(last, start + _COLUMNS)
         acc = out[start:stop]
         k = 0
         while k + 8 <= n_rows:
@@ -207,15 +244,36 @@ def _gather(rows, slots, columns, places, out):
             target[j] = row[columns[j]]
 
 
-@njit(["(f4[:,::1], i8)", "(f8[:,::1], i8)"], cache=True, nogil=True)
-def _mirror(out, h):
-    """out[:h, h:] = out[h:, :h]' for a square matrix."""
-    q = out.shape[0]
+def _complete_square(corner: np.ndarray, out: np.ndarray) -> None:
+    """Fill the first rows of a symmetric matrix: `corner` : (h, h), and what the others tell."""
+    h = len(corner)
+
+    def work(start: int, stop: int) -> None:
+        _mirror(corner, out, start, stop)
+
+    in_parts(work, h, _NANOSECONDS * h * len(out), _TILE)
+
+
+@njit(
+    [
+        types.void(types.Array(real, 2, "A"), real[:, ::1], types.int64, types.int64)
+        for real in (types.float32, types.float64)
+    ],
+    cache=True,
+    nogil=True,
+)
+def _mirror(corner, out, start, stop):
+    """Rows start .. stop-1 of out : (q, q), which is symmetric and begins with corner : (h, h)."""
+    h, q = corner.shape[0], out.shape[0]
     # Through a tile of whole cache lines: rows a power of two apart share few places in the cache.
     tile = np.empty(_TILE * _TILE, out.dtype)
-    for i in range(0, h, _TILE):
+    for i in range(start, stop, _TILE):
+        for r in range(i, min(i + _TILE, stop)):
+            source, target = corner[r], out[r, :h]
+            for k in range(h):
+                target[k] = source[k]
         for j in range(h, q, _TILE):
-            if i + _TILE <= h and j + _TILE <= q:
+            if i + _TILE <= stop and j + _TILE <= q:
                 for k in range(_TILE):
                     source = out[j + k, i : i + _TILE]
                     for r in range(_TILE):
@@ -225,6 +283,6 @@ def _mirror(out, h):
                     for k in range(_TILE):
                         target[k] = tile[r * _TILE + k]
             else:
-                for r in range(i, min(i + _TILE, h)):
+                for r in range(i, min(i + _TILE, stop)):
                     for k in range(j, min(j + _TILE, q)):
                         out[r, k] = out[k, r]

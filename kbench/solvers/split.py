@@ -55,7 +55,11 @@ def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list
         return []
     power = function.power
     reach = math.log(total / slack) / function.gamma  # R^p
-    label = _by_gaps(X, reach ** (1.0 / power))
+    radius, layout = reach ** (1.0 / power), function.layout
+    label = np.zeros(len(X), np.intp)
+    # No feature ranges over more than this.
+    if layout is None or max(2.0 * layout.spread, layout.gap) >= radius:
+        label = _by_gaps(X, radius)
     if not label.any():
         label = _by_boxes(X, reach, power)
     if not label.any():

@@ -74,3 +74,19 @@ def test_a_gram_matrix_computes_nothing_twice_that_its_corner_holds(h, q):
     gram = cache.gram(positions, corner)
     np.testing.assert_allclose(gram, expected[np.ix_(positions, positions)], atol=1e-14)
     assert kernel.n_entries - before == (q - h) * q
+
+
+def test_squares_are_written_in_turns_and_those_without_a_corner_are_kept():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    expected = kernel.block(np.arange(50))
+    cache = RowCache(kernel, 0.0, 2)
+    cache.lay_out(np.arange(50), 50)
+    kept = cache.gram(np.arange(50))
+    first = cache.gram(np.arange(20), np.empty((0, 0)))
+    second = cache.gram(np.arange(10, 40), first[10:, 10:])
+    np.testing.assert_allclose(second, expected[10:40, 10:40], atol=1e-14)
+    third = cache.gram(np.arange(30, 45), second[20:, 20:])
+    np.testing.assert_allclose(third, expected[30:45, 30:45], atol=1e-14)
+    assert np.shares_memory(third, first)
+    np.testing.assert_allclose(kept, expected, atol=1e-14)
