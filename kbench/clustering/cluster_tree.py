@@ -203,12 +203,16 @@ def _two_means(rows: Any, rng: np.random.RandomState) -> _Cut:
     distances = squared_distances(sample, first).astype(np.float64)
     total = distances.sum()
     second = _row(sample, rng.choice(m, p=distances / total)) if total > 0 else first
+    before = np.zeros(0, bool)
     for _ in range(_LLOYD):
         direction = second - first
         right = sample @ direction >= 0.5 * ((first + second) @ direction)
-        if right.all() or not right.any():
+        n_right = int(np.count_nonzero(right))
+        if n_right in (0, m) or np.array_equal(right, before):
             break
-        first, second = _mean(sample[~right]), _mean(sample[right])
+        sides = np.stack([~right, right]).astype(sample.dtype) @ sample
+        first, second = sides[0] / (m - n_right), sides[1] / n_right
+        before = right
     direction = second - first
     return Split(direction, 0.0), float(0.5 * ((first + second) @ direction))
 

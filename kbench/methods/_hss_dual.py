@@ -16,6 +16,10 @@ _CACHE_MB = 1000.0
 # From a start with more coefficients than this share of the rows, the exact solver computes more
 # kernel values than from zero.
 _DENSE = 0.5
+# Steps that grow by more than rounding raise beta to so many times itself, so often at most.
+_GROWTH = 1.01
+_RAISE = 4.0
+_RAISES = 5
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class DualSolution:
     violation: float
     converged: bool
 
+    @property
+    def grows(self) -> bool:
+        """Whether the compressed matrix is too indefinite for beta."""
+        return self.admm.growth > _GROWTH
+
 
 def solve_dual(
     compressed: CompressedKernel,
@@ -57,6 +66,7 @@ def solve_dual(
     max_iter: int,
     tol: float | None,
     polish_tol: float | None,
+    may_raise: bool,
     trace: Trace,
 ) -> DualSolution:
     """Solve all problems for all bounds together.
@@ -72,6 +82,8 @@ def solve_dual(
         As in `solve_admm`.
     polish_tol : float or None
         Violation to which the exact solver goes on with the kernel itself; None: not at all.
+    may_raise : bool
+        Whether the iteration begins anew with a greater beta where its steps grow.
     trace : Trace
         Charged with "factor", "admm", "polish".
 
@@ -88,15 +100,11 @@ def solve_dual(
         # A later shift that is too small is no error.
         return compressed.factorise(shift, dtype, explain=next(attempts) == 0).solve
 
-    admm = solve_admm(
-        factorise,
-        columns,
-        bounds,
-        beta,
-        max_iter=max_iter,
-        tol=tol,
-        trace=trace,
-    )
+    for _ in range(_RAISES + 1):
+        admm = solve_admm(factorise, columns, bounds, beta, max_iter=max_iter, tol=tol, trace=trace)
+        if not (may_raise and admm.growth > _GROWTH):
+            break
+        beta *= _RAISE
     if polish_tol is not None:
         with trace.phase("polish"):
             return _polish(compressed, Y, C, admm, polish_tol, trace)

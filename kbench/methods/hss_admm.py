@@ -46,8 +46,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         From `kernel` on as in `KernelSVC`.
     beta : float or "auto", default="auto"
         Penalty and shift. "auto" is 100, from 100,000 rows on 1,000 and from a million on 10,000;
-        where the compressed matrix is too indefinite for it, the least that is enough, with a
-        warning.
+        where the compressed matrix is too indefinite for it, so that factors do not exist or the
+        steps of ten iterations grow, one that is enough, with a warning.
     max_iter : int, default=10
     tol : float or None, default=None
         None: exactly `max_iter` iterations. Otherwise the largest residual, see `solve_admm`.
@@ -293,37 +293,40 @@ max_near, n_far, sketch, memory_mb
         """Compress the kernel matrix of rows X : (n, d) and solve for bounds : (n, p)."""
         compressed = CompressedKernel.of(self, X, trace)
         trace(hss_mb=8e-6 * compressed.matrix.n_parameters_)
+        usual, beta = self._penalty(compressed, trace)
         solution = solve_dual(
             compressed,
             Y,
             bounds,
-            self._penalty(compressed, trace),
+            beta,
             self.dtype,
             max_iter=self.max_iter,
             tol=self.tol,
             polish_tol=self.polish_tol if self.polish else None,
+            may_raise=self.beta == "auto",
             trace=trace,
         )
-        return compressed, solution
-
-    def _penalty(self, compressed: CompressedKernel, trace: Trace) -> float:
-        if self.beta != "auto":
-            return float(self.beta)
-        if self.tol is not None and compressed.shift is not None:
-            return compressed.shift
-        n = compressed.matrix.shape[0]
-        beta = 100.0 * 10.0 ** sum(n >= step for step in _BETA_STEPS)
-        with trace.phase("factor"):
-            enough = compressed.enough(beta, self.dtype)
-        if enough > beta:
+        beta = beta if self.tol is not None else solution.admm.beta
+        if beta > usual or solution.grows:
+            raised = f"beta='auto' is {beta:.3g}: " if beta > usual else ""
             warnings.warn(
-                f"beta='auto' is {enough:.3g} in place of {beta:g}, with which the compressed "
-                "matrix is not positive definite; preset='fast' or 'accurate', or smaller "
-                "tolerances, compress it more accurately",
+                f"{raised}the compressed matrix is too indefinite for beta={usual:g}; "
+                "preset='fast' or 'accurate', or smaller tolerances, compress it more accurately",
                 UserWarning,
                 stacklevel=4,
             )
-        return enough
+        return compressed, solution
+
+    def _penalty(self, compressed: CompressedKernel, trace: Trace) -> tuple[float, float]:
+        """beta as asked for, and as much of it as factors need."""
+        if self.beta != "auto":
+            return float(self.beta), float(self.beta)
+        if self.tol is not None and compressed.shift is not None:
+            return compressed.shift, compressed.shift
+        n = compressed.matrix.shape[0]
+        beta = 100.0 * 10.0 ** sum(n >= step for step in _BETA_STEPS)
+        with trace.phase("factor"):
+            return beta, compressed.enough(beta, self.dtype)
 
     def _validate(self, X: Any, Y: np.ndarray, bounds: np.ndarray) -> np.ndarray:
         """Accuracy of each C on rows that are held out; (p,)."""

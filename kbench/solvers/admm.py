@@ -14,6 +14,11 @@ Optim. 10, 2022), Algorithm 3:
 b is the multiplier of y'x = 0, at the optimum the intercept. An iteration costs one solution with
 K + beta I; columns (values of C, classes) share it. From zero each of them moves x by about 1/beta:
 the paper's ten iterations are an early stopped method, and often end before any C is felt.
+
+Squared steps, beta ||dz||^2 + ||dmu||^2 / beta, never grow where K is positive semidefinite (He and
+Yuan, "On non-ergodic convergence rate of Douglas-Rachford alternating direction method of
+multipliers", Numer. Math. 130, 2015). Along an eigenvector of the eigenvalue -l iterates grow by
+beta / (beta - l) each time: K + beta I may be positive definite and its ten iterations useless.
 """
 
 import math
@@ -52,6 +57,9 @@ class ADMMResult:
         At the end.
     primal, dual : float
         Largest |x - z| and beta |z - previous z|, over all entries.
+    growth : float
+        Squared length of the last step relative to the first, the largest of all problems; above
+        1, beyond rounding, K is too indefinite for beta. nan where beta follows the residuals.
     n_iter : int
     converged : bool
         Whether both are <= tol; True where the number of iterations was fixed.
@@ -63,6 +71,7 @@ class ADMMResult:
     beta: float
     primal: float
     dual: float
+    growth: float
     n_iter: int
     converged: bool
 
@@ -109,6 +118,7 @@ def solve_admm(
         z, mu = np.zeros(Y.shape), np.zeros(Y.shape)
         relaxation = 1.0 if tol is None else _RELAXATION
         n_iter, last_change, adapts, converged = 0, 0, tol is not None, False
+        first = growth = np.full(Y.shape[1], np.nan)
         while n_iter < max_iter and not converged:
             n_iter += 1
             u = solve(Y * (1.0 + mu + beta * z))
@@ -117,7 +127,13 @@ def solve_admm(
             relaxed = x if tol is None else relaxation * x + (1.0 - relaxation) * z
             before = z
             z = np.clip(relaxed - mu / beta, 0.0, C)
-            mu = mu - beta * (relaxed - z)
+            ascent = beta * (relaxed - z)
+            mu = mu - ascent
+            if tol is None:
+                length = beta * _squares(z - before) + _squares(ascent) / beta
+                if n_iter == 1:
+                    first = length
+                growth = length / first
             primal = float(np.abs(x - z).max())
             dual = beta * float(np.abs(z - before).max())
             trace(n_iter=n_iter, primal_residual=primal, dual_residual=dual, beta=beta)
@@ -143,9 +159,14 @@ def solve_admm(
         beta=beta,
         primal=primal,
         dual=dual,
+        growth=float(growth.max()),
         n_iter=n_iter,
         converged=converged or tol is None,
     )
+
+
+def _squares(V: np.ndarray) -> np.ndarray:
+    return np.einsum("ij,ij->j", V, V)
 
 
 def _solve_ones(solve: Solve, n: int) -> np.ndarray:

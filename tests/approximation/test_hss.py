@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from threadpoolctl import threadpool_limits
 
 from kbench.approximation import HSSMatrix
+from kbench.approximation.hss.compression import _add_scaled, _folded
 from kbench.approximation.hss.interpolative import interpolate
 from kbench.clustering import nearest_neighbours
 from kbench.trace import Trace
@@ -87,6 +88,35 @@ def test_presets_are_as_accurate_as_they_promise():
     }
     assert np.median(errors["fast"]) < 1e-2
     assert np.median(errors["accurate"]) < 1e-3
+
+
+@pytest.mark.parametrize("gamma", [0.02, 2.0])
+def test_folded_sketches_lose_nothing_where_ranks_are_low_and_are_left_where_not(gamma):
+    X = points(2500)
+
+    def compressed(sketch, seed):
+        return fit(X, preset="fast", gamma=gamma, leaf_size=128, sketch=sketch, random_state=seed)
+
+    def error(sketch):
+        return np.median([compressed(sketch, seed).relative_error(100, 0) for seed in range(3)])
+
+    assert (6 * compressed(600, 0).ranks_[0][2] > 600 / 4) == (gamma == 2.0)
+    assert error(600) < 1.5 * error(10**6)
+
+
+def test_a_folded_sketch_is_the_sketch_of_fewer_columns():
+    values, signs = points(40, 1000), np.sign(points(1000, 1, seed=1))[:, 0]
+    wide, narrow = np.zeros((40, 120)), np.zeros((40, 30))
+    for sketch in (wide, narrow):
+        for first in range(0, 1000, sketch.shape[1]):
+            part = slice(first, first + sketch.shape[1])
+            _add_scaled(values[:, part], signs[part], sketch)
+    np.testing.assert_allclose(_folded(wide, 30), narrow, atol=1e-12)
+    by_hand = [values[:, j::30] @ signs[j::30] for j in range(30)]
+    np.testing.assert_allclose(narrow, np.transpose(by_hand), atol=1e-12)
+    # Columns beyond a multiple of the fewer ones begin again.
+    thrice = wide[:, :20] + wide[:, 50:70] + wide[:, 100:]
+    np.testing.assert_allclose(_folded(wide, 50)[:, :20], thrice)
 
 
 def test_the_first_level_is_dropped_at_a_relative_tolerance_of_one():

@@ -73,6 +73,22 @@ def test_balanced_trees_have_leaves_of_one_size():
     assert sizes.max() - sizes.min() <= 1
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_two_means_cuts_halfway_between_the_means_of_its_sides(sparse):
+    X = points(1500)
+    X[::3, 0] += 30.0
+    rows = sp.csr_array(X) if sparse else X
+    tree = cluster_tree(rows, 1500, np.random.RandomState(0))
+    sides = [X[tree.permutation[tree.start[i] : tree.stop[i]]] for i in (0, 1)]
+    assert sorted(map(len, sides)) == [500, 1000]
+    means = np.array([side.mean(axis=0) for side in sides])
+    split = tree.splits[-1]
+    np.testing.assert_allclose(split.vector, means[1] - means[0])
+    values = np.concatenate(sides) @ split.vector
+    halfway = means.mean(axis=0) @ split.vector
+    assert split.threshold == values[values >= halfway].min()
+
+
 def test_outliers_do_not_make_a_chain():
     X = np.concatenate([points(500, 2), 10.0 ** np.arange(1, 31)[:, None] * np.ones(2)])
     tree = cluster_tree(X, 20, np.random.RandomState(0))

@@ -236,11 +236,31 @@ def test_warm_starts_go_on_with_the_last_beta():
     assert next(state["beta"] for state in told if "beta" in state) == beta < 100.0
 
 
+def test_beta_is_raised_where_factors_exist_and_steps_grow():
+    X, y = binary()
+
+    def kernel(A, B):
+        # 600 points: the product takes about 80 from an eigenvalue.
+        a, b = (np.sign(M[:, :1] * M[:, 1:2]) for M in (A, B))
+        return rbf_kernel(A, B, gamma=0.5) - 0.15 * a @ b.T
+
+    least = np.linalg.eigvalsh(kernel(X, X))[0]
+    assert -90.0 < least < -50.0
+    exact = {"kernel": kernel, "preset": "precise", "C": 1e6, "random_state": 0}
+    indefinite = "the compressed matrix is too indefinite for beta=100"
+    with pytest.warns(UserWarning, match=f"^{indefinite}"):
+        grown = HSSADMMClassifier(beta=100.0, **exact).fit(X, y)
+    with pytest.warns(UserWarning, match=f"^beta='auto' is .*: {indefinite}"):
+        raised = HSSADMMClassifier(**exact).fit(X, y)
+    assert raised.beta_ in 100.0 * 4.0 ** np.arange(1, 6)
+    assert np.abs(raised.dual_coef_).max() < 0.01 * np.abs(grown.dual_coef_).max()
+
+
 def test_a_shift_is_raised_where_it_is_left_to_the_method():
     X, y = binary()
     crude = {"preset": "paper_table4", "n_neighbours": 8, "leaf_size": 32}
     crude["kernel"] = lambda A, B: 1e6 * rbf_kernel(A, B, gamma=0.5)
-    with pytest.warns(UserWarning, match="beta='auto' is .* in place of 100, with which"):
+    with pytest.warns(UserWarning, match="beta='auto' is .*: .* too indefinite for beta=100"):
         model = HSSADMMClassifier(random_state=0, **crude).fit(X, y)
     assert model.beta_ > 100.0
     with pytest.raises(ValueError, match="not positive definite"):

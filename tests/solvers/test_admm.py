@@ -127,3 +127,30 @@ def test_balance_reaches_the_hyperplane_and_keeps_what_is_at_its_bound():
     assert np.all(balanced[:, :2][z[:, :2] == 1.0] == 1.0)
     assert np.all(balanced[:, 2] == 0.0)
     np.testing.assert_array_equal(balance(Y, 0.0 * z, C), 0.0 * z)
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+def test_steps_never_grow_on_positive_semidefinite_matrices_and_do_beyond(problem, shift):
+    K, Y = problem
+    values, vectors = np.linalg.eigh(K)
+    indefinite = (vectors * np.where(np.arange(len(K)) % 2, values, -shift)) @ vectors.T
+    growths = [
+        solve_admm(factoriser(indefinite), Y, np.full_like(Y, 10.0), 4.0, max_iter=m).growth
+        for m in range(1, 12)
+    ]
+    assert growths[0] == 1.0
+    if shift == 0.0:
+        assert (np.diff(growths) <= 1e-12).all()
+    else:
+        # Along these eigenvectors by 4 / (4 - 3) each time.
+        assert growths[-1] > 2.0**20
+
+
+def test_growth_is_that_of_the_worst_problem_and_unknown_where_beta_moves(problem):
+    K, Y = problem
+    C = np.array([[0.01, 10.0]])
+    alone = [solve_admm(factoriser(K), Y, np.full_like(Y, c), 4.0, max_iter=5).growth for c in C[0]]
+    assert alone[0] != alone[1]
+    together = solve_admm(factoriser(K), np.tile(Y, 2), np.tile(C, (200, 1)), 4.0, max_iter=5)
+    assert together.growth == pytest.approx(max(alone))
+    assert np.isnan(solve_admm(factoriser(K), Y, np.ones_like(Y), 4.0, max_iter=5, tol=1.0).growth)

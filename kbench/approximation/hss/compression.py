@@ -10,12 +10,14 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 J are near neighbours of the node's points, as in the paper. Beyond it: only the most telling
 ones of these, and columns drawn from everywhere, weighted so that K(I, J) K(I, J)' estimates the
 product over all columns; without them tolerances say nothing about what is far. Many columns are
-first added up in random groups with random signs (count sketch). And a node with too few near
+first added up in random groups with random signs (count sketch), in fewer groups where ranks are
+low. And a node with too few near
 columns to tell its rank, as among points that are copies of each other, gets columns drawn from
 everywhere, where STRUMPACK begins anew with twice the neighbours for all nodes.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numba import njit
@@ -29,6 +31,10 @@ _CHUNK = 4096
 _SCORE_ROWS = 16
 # A Gram matrix in float32 tells pivots from rounding where these are not asked for.
 _SINGLE_TOL = 0.03
+# A sketch is folded into so many times fewer columns first. They are enough where each unit of
+# the rank that they show has so many of them: the part that they cannot see is a sixth then.
+_FOLDS = 4
+_COLUMNS_A_RANK = 6
 # Columns beyond the rank that show that there are enough of them (STRUMPACK's oversampling).
 _OVERSAMPLING = 10
 
@@ -49,7 +55,7 @@ class Tolerances:
     n_far : int
         Far columns of a node.
     sketch : int or None
-        Columns after the sketch.
+        Columns after the sketch; a quarter of them where the rank is far below.
     """
 
     rel_tol: float
@@ -156,13 +162,17 @@ def compress(
             if len(far):
                 weights[len(near[i]) :] = np.sqrt((n_outside - len(near[i])) / len(far))
             level = int(tree.level[i])
-            node.basis = _basis(kernel, rows, columns, weights, level, tolerances, rng)
+            # The node before it is its right child, or next to it.
+            before = nodes[i - 1].basis if i else None
+            expected = 0 if before is None else before.rank
+            basis_of = partial(_basis, kernel, rows, level, expected, tolerances, rng)
+            node.basis = basis_of(columns, weights)
             wanted = min(len(rows), tolerances.max_rank, n_outside)
             if len(columns) < min(wanted, node.basis.rank + _OVERSAMPLING + 1):
                 more = _far_columns(n, start, stop, columns, wanted, rng, scratch)
                 columns = np.concatenate([columns, more])
                 weights = np.concatenate([weights, np.ones(len(more), kernel.dtype)])
-                node.basis = _basis(kernel, rows, columns, weights, level, tolerances, rng)
+                node.basis = basis_of(columns, weights)
             node.skeleton = rows[node.basis.kept]
         elif i < len(tree) - 1:
             node.basis = Interpolation(rows, np.zeros((0, 0), kernel.dtype))
@@ -215,16 +225,24 @@ def _far_columns(
 def _basis(
     kernel: KernelMatrix,
     rows: np.ndarray,
-    columns: np.ndarray,
-    weights: np.ndarray,
     level: int,
+    expected: int,
     tolerances: Tolerances,
     rng: np.random.RandomState,
+    columns: np.ndarray,
+    weights: np.ndarray,
 ) -> Interpolation:
-    """Interpolation of K(rows, columns) diag(weights)."""
+    """Interpolation of K(rows, columns) diag(weights), of a rank of about `expected`."""
     rel_tol, abs_tol = tolerances.rel_tol / level, tolerances.abs_tol / level
     single = kernel.dtype == np.float32 and rel_tol >= _SINGLE_TOL and not tolerances.trace_tol
     dtype = np.dtype(np.float32 if single else np.float64)
+    interpolated = partial(
+        interpolate,
+        rel_tol=rel_tol,
+        abs_tol=abs_tol,
+        trace_tol=tolerances.trace_tol,
+        max_rank=tolerances.max_rank,
+    )
     width = tolerances.sketch
     if width is None or len(columns) <= 1.25 * width:
         gram = np.zeros((len(rows), len(rows)), dtype)
@@ -233,27 +251,43 @@ def _basis(
             values = kernel.block(rows, kernel.points(columns[part]))
             if weights[part].min() != 1.0 or weights[part].max() != 1.0:
                 values *= weights[part]
-            values = values.astype(dtype, copy=False)
-            gram += values @ values.T
+            gram += _gram(values, dtype)
+        basis = interpolated(gram)
     else:
-        sketched = np.zeros((len(rows), width), kernel.dtype)
-        order = rng.permutation(len(columns))
-        signed = weights[order] * rng.choice(np.array([-1, 1], kernel.dtype), len(order))
-        for first in range(0, len(order), width):
+        sketch = np.zeros((len(rows), width), kernel.dtype)
+        signed = weights * rng.choice(np.array([-1, 1], kernel.dtype), len(columns))
+        for first in range(0, len(columns), width):
             part = slice(first, first + width)
-            values = kernel.block(rows, kernel.points(columns[order[part]]))
-            values *= signed[part]
-            sketched[:, : values.shape[1]] += values
-        exact = sketched.astype(dtype)
-        gram = exact @ exact.T
-    basis = interpolate(
-        gram,
-        rel_tol=rel_tol,
-        abs_tol=abs_tol,
-        trace_tol=tolerances.trace_tol,
-        max_rank=tolerances.max_rank,
-    )
+            values = kernel.block(rows, kernel.points(columns[part]))
+            _add_scaled(values, signed[part], sketch)
+        narrow = -(-width // _FOLDS)
+        few = expected * _COLUMNS_A_RANK <= narrow
+        basis = interpolated(_gram(_folded(sketch, narrow) if few else sketch, dtype))
+        if few and basis.rank * _COLUMNS_A_RANK > narrow:
+            basis = interpolated(_gram(sketch, dtype))
     return Interpolation(basis.order, basis.coef.astype(kernel.dtype, copy=False))
+
+
+def _gram(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    exact = values.astype(dtype, copy=False)
+    return exact @ exact.T
+
+
+def _folded(sketch: np.ndarray, width: int) -> np.ndarray:
+    """The sketch of `width` columns that adds up those of a wider one."""
+    folded = sketch[:, :width].copy()
+    for first in range(width, sketch.shape[1], width):
+        part = sketch[:, first : first + width]
+        folded[:, : part.shape[1]] += part
+    return folded
+
+
+@njit(cache=True, nogil=True)
+def _add_scaled(values, scale, out):
+    """out[:, :b] += values * scale of values : (a, b)"""
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            out[i, j] += values[i, j] * scale[j]
 
 
 class _Scratch:

@@ -62,7 +62,7 @@ class HSSMatrix(BaseEstimator):
     max_near, n_far : int or None, default=None
         Near and far columns of a node; near ones are not limited where the preset has no limit.
     sketch : int or None, default=None
-        Columns after the sketch.
+        Columns after the sketch; a quarter of them where the rank is far below.
     memory_mb : float or None, default=None
         MiB that the matrix may take.
     dtype : {"float32", "float64"}, default="float32"
