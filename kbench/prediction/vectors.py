@@ -119,6 +119,22 @@ def _compile_weighted_sum(typing_context, values, coef, n_blocks):
     return types.float32(*[types.intp] * 3), generate
 
 
+def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks):
+    """sum_j coef_j (values_j - origin_j) over n_blocks blocks of sixteen."""
+
+    def generate(context, builder, signature, arguments):
+        value, start, factor = (pointer(builder, address) for address in arguments[:3])
+        (total,) = accumulators(builder, 1)
+        with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            difference = builder.fsub(load(builder, value, offset), load(builder, start, offset))
+            weight = load(builder, factor, offset)
+            builder.store(fused(builder, difference, weight, builder.load(total)), total)
+        return sum_within(builder, builder.load(total))
+
+    return types.float32(*[types.intp] * 4), generate
+
+
 def _compile_form_block(typing_context, values, block, coef, n_rows):
     """sum_j (coef_0j + sum_{i <= n_rows} values_i coef_ij) block_j over the sixteen j of a block.
 
@@ -298,6 +314,7 @@ row_by_1: Any = intrinsic(_exponent_tile(1, 1))
 powers: Any = intrinsic(_compile_powers)
 square_roots: Any = intrinsic(_compile_square_roots)
 weighted_sum: Any = intrinsic(_compile_weighted_sum)
+weighted_difference: Any = intrinsic(_compile_weighted_difference)
 form_block: Any = intrinsic(_compile_form_block)
 lower_block: Any = intrinsic(_bound_block(upper=False))
 upper_block: Any = intrinsic(_bound_block(upper=True))
