@@ -6,10 +6,14 @@ Regression Trees", 1984). Rows in lockstep hide one another's waiting for memory
 itself, so that no row leaves the step before the last one has arrived.
 """
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 _LOCKSTEP = 8
@@ -20,28 +24,63 @@ _NODES = types.Array(types.uint32, 2, "C", readonly=True)
 _LEAVES = types.Array(types.int64, 1, "C", readonly=True)
 
 
+@intrinsic
+def _descend(typing_context, rows, stride, nodes, n_nodes, reached):
+    """Take _LOCKSTEP rows down the tree; writes the int64 numbers of their nodes at `reached`.
+
+    rows : address of the first, stride : bytes from row to row. Where the rows are stays in
+    registers, and the processor has the instructions for all of them at once.
+    """
+
+    def generate(context, builder, signature, arguments):
+        first, stride, table, count, target = arguments
+        integer, whole, real = ir.IntType(64), ir.IntType(32), ir.FloatType()
+        features = builder.inttoptr(table, whole.as_pointer())
+        children = builder.gep(features, [builder.mul(count, integer(2))])
+        thresholds = builder.bitcast(builder.gep(features, [count]), real.as_pointer())
+        starts = [builder.add(first, builder.mul(stride, integer(r))) for r in range(_LOCKSTEP)]
+        points = [builder.inttoptr(start, real.as_pointer()) for start in starts]
+        states = [cgutils.alloca_once_value(builder, integer(0)) for _ in points]
+
+        def level(point, state):
+            node = builder.load(state)
+            feature = builder.zext(builder.load(builder.gep(features, [node])), integer)
+            entry = builder.load(builder.gep(point, [feature]))
+            threshold = builder.load(builder.gep(thresholds, [node]))
+            right = builder.zext(builder.fcmp_ordered(">", entry, threshold), integer)
+            child = builder.zext(builder.load(builder.gep(children, [node])), integer)
+            following = builder.add(child, right)
+            builder.store(following, state)
+            return builder.xor(following, node)
+
+        body = builder.append_basic_block("levels")
+        done = builder.append_basic_block("done")
+        builder.branch(body)
+        builder.position_at_end(body)
+        steps = [level(point, state) for point, state in zip(points, states, strict=True)]
+        changed = reduce(builder.or_, steps)
+        builder.cbranch(builder.icmp_unsigned("!=", changed, integer(0)), body, done)
+        builder.position_at_end(done)
+        numbers = builder.inttoptr(target, integer.as_pointer())
+        for r, state in enumerate(states):
+            builder.store(builder.load(state), builder.gep(numbers, [integer(r)]))
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 5), generate
+
+
 @njit(types.void(_ROWS, _NODES, _LEAVES, types.int64[::1]), nogil=True, cache=True)
 def _walk(X, nodes, leaf, labels):
-    n = np.uint64(X.shape[0])
-    state = np.empty(_LOCKSTEP, np.uint64)
-    one, zero = np.uint64(1), np.uint64(0)
-    for start in range(0, X.shape[0], _LOCKSTEP):
-        for r in range(_LOCKSTEP):
-            state[r] = zero
-        changed = one
-        while changed != zero:
-            changed = zero
-            for r in range(_LOCKSTEP):
-                node = state[r]
-                # The last rows are walked more than once instead of by a loop of their own.
-                row = min(np.uint64(start + r), n - one)
-                threshold = np.uint32(nodes[node, 1]).view(np.float32)
-                step = np.uint64(X[row, np.uint64(nodes[node, 0])] > threshold)
-                following = np.uint64(nodes[node, 2]) + step
-                changed |= following ^ node
-                state[r] = following
-        for r in range(min(_LOCKSTEP, X.shape[0] - start)):
-            labels[start + r] = leaf[state[r]]
+    n, stride = X.shape[0], 4 * X.shape[1]
+    reached = np.empty(_LOCKSTEP, np.int64)
+    # Rows at the end are walked twice, fewer than a lockstep's one by one.
+    step = stride if n >= _LOCKSTEP else 0
+    for start in range(0, n, _LOCKSTEP if step else 1):
+        begin = min(start, n - _LOCKSTEP) if step else start
+        rows_at = X.ctypes.data + stride * begin
+        _descend(rows_at, step, nodes.ctypes.data, nodes.shape[1], reached.ctypes.data)
+        for r in range(_LOCKSTEP if step else 1):
+            labels[begin + r] = leaf[reached[r]]
 
 
 class AxisTree:
@@ -70,11 +109,11 @@ class AxisTree:
                 order += [left[node], right[node]]
             i += 1
         inner = left[order] >= 0
-        self.nodes = np.zeros((len(order), 3), np.uint32)
-        self.nodes[:, 0] = np.where(inner, feature[order], 0)
-        self.nodes[:, 1] = np.where(inner, _below(threshold[order]), np.inf).astype("f").view("u4")
+        self.nodes = np.zeros((3, len(order)), np.uint32)
+        self.nodes[0] = np.where(inner, feature[order], 0)
+        self.nodes[1] = np.where(inner, _below(threshold[order]), np.inf).astype("f").view("u4")
         # In this order the children of the j-th inner node are nodes 2 j + 1 and 2 j + 2.
-        self.nodes[:, 2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
+        self.nodes[2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
         self.leaf = np.where(inner, -1, np.cumsum(~inner) - 1).astype(np.int64)
         self.n_leaves = int((~inner).sum())
 
@@ -84,9 +123,9 @@ class AxisTree:
 
     def comparisons(self) -> np.ndarray:
         """Comparisons that a row takes on its way to each leaf; (n_leaves,)."""
-        taken = np.zeros(len(self.nodes))
+        taken = np.zeros(self.nodes.shape[1])
         for node in np.flatnonzero(self.leaf < 0):
-            child = int(self.nodes[node, 2])
+            child = int(self.nodes[2, node])
             taken[child : child + 2] = taken[node] + 1
         return taken[self.leaf >= 0]
 

@@ -2,7 +2,8 @@
 
 Step 1 of Algorithm 2 of Si, Hsieh and Dhillon, "Fast Prediction for Large-Scale Kernel Machines"
 (NIPS 2014). A node goes to the nearest of its children's centres, so a row costs about
-b log_b(K) distances for K leaves with b branches instead of K.
+b log_b(K) distances for K leaves with b branches instead of K, and a distance less a node:
+||x - c_j||^2 is less than ||x - c_0||^2 where (c_j - c_0)'(x - c_0) > ||c_j - c_0||^2 / 2.
 """
 
 import heapq
@@ -13,35 +14,55 @@ import scipy.sparse as sp
 from numba import njit, types
 
 from kbench.clustering.kmeans import sampled_kmeans
+from kbench.prediction.packing import aligned
+from kbench.prediction.vectors import LANES, weighted_difference
 
 _BATCH = 8192
 # Rows of a node that k-means works on.
 _SAMPLE = 10_000
+# Rows that go down a level together: a row alone would wait for each of its sums.
+_GROUP = 16
 
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
+_HALVES = types.Array(types.float32, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 
 
 @njit(
-    types.void(_ROWS, _ROWS, _NUMBERS, _NUMBERS, _NUMBERS, types.int64[::1]),
-    fastmath=True,
+    types.void(_ROWS, _ROWS, _HALVES, _NUMBERS, _NUMBERS, _NUMBERS, types.int64[::1]),
     nogil=True,
     cache=True,
 )
-def _descend(X, centres, first, n_children, leaf, labels):
-    for i in range(X.shape[0]):
-        x, node = X[i], 0
-        while n_children[node] > 0:
-            start, stop = first[node], first[node] + n_children[node]
-            best = np.float32(np.inf)
-            for child in range(start, stop):
-                centre, distance = centres[child], np.float32(0.0)
-                for k in range(x.shape[0]):
-                    difference = x[k] - centre[k]
-                    distance += difference * difference
-                if child == start or distance < best:
-                    best, node = distance, child
-        labels[i] = leaf[node]
+def _descend(X, planes, halves, first, n_children, leaf, labels):
+    d, width = X.shape[1], planes.shape[1]
+    n_blocks = width // LANES
+    padded, node = np.zeros((_GROUP, width), np.float32), np.empty(_GROUP, np.int64)
+    planes_at, padded_at = planes.ctypes.data, padded.ctypes.data
+    for start in range(0, X.shape[0], _GROUP):
+        n = min(_GROUP, X.shape[0] - start)
+        for r in range(n):
+            node[r] = 0
+            for k in range(d):
+                padded[r, k] = X[start + r, k]
+        moved = True
+        while moved:
+            moved = False
+            for r in range(n):
+                count = n_children[node[r]]
+                if count == 0:
+                    continue
+                moved, origin = True, first[node[r]]
+                nearest, largest = origin, np.float32(0.0)
+                row_at, origin_at = padded_at + 4 * width * r, planes_at + 4 * width * origin
+                for child in range(origin + 1, origin + count):
+                    plane_at = planes_at + 4 * width * child
+                    lead = weighted_difference(row_at, origin_at, plane_at, n_blocks)
+                    lead -= halves[child]
+                    nearest = child if lead > largest else nearest
+                    largest = max(lead, largest)
+                node[r] = nearest
+        for r in range(n):
+            labels[start + r] = leaf[node[r]]
 
 
 class KMeansTree:
@@ -60,14 +81,31 @@ class KMeansTree:
     """
 
     def __init__(self, centres: np.ndarray, first: np.ndarray, n_children: np.ndarray) -> None:
-        self.centres, self.first, self.n_children = centres, first, n_children
+        self.n_features, self.first, self.n_children = centres.shape[1], first, n_children
+        # Of a node's children the first one's centre, and the others' differences from it.
+        planes = np.pad(centres, [(0, 0), (0, -centres.shape[1] % LANES)]).astype(np.float32)
+        self.halves = np.zeros(len(centres), np.float32)
+        for node in np.flatnonzero(n_children):
+            others = slice(first[node] + 1, first[node] + n_children[node])
+            planes[others] -= planes[first[node]]
+            self.halves[others] = 0.5 * (planes[others].astype(np.float64) ** 2).sum(axis=1)
+        self.planes = aligned(planes.ravel()).reshape(planes.shape)
         self.n_leaves = int((n_children == 0).sum())
         self.leaf = np.where(n_children == 0, np.cumsum(n_children == 0) - 1, -1).astype(np.int64)
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.centres, self.first, self.n_children, self.leaf)
+        arrays = (self.planes, self.halves, self.first, self.n_children, self.leaf)
         return sum(array.nbytes for array in arrays)
+
+    @property
+    def centres(self) -> np.ndarray:
+        """(n_nodes, d) float32"""
+        centres = self.planes[:, : self.n_features].copy()
+        for node in np.flatnonzero(self.n_children):
+            origin = self.first[node]
+            centres[origin + 1 : origin + self.n_children[node]] += centres[origin]
+        return centres
 
     def distances(self) -> np.ndarray:
         """Distances that a row takes on its way to each leaf; (n_leaves,)."""
@@ -98,7 +136,7 @@ class KMeansTree:
 
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows into labels : (u,) int64."""
-        _descend(X, self.centres, self.first, self.n_children, self.leaf, labels)
+        _descend(X, self.planes, self.halves, self.first, self.n_children, self.leaf, labels)
 
 
 def kmeans_tree(

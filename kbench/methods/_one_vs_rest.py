@@ -10,6 +10,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from kbench.methods._new_rows import checked_rows
+
 
 class Targets(NamedTuple):
     """A training set as one or several binary problems."""
@@ -40,15 +42,13 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         -------
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
-        check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=self._checks_finite,
-            reset=False,
-        )
+        if self._checks_finite:
+            check_is_fitted(self)
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+            )
+        else:
+            X = checked_rows(self, X)
         values = self._decide(X)
         return values[:, 0] if len(self.classes_) == 2 else values
 
@@ -56,7 +56,8 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
         if values.ndim == 1:
-            return self.classes_[(values > 0).astype(np.intp)]
+            # Arrays of one, not entries: so texts keep their type. Half the time of indices.
+            return np.where(values > 0, self.classes_[1:], self.classes_[:1])
         return self.classes_[np.argmax(values, axis=1)]
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:

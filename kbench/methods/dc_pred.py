@@ -10,11 +10,12 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from kbench.kernels import KernelMatrix
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._landmark_leaves import LandmarkLeaves, LeafResult, approximation, expansion
+from kbench.methods._new_rows import checked_rows
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
@@ -431,15 +432,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
 
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u,) float64."""
-        check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # the machine refuses other rows itself
-            reset=False,
-        )
+        X = checked_rows(self, X)
         return self._machine(X)[:, 0]
 
     def __sklearn_tags__(self) -> Tags:

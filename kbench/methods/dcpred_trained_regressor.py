@@ -7,11 +7,12 @@ from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from kbench.clustering.axis_tree import target_tree, variance_tree
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
+from kbench.methods._new_rows import checked_rows
 from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows
@@ -158,15 +159,7 @@ timings_, sizes_, cost_, choices_, n_features_in_
 
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u,) float64."""
-        check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,  # the machine refuses other rows itself
-            reset=False,
-        )
+        X = checked_rows(self, X)
         return self._machine(X)[:, 0]
 
     def __sklearn_tags__(self) -> Tags:

@@ -8,7 +8,9 @@ and m functions
 
 Monomials c_i c_j are evaluated as a quadratic form: m^2 multiplications, no gathering. Rows are
 put in the order of their leaves, so that several of them share what is read of a leaf: more bytes
-than a row has, by far. Features are subtracted, not multiplied out, so nothing cancels.
+than a row has, by far. Features are subtracted, not multiplied out, so nothing cancels. A vector is
+sixteen landmarks at a row, or, where a leaf has so many rows and looks at all features, sixteen
+rows at a landmark, which spares sums over the entries of vectors; sums are the same to the bit.
 """
 
 from collections.abc import Callable
@@ -33,7 +35,10 @@ from kbench.prediction.vectors import (
     BLOCKS,
     LANES,
     ROWS,
+    VECTORS,
     form_block,
+    kernels_of_1,
+    kernels_of_vectors,
     lower_block,
     powers,
     row_by_1,
@@ -41,8 +46,10 @@ from kbench.prediction.vectors import (
     rows_by_1,
     rows_by_blocks,
     square_roots,
+    transposed,
     upper_block,
     weighted_sum,
+    weighted_sums,
 )
 
 # Rows that are checked and routed stay in the L2 cache; leaves get so many rows on average, where
@@ -50,6 +57,8 @@ from kbench.prediction.vectors import (
 _PART_BYTES, _LEAF_ROWS = 1 << 18, 32
 # Those of a group, and their columns, in the L1 cache.
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
+# Sixteen rows at a landmark: up to so many features, and for no fewer rows.
+_MOST_FEATURES, _FEWEST_ROWS = 64, 6
 _PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
 
 
@@ -95,6 +104,37 @@ def _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot
             own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
             row_by_1(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
         r += 1
+
+
+@njit(inline="always")
+def _sums_across(
+    rows_at, n, n_features, table_at, coef_at, n_blocks, points_at, values_at, sums_at, n_outputs
+):
+    """Sums of a leaf at the first of n rows, sixteen at a time by output; how many rows they are.
+
+    Behind the addresses of the rows stand others, up to a multiple of sixteen.
+    """
+    slot, width = LANES * LANES * n_blocks, LANES * n_features
+    block = 4 * (n_features + 1) * LANES
+    r = 0
+    while n - r >= _FEWEST_ROWS:
+        n_vectors = VECTORS if n - r > LANES * (VECTORS - 1) else 1
+        for v in range(n_vectors):
+            transposed(rows_at + 8 * (r + LANES * v), n_features, points_at + 4 * width * v)
+        for b in range(n_blocks):
+            own_at, into_at = table_at + b * block, values_at + 4 * LANES * LANES * b
+            if n_vectors > 1:
+                kernels_of_vectors(points_at, own_at, n_features, into_at, slot)
+            else:
+                kernels_of_1(points_at, own_at, n_features, into_at, slot)
+        for v in range(n_vectors):
+            for o in range(n_outputs):
+                weighted_sums(
+                    values_at + 4 * slot * v, coef_at + 4 * LANES * n_blocks * o, n_blocks, sums_at
+                )
+                sums_at += 4 * LANES
+        r += LANES * n_vectors
+    return min(n, r)
 
 
 @njit(inline="always")
@@ -172,12 +212,19 @@ def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo,
     """
     n_features, n_outputs = features.shape[1], constant.shape[1]
     order, ends = _by_leaf(labels, leaves.shape[0])
-    group = max(1, min(_GROUP_ROWS, _GROUP_BYTES // (4 * X.shape[1])) // ROWS) * ROWS
+    across = pseudo == 0 and features.shape[0] == 1 and LANES <= n_features <= _MOST_FEATURES
+    if across:
+        group = LANES * VECTORS
+    else:
+        group = max(1, min(_GROUP_ROWS, _GROUP_BYTES // (4 * X.shape[1])) // ROWS) * ROWS
     # A tile takes rows, and writes, beyond the end.
-    addresses = np.empty(group + ROWS, np.int64)
-    scratch = np.empty(2 * (group + ROWS) * slot + LANES, np.float32)
+    addresses = np.empty(group + LANES, np.int64)
+    size = (group + LANES) * slot
+    scratch = np.empty(2 * size + (group * n_features if across else 0) + LANES, np.float32)
+    # No vector crosses a line of the cache.
     at = (scratch.ctypes.data + 4 * LANES - 1) & -(4 * LANES)
-    columns_at = at + 4 * (group + ROWS) * slot
+    columns_at, points_at = at + 4 * size, at + 8 * size
+    sums = np.empty((group // LANES + 1, n_outputs, LANES), np.float32)
     spans_at, x_at = spans.ctypes.data, X.ctypes.data
     begin = 0
     for leaf in range(leaves.shape[0]):
@@ -186,20 +233,41 @@ def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo,
         if features.shape[0] > 1:
             features_at += 4 * leaf * n_features
         table_at = table.ctypes.data + 4 * leaves[leaf, 4]
+        coef_at = coef.ctypes.data + 4 * leaves[leaf, 6]
         for start in range(begin, ends[leaf], group):
             # Step by step over a group of rows: within a step they do not wait for one another.
             n = min(group, ends[leaf] - start)
-            for r in range(n + ROWS):
+            if n_blocks == 0:
+                for r in range(n):
+                    for o in range(n_outputs):
+                        values[order[start + r], o] = constant[leaf, o]
+                continue
+            for r in range(n + (LANES if across else ROWS)):
                 i = order[start + min(r, n - 1)]
                 addresses[r] = x_at + 4 * i * X.shape[1]
-            for r in range(n):
+            rows_at, first = addresses.ctypes.data, 0
+            if across:
+                first = _sums_across(
+                    rows_at,
+                    n,
+                    n_features,
+                    table_at,
+                    coef_at,
+                    n_blocks,
+                    points_at,
+                    at,
+                    sums.ctypes.data,
+                    n_outputs,
+                )
+            for v in range((first + LANES - 1) // LANES):
                 for o in range(n_outputs):
-                    values[order[start + r], o] = constant[leaf, o]
-            if n_blocks == 0:
-                continue
-            _exponents(
-                addresses.ctypes.data, n, features_at, table_at, n_features, n_blocks, at, slot
-            )
+                    own = sums[v, o]
+                    for r in range(LANES * v, min(first, LANES * (v + 1))):
+                        total = np.float64(own[r - LANES * v])
+                        values[order[start + r], o] = constant[leaf, o] + total
+            start, n = start + first, n - first
+            rows_at += 8 * first
+            _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot)
             for r in range(n):
                 powers(at + 4 * slot * r, columns_at + 4 * slot * r, n_blocks)
             for r in range(n):
@@ -209,16 +277,17 @@ def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo,
                     total = _bound_columns(
                         exponent_at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseudo
                     )
-                coef_at = coef.ctypes.data + 4 * leaves[leaf, 6]
+                own_at = coef_at
                 for o in range(n_outputs):
+                    values[i, o] = constant[leaf, o]
                     if n_rows == 0:
-                        values[i, o] += weighted_sum(column_at, coef_at, total)
-                        coef_at += 4 * LANES * total
+                        values[i, o] += weighted_sum(column_at, own_at, total)
+                        own_at += 4 * LANES * total
                         continue
                     for b in range(total):
                         block_at = column_at + 4 * LANES * b
-                        values[i, o] += form_block(column_at, block_at, coef_at, n_rows)
-                        coef_at += 4 * LANES * (n_rows + 1)
+                        values[i, o] += form_block(column_at, block_at, own_at, n_rows)
+                        own_at += 4 * LANES * (n_rows + 1)
         begin = ends[leaf]
 
 

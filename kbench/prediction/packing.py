@@ -58,8 +58,9 @@ def aligned(numbers: np.ndarray) -> np.ndarray:
 def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
     """(K, f), or (1, d) where all machines look at all features."""
     given = [machine.features for machine in machines if machine.features is not None]
-    if not given:
-        return np.arange(n_features, dtype=np.int32)[None]
+    everything = np.arange(n_features, dtype=np.int32)
+    if all(np.array_equal(features, everything) for features in given):
+        return everything[None]
     table = np.zeros((len(machines), len(given[0])), np.int32)
     for leaf, machine in enumerate(machines):
         if machine.features is not None:

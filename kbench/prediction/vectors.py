@@ -1,8 +1,7 @@
-"""Vector code for local Gaussian machines: sixteen landmarks at a time, as LLVM vectors of float32.
+"""Vector code for local Gaussian machines: sixteen landmarks, or sixteen rows, at a time.
 
 Written as LLVM instructions because a loop over sixteen sums that live in memory was measured three
-times slower; LLVM turns a vector of sixteen into what the processor has (one AVX-512 register, two
-of AVX2, four of SSE or NEON). Addresses are integers; nothing is checked.
+times slower. Addresses are integers; nothing is checked.
 """
 
 from typing import Any
@@ -13,78 +12,24 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16
-# Exponents below give products with coefficients that are denormal, and slow.
-_LEAST = -100.0
-
-_FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_VECTOR, _BITS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
-# Sums may be taken in any order and as fused multiply-adds.
-_FREE = ("reassoc", "contract", "nsz", "nnan", "ninf")
-# 2^f on [-1/2, 1/2], exact at f = 0; relative error 2e-7.
-_POLYNOMIAL = (0.0013264727, 0.0096715127, 0.055507337, 0.24022242, 0.69314698)
-_ROUNDING = 12582912.0
-
-
-def _constant(value: float) -> ir.Constant:
-    return ir.Constant(_VECTOR, [ir.Constant(_FLOAT, value)] * LANES)
-
-
-def _integers(value: int) -> ir.Constant:
-    return ir.Constant(_BITS, [ir.Constant(_INT32, value)] * LANES)
-
-
-def _pointer(builder: Any, address: Any, element: ir.Type = _FLOAT) -> Any:
-    return builder.inttoptr(address, element.as_pointer())
-
-
-def _load(builder: Any, pointer: Any, offset: Any) -> Any:
-    place = builder.bitcast(builder.gep(pointer, [offset]), _VECTOR.as_pointer())
-    value = builder.load(place)
-    value.align = 4
-    return value
-
-
-def _store(builder: Any, value: Any, pointer: Any, offset: Any) -> None:
-    place = builder.bitcast(builder.gep(pointer, [offset]), _VECTOR.as_pointer())
-    builder.store(value, place).align = 4
-
-
-def _splat(builder: Any, scalar: Any) -> Any:
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
-    one = builder.insert_element(undefined, scalar, ir.Constant(_INT32, 0))
-    return builder.shuffle_vector(one, undefined, _integers(0))
-
-
-def _fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    return builder.fadd(builder.fmul(a, b, flags=_FREE), c, flags=_FREE)
-
-
-def _sum(builder: Any, vector: Any) -> Any:
-    reduce = cgutils.get_or_insert_function(
-        builder.module,
-        ir.FunctionType(_FLOAT, [_FLOAT, _VECTOR]),
-        f"llvm.vector.reduce.fadd.v{LANES}f32",
-    )
-    return builder.call(reduce, [ir.Constant(_FLOAT, -0.0), vector], fastmath=_FREE)
-
-
-def _exp2(builder: Any, t: Any) -> Any:
-    low = _constant(_LEAST)
-    t = builder.select(builder.fcmp_ordered("<", t, low), low, t)
-    # Rounds to an integer that stands in the low bits: no flags here, they would undo it.
-    shifted = builder.fadd(t, _constant(_ROUNDING))
-    f = builder.fsub(t, builder.fsub(shifted, _constant(_ROUNDING)))
-    p = _constant(_POLYNOMIAL[0])
-    for coefficient in (*_POLYNOMIAL[1:], 1.0):
-        p = _fused(builder, p, f, _constant(coefficient))
-    # Added to the exponent of p, which is between 0.7 and 1.5.
-    power = builder.shl(builder.bitcast(shifted, _BITS), _integers(23))
-    return builder.bitcast(builder.add(builder.bitcast(p, _BITS), power), _VECTOR)
-
-
-def _accumulators(builder: Any, count: int, value: float = 0.0) -> list[Any]:
-    return [cgutils.alloca_once_value(builder, _constant(value)) for _ in range(count)]
+from kbench.prediction.instructions import (
+    FREE,
+    INT32,
+    INT64,
+    LANES,
+    VECTOR,
+    accumulators,
+    constant,
+    exp2,
+    fused,
+    load,
+    pick,
+    pointer,
+    splat,
+    store,
+    sum_of,
+    sum_within,
+)
 
 
 def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
@@ -100,28 +45,28 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
 
         def generate(context, builder, signature, arguments):
             rows, features, table, count, at, slot = arguments
-            addresses, chosen = _pointer(builder, rows, _INT64), _pointer(builder, features, _INT32)
-            numbers, target = _pointer(builder, table), _pointer(builder, at)
-            places = (builder.gep(addresses, [_INT64(r)]) for r in range(n_rows))
-            points = [_pointer(builder, builder.load(place)) for place in places]
-            block = builder.mul(builder.add(count, _INT64(1)), _INT64(LANES))
-            starts = [builder.mul(block, _INT64(b)) for b in range(n_blocks)]
-            sums = [_accumulators(builder, n_blocks) for _ in range(n_rows)]
-            with cgutils.for_range(builder, count, intp=_INT64) as loop:
-                index = builder.sext(builder.load(builder.gep(chosen, [loop.index])), _INT64)
-                offset = builder.mul(builder.add(loop.index, _INT64(1)), _INT64(LANES))
-                entries = [_load(builder, numbers, builder.add(s, offset)) for s in starts]
+            addresses, chosen = pointer(builder, rows, INT64), pointer(builder, features, INT32)
+            numbers, target = pointer(builder, table), pointer(builder, at)
+            places = (builder.gep(addresses, [INT64(r)]) for r in range(n_rows))
+            points = [pointer(builder, builder.load(place)) for place in places]
+            block = builder.mul(builder.add(count, INT64(1)), INT64(LANES))
+            starts = [builder.mul(block, INT64(b)) for b in range(n_blocks)]
+            sums = [accumulators(builder, n_blocks) for _ in range(n_rows)]
+            with cgutils.for_range(builder, count, intp=INT64) as loop:
+                index = builder.sext(builder.load(builder.gep(chosen, [loop.index])), INT64)
+                offset = builder.mul(builder.add(loop.index, INT64(1)), INT64(LANES))
+                entries = [load(builder, numbers, builder.add(s, offset)) for s in starts]
                 for point, totals in zip(points, sums, strict=True):
-                    value = _splat(builder, builder.load(builder.gep(point, [index])))
+                    value = splat(builder, builder.load(builder.gep(point, [index])))
                     for entry, total in zip(entries, totals, strict=True):
                         difference = builder.fsub(value, entry)
-                        square = _fused(builder, difference, difference, builder.load(total))
+                        square = fused(builder, difference, difference, builder.load(total))
                         builder.store(square, total)
             for r, totals in enumerate(sums):
                 for b, (start, total) in enumerate(zip(starts, totals, strict=True)):
-                    t = builder.fmul(builder.load(total), _load(builder, numbers, start))
-                    place = builder.add(builder.mul(slot, _INT64(r)), _INT64(LANES * b))
-                    _store(builder, t, target, place)
+                    t = builder.fmul(builder.load(total), load(builder, numbers, start))
+                    place = builder.add(builder.mul(slot, INT64(r)), INT64(LANES * b))
+                    store(builder, t, target, place)
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 6), generate
@@ -133,10 +78,10 @@ def _compile_powers(typing_context, exponents, values, n_blocks):
     """values = 2^exponents, n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
-        source, target = _pointer(builder, arguments[0]), _pointer(builder, arguments[1])
-        with cgutils.for_range(builder, arguments[2], intp=_INT64) as loop:
-            offset = builder.mul(loop.index, _INT64(LANES))
-            _store(builder, _exp2(builder, _load(builder, source, offset)), target, offset)
+        source, target = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            store(builder, exp2(builder, load(builder, source, offset)), target, offset)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 3), generate
@@ -146,14 +91,14 @@ def _compile_square_roots(typing_context, numbers, n_blocks):
     """Replace n_blocks blocks of sixteen numbers t <= 0 by sqrt(-t)."""
 
     def generate(context, builder, signature, arguments):
-        target = _pointer(builder, arguments[0])
+        target = pointer(builder, arguments[0])
         root = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), f"llvm.sqrt.v{LANES}f32"
+            builder.module, ir.FunctionType(VECTOR, [VECTOR]), f"llvm.sqrt.v{LANES}f32"
         )
-        with cgutils.for_range(builder, arguments[1], intp=_INT64) as loop:
-            offset = builder.mul(loop.index, _INT64(LANES))
-            t = builder.fsub(_constant(0.0), _load(builder, target, offset))
-            _store(builder, builder.call(root, [t]), target, offset)
+        with cgutils.for_range(builder, arguments[1], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            t = builder.fsub(constant(0.0), load(builder, target, offset))
+            store(builder, builder.call(root, [t]), target, offset)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 2), generate
@@ -163,15 +108,31 @@ def _compile_weighted_sum(typing_context, values, coef, n_blocks):
     """sum_j coef_j values_j over n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
-        value, factor = _pointer(builder, arguments[0]), _pointer(builder, arguments[1])
-        (total,) = _accumulators(builder, 1)
-        with cgutils.for_range(builder, arguments[2], intp=_INT64) as loop:
-            offset = builder.mul(loop.index, _INT64(LANES))
-            terms = _load(builder, value, offset), _load(builder, factor, offset)
-            builder.store(_fused(builder, *terms, builder.load(total)), total)
-        return _sum(builder, builder.load(total))
+        value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        (total,) = accumulators(builder, 1)
+        with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            terms = load(builder, value, offset), load(builder, factor, offset)
+            builder.store(fused(builder, *terms, builder.load(total)), total)
+        return sum_within(builder, builder.load(total))
 
     return types.float32(*[types.intp] * 3), generate
+
+
+def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks):
+    """sum_j coef_j (values_j - origin_j) over n_blocks blocks of sixteen."""
+
+    def generate(context, builder, signature, arguments):
+        value, start, factor = (pointer(builder, address) for address in arguments[:3])
+        (total,) = accumulators(builder, 1)
+        with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            difference = builder.fsub(load(builder, value, offset), load(builder, start, offset))
+            weight = load(builder, factor, offset)
+            builder.store(fused(builder, difference, weight, builder.load(total)), total)
+        return sum_within(builder, builder.load(total))
+
+    return types.float32(*[types.intp] * 4), generate
 
 
 def _compile_form_block(typing_context, values, block, coef, n_rows):
@@ -181,16 +142,16 @@ def _compile_form_block(typing_context, values, block, coef, n_rows):
     """
 
     def generate(context, builder, signature, arguments):
-        value, own = _pointer(builder, arguments[0]), _pointer(builder, arguments[1])
-        matrix = _pointer(builder, arguments[2])
-        total = cgutils.alloca_once_value(builder, _load(builder, matrix, _INT64(0)))
-        with cgutils.for_range(builder, arguments[3], intp=_INT64) as loop:
-            factor = _splat(builder, builder.load(builder.gep(value, [loop.index])))
-            offset = builder.add(builder.mul(loop.index, _INT64(LANES)), _INT64(LANES))
-            row = _load(builder, matrix, offset)
-            builder.store(_fused(builder, factor, row, builder.load(total)), total)
-        product = builder.fmul(builder.load(total), _load(builder, own, _INT64(0)), flags=_FREE)
-        return _sum(builder, product)
+        value, own = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        matrix = pointer(builder, arguments[2])
+        total = cgutils.alloca_once_value(builder, load(builder, matrix, INT64(0)))
+        with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
+            factor = splat(builder, builder.load(builder.gep(value, [loop.index])))
+            offset = builder.add(builder.mul(loop.index, INT64(LANES)), INT64(LANES))
+            row = load(builder, matrix, offset)
+            builder.store(fused(builder, factor, row, builder.load(total)), total)
+        product = builder.fmul(builder.load(total), load(builder, own, INT64(0)), flags=FREE)
+        return sum_within(builder, product)
 
     return types.float32(*[types.intp] * 4), generate
 
@@ -204,25 +165,25 @@ def _bound_block(upper: bool) -> Any:
         """
 
         def generate(context, builder, signature, arguments):
-            distance = _pointer(builder, arguments[0])
-            span = _pointer(builder, arguments[1])
-            best = cgutils.alloca_once_value(builder, _constant(1e18 if upper else 0.0))
-            with cgutils.for_range(builder, arguments[2], intp=_INT64) as loop:
-                side = _splat(builder, builder.load(builder.gep(distance, [loop.index])))
-                other = _load(builder, span, builder.mul(loop.index, _INT64(LANES)))
+            distance = pointer(builder, arguments[0])
+            span = pointer(builder, arguments[1])
+            best = cgutils.alloca_once_value(builder, constant(1e18 if upper else 0.0))
+            with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+                side = splat(builder, builder.load(builder.gep(distance, [loop.index])))
+                other = load(builder, span, builder.mul(loop.index, INT64(LANES)))
                 old = builder.load(best)
                 if upper:
                     bound = builder.fadd(side, other)
                     closer = builder.fcmp_ordered("<", bound, old)
                 else:
                     bound = builder.fsub(side, other)
-                    negative = builder.fcmp_ordered("<", bound, _constant(0.0))
+                    negative = builder.fcmp_ordered("<", bound, constant(0.0))
                     bound = builder.select(negative, builder.fsub(other, side), bound)
                     closer = builder.fcmp_ordered(">", bound, old)
                 builder.store(builder.select(closer, bound, old), best)
             bound = builder.load(best)
-            exponent = builder.fmul(bound, builder.fsub(_constant(0.0), bound))
-            _store(builder, _exp2(builder, exponent), _pointer(builder, arguments[3]), _INT64(0))
+            exponent = builder.fmul(bound, builder.fsub(constant(0.0), bound))
+            store(builder, exp2(builder, exponent), pointer(builder, arguments[3]), INT64(0))
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 4), generate
@@ -230,9 +191,122 @@ def _bound_block(upper: bool) -> Any:
     return compile_bound_block
 
 
+def _compile_transposed(typing_context, rows, n_features, at):
+    """Write sixteen rows of at least sixteen features feature by feature, sixteen numbers each.
+
+    rows : address of the int64 addresses of the rows.
+    """
+
+    def generate(context, builder, signature, arguments):
+        addresses, count = pointer(builder, arguments[0], INT64), arguments[1]
+        target = pointer(builder, arguments[2])
+        places = (builder.gep(addresses, [INT64(r)]) for r in range(LANES))
+        points = [pointer(builder, builder.load(place)) for place in places]
+
+        def square(first):
+            columns = _transpose(builder, [load(builder, point, first) for point in points])
+            for k, column in enumerate(columns):
+                place = builder.add(first, INT64(k))
+                store(builder, column, target, builder.mul(place, INT64(LANES)))
+
+        n_before = builder.udiv(builder.sub(count, INT64(1)), INT64(LANES))
+        with cgutils.for_range(builder, n_before, intp=INT64) as loop:
+            square(builder.mul(loop.index, INT64(LANES)))
+        # The last sixteen features, of which some may stand there already.
+        square(builder.sub(count, INT64(LANES)))
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 3), generate
+
+
+def _transpose(builder: Any, vectors: list[Any]) -> list[Any]:
+    """Columns of sixteen rows: vectors at a distance exchange entries at that distance."""
+    for distance in (8, 4, 2, 1):
+        exchanged = list(vectors)
+        for i in range(LANES):
+            if i & distance:
+                continue
+            a, b = vectors[i], vectors[i | distance]
+            first = [j + LANES - distance if j & distance else j for j in range(LANES)]
+            second = [j + LANES if j & distance else j + distance for j in range(LANES)]
+            exchanged[i] = pick(builder, a, b, first)
+            exchanged[i | distance] = pick(builder, a, b, second)
+        vectors = exchanged
+    return vectors
+
+
+def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
+    def compile_kernel_tile(typing_context, points, table, n_features, values, slot):
+        """Kernel values of a block of sixteen landmarks at n_vectors times sixteen rows.
+
+        points : address of the rows as `transposed` leaves them, table : of the block, as in
+        `_exponent_tile`. Writes sixteen numbers by landmark, `slot` of them further from sixteen
+        rows to the next. Sums of n_landmarks at a time stay in registers.
+        """
+
+        def generate(context, builder, signature, arguments):
+            entries, numbers = (pointer(builder, address) for address in arguments[:2])
+            count, target, slot = arguments[2], pointer(builder, arguments[3]), arguments[4]
+            width = builder.mul(count, INT64(LANES))
+            starts = [builder.mul(width, INT64(v)) for v in range(n_vectors)]
+
+            def number(place, j):
+                return splat(
+                    builder, builder.load(builder.gep(numbers, [builder.add(place, INT64(j))]))
+                )
+
+            with cgutils.for_range(builder, INT64(LANES // n_landmarks), intp=INT64) as part:
+                first = builder.mul(part.index, INT64(n_landmarks))
+                sums = [accumulators(builder, n_vectors) for _ in range(n_landmarks)]
+                with cgutils.for_range(builder, count, intp=INT64) as loop:
+                    offset = builder.mul(loop.index, INT64(LANES))
+                    own = [load(builder, entries, builder.add(s, offset)) for s in starts]
+                    place = builder.add(builder.add(offset, INT64(LANES)), first)
+                    for j, totals in enumerate(sums):
+                        entry = number(place, j)
+                        for value, total in zip(own, totals, strict=True):
+                            difference = builder.fsub(value, entry)
+                            square = fused(builder, difference, difference, builder.load(total))
+                            builder.store(square, total)
+                for j, totals in enumerate(sums):
+                    width_j = number(first, j)
+                    line = builder.mul(builder.add(first, INT64(j)), INT64(LANES))
+                    for v, total in enumerate(totals):
+                        t = builder.fmul(builder.load(total), width_j)
+                        place = builder.add(builder.mul(slot, INT64(v)), line)
+                        store(builder, exp2(builder, t), target, place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 5), generate
+
+    return compile_kernel_tile
+
+
+def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
+    """Sixteen sums sum_j coef_j values_j, one a row, of values as `_kernel_tile` leaves them."""
+
+    def generate(context, builder, signature, arguments):
+        value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        # As many as `weighted_sum` has entries, so that the order is the same.
+        totals = accumulators(builder, LANES)
+        with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+            first = builder.mul(loop.index, INT64(LANES))
+            for j, total in enumerate(totals):
+                place = builder.add(first, INT64(j))
+                weight = splat(builder, builder.load(builder.gep(factor, [place])))
+                own = load(builder, value, builder.mul(place, INT64(LANES)))
+                builder.store(fused(builder, own, weight, builder.load(total)), total)
+        result = sum_of(builder, [builder.load(total) for total in totals])
+        store(builder, result, pointer(builder, arguments[3]), INT64(0))
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4), generate
+
+
 # A tile's sums fill the registers: 32 of sixteen numbers, or 16 of eight.
-ROWS = 6
-BLOCKS = 2 if get_host_cpu_features().get("avx512f") else 1
+_MANY = bool(get_host_cpu_features().get("avx512f"))
+ROWS, BLOCKS = 6, 2 if _MANY else 1
+VECTORS = 4 if _MANY else 2
 rows_by_blocks: Any = intrinsic(_exponent_tile(ROWS, BLOCKS))
 rows_by_1: Any = intrinsic(_exponent_tile(ROWS, 1))
 row_by_blocks: Any = intrinsic(_exponent_tile(1, BLOCKS))
@@ -240,6 +314,11 @@ row_by_1: Any = intrinsic(_exponent_tile(1, 1))
 powers: Any = intrinsic(_compile_powers)
 square_roots: Any = intrinsic(_compile_square_roots)
 weighted_sum: Any = intrinsic(_compile_weighted_sum)
+weighted_difference: Any = intrinsic(_compile_weighted_difference)
 form_block: Any = intrinsic(_compile_form_block)
 lower_block: Any = intrinsic(_bound_block(upper=False))
 upper_block: Any = intrinsic(_bound_block(upper=True))
+transposed: Any = intrinsic(_compile_transposed)
+kernels_of_vectors: Any = intrinsic(_kernel_tile(VECTORS, 4 if _MANY else 2))
+kernels_of_1: Any = intrinsic(_kernel_tile(1, 8 if _MANY else 4))
+weighted_sums: Any = intrinsic(_compile_weighted_sums)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.cost import linear_prediction_s, row_loop_s
+from kbench.cost import COUNTS_CPU, linear_prediction_s, row_loop_s
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
 from kbench.run.learning import LearningCurves
@@ -144,7 +144,7 @@ def run(
     fit_wall_s = fit.wall_s - trace.paused_wall_s
     learning.close(fit_wall_s, predicted)
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
-    row_s = predict_wall_s / data.X_test.shape[0]
+    row_s = (predict_cpu_s if COUNTS_CPU else predict_wall_s) / data.X_test.shape[0]
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),

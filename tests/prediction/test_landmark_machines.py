@@ -30,7 +30,7 @@ def machines(X, tree, pseudo, n_landmarks, rng, n_outputs=2):
 
 
 @pytest.mark.parametrize("pseudo", PSEUDO)
-@pytest.mark.parametrize("d", [1, 6, 23])
+@pytest.mark.parametrize("d", [1, 6, 16, 23, 40])
 def test_values_are_the_formulas(pseudo, d):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(700, d)).astype(np.float32)
@@ -44,7 +44,7 @@ def test_values_are_the_formulas(pseudo, d):
     np.testing.assert_array_equal(local(X.astype(np.float64)), values)
     np.testing.assert_array_equal(local(sp.csr_array(X)), values)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(local))(X), values)
-    for size in (1, 3, 64):
+    for size in (1, 3, 17, 64):
         batches = [local(X[i : i + size]) for i in range(0, 700, size)]
         np.testing.assert_array_equal(np.concatenate(batches), values)
 
