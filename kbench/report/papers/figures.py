@@ -1,30 +1,36 @@
 """Figures as data, read from `figures.yaml`: panels, their lines, points of rows and of curves.
 
-The points of a line are its settings in the order of the abscissa, or those of a curve.
+The points of a line are its settings in the order of the abscissa, those of a curve, or one setting
+on data sets of several sizes.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from statistics import linear_regression
 from typing import Any
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, load, paper, put, repetitions, selector
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine
+from kbench.report.tables import Line, Machine, Row
+from kbench.run.rows import TIMED_OUT
 
 Point = tuple[float, float, float]  # x, y, deviation of y
+
+_SIZES = {"n_train": "training rows", "n_features": "features"}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: a column of rows, a parameter, a curve, or the number of its point."""
+    """What an axis shows: a column of rows, a parameter, a curve, a size, or its point's number."""
 
     column: str = ""
     param: str = ""
     curve: str = ""
+    size: str = ""
     count: str = ""
 
     @classmethod
@@ -33,7 +39,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        name = self.column or self.param or self.curve or self.count
+        name = self.column or self.param or self.curve or _SIZES.get(self.size) or self.count
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 
 
@@ -56,7 +62,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; with `heat` the panels are maps of that column, with `image` of their curves."""
+    """A figure; with `heat` the panels are maps of that column, with `image` of their curves.
+
+    With `exponents` the legend has b of the y = a x^b that comes nearest to a line.
+    """
 
     name: str
     paper: str
@@ -66,11 +75,17 @@ class Figure:
     log: Sequence[str] = ()
     heat: str = ""
     image: bool = False
+    exponents: bool = False
 
     @property
     def title(self) -> str:
-        """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`."""
-        before, _, after = self.name.partition("_fig")
+        """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`.
+
+        `DC-SVM, scaling` where the paper has no such figure.
+        """
+        before, numbered, after = self.name.partition("_fig")
+        if not numbered:
+            return f"{paper(self.paper).title}, {before.removeprefix(self.paper).strip('_')}"
         number, *rest = after.split("_")
         words = f"Figure {number}"
         if rest and rest[0].isdecimal():
@@ -81,11 +96,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A panel with its points, and the data set of kbench that they are of."""
+    """A panel with its points, and the data set of kbench that they are of.
+
+    `stopped` are runs over their limit of seconds: the abscissa and that limit.
+    """
 
     panel: Panel
     data: str = ""
     points: Mapping[str, list[Point]] = field(default_factory=dict)
+    stopped: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -116,6 +135,7 @@ def _figure(
     log: Sequence[str] = (),
     heat: str = "",
     image: bool = False,
+    exponents: bool = False,
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
@@ -131,7 +151,7 @@ def _figure(
             for label, line in lines.items()
         }
         panels.append(Panel(heading, spelt, abscissa, ordinate, excess))
-    return Figure(name, paper, caption, run, panels, log, heat, image)
+    return Figure(name, paper, caption, run, panels, log, heat, image, exponents)
 
 
 def _without(spelt: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -139,7 +159,9 @@ def _without(spelt: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
-    """Of the first data set on which most lines have points."""
+    """Of the first data set on which most lines have points, or of all where `x` is a size."""
+    if panel.x.size:
+        return _over_sizes(figure, panel, runs, machine)
     best = Drawn(panel)
     for choice in paper(figure.paper).data[panel.data]:
         points, methods, names = {}, {}, []
@@ -159,8 +181,52 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
         full = sum(map(bool, points.values()))
         enough = 1 if panel.y.curve else min(2, len(panel.lines))
         if full >= enough and full > sum(map(bool, best.points.values())):
-            best = Drawn(panel, names[0], points, methods)
+            best = Drawn(panel, names[0], points, methods=methods)
     return best
+
+
+def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
+    """One point of a line from each data set that stands for the paper's."""
+    choices = paper(figure.paper).data[panel.data]
+    points: dict[str, list[Point]] = {label: [] for label in panel.lines}
+    stopped: dict[str, list[tuple[float, float]]] = {label: [] for label in panel.lines}
+    for choice in choices:
+        found = [
+            (label, y, line, getattr(problem, panel.x.size))
+            for label, (wanted, y) in panel.lines.items()
+            for line, problem in runs.lines(machine, wanted, choice)
+        ]
+        # A run that was stopped does not know the size; the others of its data set do.
+        known = max((size for *_, size in found if size is not None), default=None)
+        for label, y, line, size in found:
+            x = known if size is None else size
+            value, limit = _mean(y, line), _time_limit(line.rows[0])
+            if x is None:
+                continue
+            if value is not None:
+                points[label].append((float(x), value[0], value[1] or 0.0))
+            elif limit is not None:
+                stopped[label].append((float(x), limit))
+    points = {label: sorted(line) for label, line in points.items()}
+    lines = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
+    if len(lines) < min(2, len(points)):
+        return Drawn(panel)
+    methods = {label: wanted.methods[0] for label, (wanted, _) in panel.lines.items()}
+    return Drawn(panel, choices[0].dataset, points, stopped, methods)
+
+
+def _time_limit(row: Row) -> float | None:
+    """Seconds at which a run was stopped."""
+    _, told, seconds = (row["message"] or "").partition(TIMED_OUT)
+    return float(seconds) if told else None
+
+
+def exponent(points: Sequence[Point]) -> float | None:
+    """b of y = a x^b, by least squares of the logarithms; None of points with one abscissa."""
+    if len({x for x, _, _ in points}) < 2:
+        return None
+    x, y, _ = zip(*points, strict=True)
+    return linear_regression([math.log(v) for v in x], [math.log(v) for v in y]).slope
 
 
 def _of_line(
