@@ -164,8 +164,8 @@ class SupportCurves(TwoClassDiagnostic):
         X : (n, d) array or CSR
         y : (n,) labels of two classes
         trace : Trace, optional
-            Told precision, recall, objective_error, n_support, solver_s and, where the solver
-            divides the rows, n_parts; and the phases.
+            Told precision, recall, objective, objective_error, n_support, solver_s and, where
+            the solver divides the rows, n_parts; and the phases.
 
         Returns
         -------
@@ -210,6 +210,7 @@ class SupportCurves(TwoClassDiagnostic):
             n_support=len(support),
             precision=common / len(support) if len(support) else float("nan"),
             recall=common / len(self.reference_.support_),
+            objective=objective,
             objective_error=(objective - best) / abs(best),
             **({} if n_parts is None else {"n_parts": n_parts}),
         )

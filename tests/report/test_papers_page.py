@@ -40,7 +40,7 @@ def test_a_figure_names_an_experiment_and_data_sets_that_exist(figure):
     for word in figure.run.removeprefix("experiment=").split(","):
         assert (shipped_root() / "experiment" / f"{word}.yaml").exists()
     for panel in figure.panels:
-        for wanted, _ in panel.lines.values():
+        for wanted, *_ in panel.lines.values():
             assert wanted.data in paper(figure.paper).data
 
 
@@ -69,6 +69,21 @@ def test_excess_is_relative_to_the_best_of_the_panel():
     assert lines["DC-SVM"] == []
     assert lines["exact"] == [(2.0, pytest.approx(0.01), 0.0)]
     assert lines["CascadeSVM"] == [(1.0, pytest.approx(0.1), 0.0)]
+
+
+def test_a_line_of_a_curve_stands_among_lines_of_rows():
+    rows = [
+        rbf(m, 0.9, gamma=32, dataset="covtype_93k", objective=value, fit_wall_s=3.0)
+        for m, value in (("dcsvm", -100.0), ("kernel_svc", -99.0))
+    ]
+    params = json.dumps({"C": 32, "gamma": 32, "solver": "dcsvm"})
+    levels = rbf("support_curves", 0.9, dataset="covtype_93k", params=params, fit_wall_s=9.0)
+    told = {"solver_s": ([0.0, 1.0], [1.0, 2.0]), "objective": ([0.0, 1.0], [-50.0, -90.0])}
+    lines = points("dcsvm_fig3", runs(*rows, levels, curves={identity(levels): told}))
+    assert lines["DC-SVM, level by level"] == [
+        (1.0, pytest.approx(0.5), 0.0),
+        (2.0, pytest.approx(0.1), 0.0),
+    ]
 
 
 def test_curves_are_joined_where_they_were_taken():
@@ -229,7 +244,7 @@ def test_a_method_keeps_its_colour_whatever_else_is_drawn():
 @pytest.mark.parametrize("figure", figures(), ids=lambda one: one.name)
 def test_lines_of_a_panel_differ_in_colour_while_colours_suffice(figure):
     for panel in figure.panels:
-        names = {wanted.methods[0] for wanted, _ in panel.lines.values()}
+        names = {wanted.methods[0] for wanted, *_ in panel.lines.values()}
         shown = {method_styles()[name] for name in names}
         assert len(shown) == len(names)
         assert len({one.colour for one in shown}) >= min(len(names), 6)

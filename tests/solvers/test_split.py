@@ -47,6 +47,28 @@ def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
     assert K.max() * n * 10.0 <= 1e-4
 
 
+def test_groups_tell_the_objective_of_all_of_them_from_a_warm_start_on(monkeypatch):
+    X, y = islands(900, 4, 20.0)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
+    loose = solve_box_dual(matrix(X, 1.0), y, 5.0, tol=0.3)
+    told = []
+    again = solve_box_dual(
+        matrix(X, 1.0),
+        y,
+        5.0,
+        tol=1e-6,
+        alpha0=loose.alpha,
+        gradient0=loose.gradient,
+        gradient_error=loose.gradient_error,
+        trace=Trace(lambda seconds, state: told.append(state["objective"])),
+    )
+    assert again.n_groups == 4
+    assert len(told) > 4
+    assert max(told) <= loose.objective * (1.0 - 1e-9)
+    assert told[-1] == again.objective
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 def test_split_is_unsplit(intercept, monkeypatch):
     X, y = islands(900, 4, 20.0)

@@ -83,7 +83,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
 def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
     """A style for each method of the figures, the same in all of them, and of further groups."""
     groups = [
-        dict.fromkeys(name for wanted, _ in panel.lines.values() for name in wanted.methods)
+        dict.fromkeys(name for wanted, *_ in panel.lines.values() for name in wanted.methods)
         for figure in figures()
         for panel in figure.panels
     ]

@@ -45,10 +45,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `lines` select runs, with an ordinate of their own or the panel's."""
+    """One pair of axes; `lines` select runs, with an abscissa and an ordinate.
+
+    They are the panel's where a line has none of its own.
+    """
 
     title: str
-    lines: Mapping[str, tuple[Selector, Axis]]
+    lines: Mapping[str, tuple[Selector, Axis, Axis]]
     x: Axis
     y: Axis
     excess: bool = False
@@ -56,7 +59,7 @@ class Panel:
     @property
     def data(self) -> str:
         """The paper's name of its data set."""
-        (name,) = {wanted.data for wanted, _ in self.lines.values()}
+        (name,) = {wanted.data for wanted, *_ in self.lines.values()}
         return name or ""
 
 
@@ -140,22 +143,22 @@ def _figure(
     panels = []
     for names in repetitions(each or {}):
         one = {"x": x, "y": y, **put(panel, names)}
-        ordinate = Axis.of(one.pop("y"))
-        abscissa, heading = Axis.of(one.pop("x")), one.pop("title")
+        x_of_all, y_of_all, heading = one.pop("x"), one.pop("y"), one.pop("title")
         wanted = selector(**one)
         spelt = {
             label: (
-                wanted & selector(**_without(line, "y")),
-                Axis.of(line["y"]) if "y" in line else ordinate,
+                wanted & selector(**_without(line, "x", "y")),
+                Axis.of(line.get("x", x_of_all)),
+                Axis.of(line.get("y", y_of_all)),
             )
             for label, line in lines.items()
         }
-        panels.append(Panel(heading, spelt, abscissa, ordinate, excess))
+        panels.append(Panel(heading, spelt, Axis.of(x_of_all), Axis.of(y_of_all), excess))
     return Figure(name, paper, caption, run, panels, log, heat, image, exponents)
 
 
-def _without(spelt: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in spelt.items() if name != key}
+def _without(spelt: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {name: value for name, value in spelt.items() if name not in keys}
 
 
 def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
@@ -165,12 +168,12 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
     best = Drawn(panel)
     for choice in paper(figure.paper).data[panel.data]:
         points, methods, names = {}, {}, []
-        for label, (wanted, y) in panel.lines.items():
+        for label, (wanted, x, y) in panel.lines.items():
             lines = runs.lines(machine, wanted, choice)
             points[label] = sorted(
                 point
                 for line, _ in lines
-                for point in _of_line(figure, panel, wanted.at, y, line, runs)
+                for point in _of_line(figure, wanted.at, x, y, line, runs)
             )
             methods[label] = wanted.methods[0]
             names += [title(problem) for _, problem in lines]
@@ -193,7 +196,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     for choice in choices:
         found = [
             (label, y, line, getattr(problem, panel.x.size))
-            for label, (wanted, y) in panel.lines.items()
+            for label, (wanted, _, y) in panel.lines.items()
             for line, problem in runs.lines(machine, wanted, choice)
         ]
         # A run that was stopped does not know the size; the others of its data set do.
@@ -211,7 +214,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     lines = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
     if len(lines) < min(2, len(points)):
         return Drawn(panel)
-    methods = {label: wanted.methods[0] for label, (wanted, _) in panel.lines.items()}
+    methods = {label: wanted.methods[0] for label, (wanted, *_) in panel.lines.items()}
     return Drawn(panel, choices[0].dataset, points, stopped, methods)
 
 
@@ -230,7 +233,7 @@ def exponent(points: Sequence[Point]) -> float | None:
 
 
 def _of_line(
-    figure: Figure, panel: Panel, at: Mapping[str, float], y: Axis, line: Line, runs: Runs
+    figure: Figure, at: Mapping[str, float], x: Axis, y: Axis, line: Line, runs: Runs
 ) -> list[Point]:
     if figure.image:
         values = [value for (value,) in runs.points(line.ok, y.curve)]
@@ -238,12 +241,12 @@ def _of_line(
         whole = side * side == len(values)
         return [(i % side, i // side, one) for i, one in enumerate(values)] if whole else []
     if y.curve:
-        return _of_curves(panel.x, at, y, line, runs)
-    if figure.heat and panel.x.curve:
+        return _of_curves(x, at, y, line, runs)
+    if figure.heat and x.curve:
         height = _mean(y, line)
-        told = runs.over(line.ok, panel.x.curve, figure.heat) if height else []
-        return [(x, height[0], value) for x, value in told if height]
-    abscissa, ordinate = _mean(panel.x, line), _mean(y, line)
+        told = runs.over(line.ok, x.curve, figure.heat) if height else []
+        return [(place, height[0], value) for place, value in told if height]
+    abscissa, ordinate = _mean(x, line), _mean(y, line)
     if abscissa is None or ordinate is None:
         return []
     if figure.heat:
