@@ -176,10 +176,11 @@ class SupportCurves(TwoClassDiagnostic):
             problem = self._two_class_problem(X, y)
         shared = self._machine_parameters()
         with trace.phase("reference"):
-            reference = KernelSVC(fit_intercept=False, warm_start=True, **shared)
-            # From float32 to the solution in float64 takes half the time of float64 alone.
-            reference.set_params(dtype="float32").fit(X, y)
-            reference.set_params(dtype=self.dtype, tol=self.reference_tol).fit(X, y)
+            # Many groups are seen as apart at `tol`, few at the reference's; steps in float32 with
+            # the residual in float64 are as exact as steps in float64, in two thirds of the time.
+            options = shared | {"dtype": "float32"}
+            reference = KernelSVC(fit_intercept=False, warm_start=True, **options).fit(X, y)
+            reference.set_params(tol=self.reference_tol).fit(X, y)
             self.reference_ = reference
         solver = _SOLVERS[self.solver](self.random_state, **shared)
         with trace.phase("solve"):
