@@ -14,6 +14,9 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import BoxDualResult
 from kbench.trace import Trace
 
+# Errors up to here are those of points far from their margin, and no obstacle at any tolerance.
+_MENDED = 1e-4
+
 
 class _LastFit(NamedTuple):
     kernel: Kernel
@@ -244,7 +247,7 @@ class KernelSVC(BoxSVC):
         if problem.kernel.kernel != last.kernel or key != last.rows_key:
             return Start(alpha)
         error = ratio * max(result.gradient_error for result in last.results)
-        if error > self.tol:
+        if error > max(self.tol, _MENDED):
             # To mend it in float64 takes longer than to begin again in float32.
             return Start(alpha)
         # Qa - e, of which Qa grows with a.

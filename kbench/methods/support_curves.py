@@ -164,8 +164,8 @@ class SupportCurves(TwoClassDiagnostic):
         X : (n, d) array or CSR
         y : (n,) labels of two classes
         trace : Trace, optional
-            Told precision, recall, objective_error, n_support, solver_s and, where the solver
-            divides the rows, n_parts; and the phases.
+            Told precision, recall, objective, objective_error, n_support, solver_s and, where
+            the solver divides the rows, n_parts; and the phases.
 
         Returns
         -------
@@ -176,10 +176,11 @@ class SupportCurves(TwoClassDiagnostic):
             problem = self._two_class_problem(X, y)
         shared = self._machine_parameters()
         with trace.phase("reference"):
-            reference = KernelSVC(fit_intercept=False, warm_start=True, **shared)
-            # From float32 to the solution in float64 takes half the time of float64 alone.
-            reference.set_params(dtype="float32").fit(X, y)
-            reference.set_params(dtype=self.dtype, tol=self.reference_tol).fit(X, y)
+            # Many groups are seen as apart at `tol`, few at the reference's; steps in float32 with
+            # the residual in float64 are as exact as steps in float64, in two thirds of the time.
+            options = shared | {"dtype": "float32"}
+            reference = KernelSVC(fit_intercept=False, warm_start=True, **options).fit(X, y)
+            reference.set_params(tol=self.reference_tol).fit(X, y)
             self.reference_ = reference
         solver = _SOLVERS[self.solver](self.random_state, **shared)
         with trace.phase("solve"):
@@ -210,6 +211,7 @@ class SupportCurves(TwoClassDiagnostic):
             n_support=len(support),
             precision=common / len(support) if len(support) else float("nan"),
             recall=common / len(self.reference_.support_),
+            objective=objective,
             objective_error=(objective - best) / abs(best),
             **({} if n_parts is None else {"n_parts": n_parts}),
         )

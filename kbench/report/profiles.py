@@ -28,13 +28,13 @@ def profiles(found: Ranking) -> str:
             Panel(reached, {}, times, share),
             reached,
             {one.method: _steps(one.ratios, 1.0, largest, 1.0) for one in shown},
-            names,
+            methods=names,
         ),
         Drawn(
             Panel("score", {}, gap, share),
             "score",
             {one.method: _steps(one.gaps, 0.0, _WORST, 100.0) for one in shown},
-            names,
+            methods=names,
         ),
     ]
     figure = Figure(f"rankings_{found.task}", "", "", "", [], ("x",))

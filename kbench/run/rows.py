@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 3
 
+# A run's message when it was stopped at this limit, then the seconds.
+TIMED_OUT = "not done within limits.wall_s="
+
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
 
 # What makes two rows attempts of the same thing: the newer one replaces the older.

@@ -28,6 +28,7 @@ from typing import Any
 
 from kbench.run import processes
 from kbench.run.environment import Provenance
+from kbench.run.rows import TIMED_OUT
 
 TICK_S = 0.05
 HEAD_BYTES = 8_192
@@ -348,7 +349,7 @@ class _Watch:
             if now - self.born > setup:
                 self.ended = Outcome("timeout", f"not set up within limits.setup_s={setup:g}")
         elif wall is not None and now - self.started > wall:
-            self.ended = Outcome("timeout", f"not done within limits.wall_s={wall:g}")
+            self.ended = Outcome("timeout", f"{TIMED_OUT}{wall:g}")
         elif cpu is not None:
             self.cpu_s = max(self.cpu_s, processes.cpu_seconds(below) - self.cpu_at_start)
             if self.cpu_s > cpu:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -81,6 +82,8 @@ class Iterate:
     ----------
     beta, residual : (n,) float64
         The residual is true only where the solver has brought it up to date.
+    objective : float
+        f(beta); where it starts at a point whose residual is not known, of the parts done so far.
     residual_error : float
         Largest error that was seen, or given, in a residual from float32 values; 0 where all are
         from float64 values.
@@ -112,7 +115,8 @@ class Iterate:
         self.residual, self.residual_error = residual, residual_error
         self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
         self.scale = float(np.abs(z).mean()) or 1.0
-        self.objective = 0.0
+        at_start = self._objective(np.flatnonzero(self.beta))
+        self.objective = 0.0 if math.isnan(at_start) else at_start
         # A part tells its iterate through the one that it belongs to.
         self._whole: tuple[Iterate, np.ndarray] | None = None
         self._told = 0.0
@@ -136,7 +140,7 @@ class Iterate:
             residual_error=self.residual_error,
             intercept=self.intercept,
         )
-        part._whole, part._silent = (self, points), coupled
+        part._whole, part._silent, part._told = (self, points), coupled, part.objective
         return part
 
     def on(self, kernel: KernelMatrix) -> "Iterate":
@@ -174,8 +178,11 @@ class Iterate:
 
     def true_objective(self) -> float:
         """f(b), where the residual is up to date at all points that are not zero."""
+        return self._objective(slice(None))
+
+    def _objective(self, points: Any) -> float:
         # Kb = z - e
-        return -0.5 * float(self.beta @ (self.z + self.residual))
+        return -0.5 * float(self.beta[points] @ (self.z + self.residual)[points])
 
     def report(self, violation: float, n_active: int) -> None:
         """Tell the trace where the solve is."""

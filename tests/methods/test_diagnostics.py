@@ -86,6 +86,8 @@ def test_curves_compare_with_the_reference(solver, kernel):
         assert final["precision"] > 0.9
         assert final["recall"] > 0.9
         assert abs(final["objective_error"]) < 1e-4
+        best = model.reference_.objective_
+        assert final["objective_error"] == (final["objective"] - best) / abs(best)
     if solver == "cascade_svm":
         assert [state["n_parts"] for state in states] == [256, 128, 64, 32, 16, 8, 4, 2, 1]
     if solver == "dcsvm":

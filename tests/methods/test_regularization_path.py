@@ -59,6 +59,17 @@ def test_what_is_known_of_one_kernel_matrix_is_not_used_with_another(change):
     assert machine.objective_ == pytest.approx(cold.objective_, rel=1e-5)
 
 
+def test_a_stricter_tolerance_goes_on_from_the_last_fit():
+    X, y = ring(1500)
+    machine = KernelSVC(gamma=0.5, warm_start=True).fit(X, y)
+    machine.set_params(tol=1e-8).fit(X, y)
+    cold = KernelSVC(gamma=0.5, tol=1e-8).fit(X, y)
+    assert machine.violation_ <= 1e-8
+    assert machine.objective_ == pytest.approx(cold.objective_, rel=1e-12)
+    assert machine.kernel_entries_ < cold.kernel_entries_
+    assert machine.n_iter_ < cold.n_iter_
+
+
 def test_a_start_of_other_labels_or_weights_is_left_alone():
     X, y = ring()
     machine = KernelSVC(gamma=0.5, warm_start=True)

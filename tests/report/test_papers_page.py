@@ -14,7 +14,7 @@ from report_rows import failed, make_row
 from kbench.config import shipped_root
 from kbench.report import make_papers, write_report
 from kbench.report.papers.drawing import drawings, method_styles, svg
-from kbench.report.papers.figures import drawn, figures
+from kbench.report.papers.figures import drawn, exponent, figures
 from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import identity
 from kbench.report.style import distinct
@@ -40,7 +40,7 @@ def test_a_figure_names_an_experiment_and_data_sets_that_exist(figure):
     for word in figure.run.removeprefix("experiment=").split(","):
         assert (shipped_root() / "experiment" / f"{word}.yaml").exists()
     for panel in figure.panels:
-        for wanted, _ in panel.lines.values():
+        for wanted, *_ in panel.lines.values():
             assert wanted.data in paper(figure.paper).data
 
 
@@ -69,6 +69,21 @@ def test_excess_is_relative_to_the_best_of_the_panel():
     assert lines["DC-SVM"] == []
     assert lines["exact"] == [(2.0, pytest.approx(0.01), 0.0)]
     assert lines["CascadeSVM"] == [(1.0, pytest.approx(0.1), 0.0)]
+
+
+def test_a_line_of_a_curve_stands_among_lines_of_rows():
+    rows = [
+        rbf(m, 0.9, gamma=32, dataset="covtype_93k", objective=value, fit_wall_s=3.0)
+        for m, value in (("dcsvm", -100.0), ("kernel_svc", -99.0))
+    ]
+    params = json.dumps({"C": 32, "gamma": 32, "solver": "dcsvm"})
+    levels = rbf("support_curves", 0.9, dataset="covtype_93k", params=params, fit_wall_s=9.0)
+    told = {"solver_s": ([0.0, 1.0], [1.0, 2.0]), "objective": ([0.0, 1.0], [-50.0, -90.0])}
+    lines = points("dcsvm_fig3", runs(*rows, levels, curves={identity(levels): told}))
+    assert lines["DC-SVM, level by level"] == [
+        (1.0, pytest.approx(0.5), 0.0),
+        (2.0, pytest.approx(0.1), 0.0),
+    ]
 
 
 def test_curves_are_joined_where_they_were_taken():
@@ -138,6 +153,41 @@ def test_a_line_takes_the_points_at_which_the_other_curves_are_its_own():
     assert lines["3 and 4"] == []
 
 
+def scaling_rows():
+    """Exact machine 1e-6 n^1.5 seconds, early 1e-5 n, and a run that was stopped."""
+    rows = []
+    for n in (5000, 10000, 20000):
+        told = {"dataset": "covtype_93k", "variant": f"first_train={n}", "n_train": n, "gamma": 32}
+        rows += [
+            rbf("kernel_svc", 0.9, fit_wall_s=1e-6 * n**1.5, **told),
+            rbf("dcsvm_early", 0.9, fit_wall_s=1e-5 * n, **told),
+        ]
+    params = json.dumps({"C": 32, "gamma": 32, "tol": 0.001})
+    late = failed("svc", "timeout", dataset="covtype_93k", variant="first_train=20000")
+    message = "not done within limits.wall_s=600"
+    return [*rows, {**late, "params": params, "message": message, "n_train": None}]
+
+
+def test_a_line_goes_through_the_sizes_of_a_data_set_and_shows_where_a_run_was_stopped():
+    found = runs(*scaling_rows())
+    (panel,) = drawn(FIGURES["dcsvm_scaling"], found, found.machines[0])
+    assert panel.data == "covtype_93k"
+    assert [x for x, _, _ in panel.points["exact"]] == [5000.0, 10000.0, 20000.0]
+    assert exponent(panel.points["exact"]) == pytest.approx(1.5)
+    assert exponent(panel.points["DC-SVM (early)"]) == pytest.approx(1.0)
+    assert exponent(panel.points["exact"][:1]) is None
+    assert panel.points["LIBSVM"] == []
+    assert panel.stopped["LIBSVM"] == [(20000.0, 600.0)]
+    text = svg(FIGURES["dcsvm_scaling"], [panel], method_styles())
+    assert "exact: 1.50" in text
+    assert ">LIBSVM<" in text
+    assert "training rows" in text
+
+
+def test_one_size_is_no_scaling():
+    assert points("dcsvm_scaling", runs(*scaling_rows()[:2])) == {}
+
+
 def test_what_a_figure_lacks_is_said_with_the_command_or_that_data_are_absent():
     found = {one.figure.name: one for one in drawings(runs(*swept("svc", [64.0, 2.0])))}
     one = found["dcsvm_fig4"]
@@ -157,6 +207,7 @@ def test_what_a_figure_lacks_is_said_with_the_command_or_that_data_are_absent():
         ("dcsvm_fig5_8_costs", "DC-SVM Figures 5 to 8, costs"),
         ("dcsvm_fig2_time", "DC-SVM Figure 2, time"),
         ("dcpred_app_fig4", "DC-Pred++ appendix Figure 4"),
+        ("dcsvm_scaling", "DC-SVM, scaling"),
     ],
 )
 def test_a_figure_is_called_as_in_the_paper(name, title):
@@ -193,7 +244,7 @@ def test_a_method_keeps_its_colour_whatever_else_is_drawn():
 @pytest.mark.parametrize("figure", figures(), ids=lambda one: one.name)
 def test_lines_of_a_panel_differ_in_colour_while_colours_suffice(figure):
     for panel in figure.panels:
-        names = {wanted.methods[0] for wanted, _ in panel.lines.values()}
+        names = {wanted.methods[0] for wanted, *_ in panel.lines.values()}
         shown = {method_styles()[name] for name in names}
         assert len(shown) == len(names)
         assert len({one.colour for one in shown}) >= min(len(names), 6)

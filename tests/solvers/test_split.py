@@ -64,6 +64,28 @@ def test_gaps_in_several_features_cross(most, monkeypatch):
         assert len(np.unique(places[kind[group]][:, [0, 2]], axis=0)) == 1
 
 
+def test_groups_tell_the_objective_of_all_of_them_from_a_warm_start_on(monkeypatch):
+    X, y = islands(900, 4, 20.0)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
+    loose = solve_box_dual(matrix(X, 1.0), y, 5.0, tol=0.3)
+    told = []
+    again = solve_box_dual(
+        matrix(X, 1.0),
+        y,
+        5.0,
+        tol=1e-6,
+        alpha0=loose.alpha,
+        gradient0=loose.gradient,
+        gradient_error=loose.gradient_error,
+        trace=Trace(lambda seconds, state: told.append(state["objective"])),
+    )
+    assert again.n_groups == 4
+    assert len(told) > 4
+    assert max(told) <= loose.objective * (1.0 - 1e-9)
+    assert told[-1] == again.objective
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 def test_split_is_unsplit(intercept, monkeypatch):
     X, y = islands(900, 4, 20.0)

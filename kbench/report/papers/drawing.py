@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kbench.report.papers.entries import ABSENT
-from kbench.report.papers.figures import Drawn, Figure, drawn, figures
+from kbench.report.papers.figures import Drawn, Figure, drawn, exponent, figures
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES
@@ -83,7 +83,7 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
 def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
     """A style for each method of the figures, the same in all of them, and of further groups."""
     groups = [
-        dict.fromkeys(name for wanted, _ in panel.lines.values() for name in wanted.methods)
+        dict.fromkeys(name for wanted, *_ in panel.lines.values() for name in wanted.methods)
         for figure in figures()
         for panel in figure.panels
     ]
@@ -125,7 +125,7 @@ def svg(figure: Figure, panels: Sequence[Drawn], marks: Mapping[str, Style]) -> 
             place.set_title(one.panel.title if known else f"{one.panel.title}\non {one.data}")
         for place in axes[len(panels) :]:
             place.set_visible(False)
-        if max(len(one.points) for one in panels) > 1 and handles:
+        if max(len(one.points) for one in panels) > 1 and handles and not figure.exponents:
             canvas.legend(
                 handles.values(),
                 handles.keys(),
@@ -153,9 +153,19 @@ def _lines(
     several = len(set(one.methods.values())) < len(one.methods)
     own = distinct([one.methods]) if several else marks
     for label, points in one.points.items():
+        style = own[label if several else one.methods[label]]
+        if stopped := one.stopped.get(label):
+            place.plot(
+                *zip(*stopped, strict=True),
+                color=COLOURS[style.colour][0],
+                marker=_MARKERS[style.marker],
+                markersize=4.5,
+                fillstyle="none",
+                linestyle="none",
+                label=label if not points else None,
+            )
         if not points:
             continue
-        style = own[label if several else one.methods[label]]
         x, y, sd = zip(*points, strict=True)
         (handle,) = place.plot(
             x,
@@ -169,6 +179,10 @@ def _lines(
         if any(sd):
             place.errorbar(x, y, sd, fmt="none", ecolor=COLOURS[style.colour][0], elinewidth=0.8)
         handles.setdefault(label, handle)
+        power = exponent(points) if figure.exponents else None
+        handle.set_label(label if power is None else f"{label}: {power:.2f}")
+    if figure.exponents:
+        place.legend(title="exponent", fontsize=6.5, title_fontsize=6.5)
     if "x" in figure.log and all(p[0] > 0 for line in one.points.values() for p in line):
         place.set_xscale("log")
     if ("y" in figure.log or one.panel.excess) and all(

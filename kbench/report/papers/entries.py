@@ -1,6 +1,7 @@
 """Cells of a paper's table: the printed value, the measured one, and what must be said of them."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,9 @@ ABSENT = "data not present"
 
 # Seconds in the units of printed times.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+
+# Through fewer points a line tells nothing of how straight it is.
+LEAST_SIZES = 3
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Group:
             given = f"{given} {unit}"
         if entry.value is None:
             return given, ABSENT if entry.absent else entry.status
+        if self.measure.over:
+            return given, f"n^{entry.value:.2f}"
         if unit in SECONDS_IN:
             scale = SECONDS_IN[unit]
             return given, f"{_plain(self.measure).text(entry.value / scale)} {unit}"
@@ -128,6 +134,8 @@ def entry(
     one = Entry(given)
     if machine is not None and measure.total is not None:
         one = _total(given, table, runs, machine, wanted, column, measure.total, only)
+    elif machine is not None and measure.over is not None and wanted.data is not None:
+        one = _growth(given, table, runs, machine, wanted, measure, measure.over)
     elif machine is not None and measure.reads and wanted.data is not None:
         one = _measured(given, table, runs, machine, wanted, measure, only)
     of = paper(table.paper)
@@ -274,6 +282,39 @@ def _total(
         return Entry(given, found, status=status, considered=considered)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Entry(given, found, math.fsum(values), None, "", notes, considered)
+
+
+def _growth(
+    given: Printed | None,
+    table: Table,
+    runs: Runs,
+    machine: Machine,
+    wanted: Selector,
+    measure: Measure,
+    over: str,
+) -> Entry:
+    """The exponent of a measure over a column, of the data sets' means."""
+    assert wanted.data is not None
+    choices = paper(table.paper).data[wanted.data]
+    met = [found for one in choices if (found := runs.find(machine, wanted, (one,)))]
+    if not met:
+        return Entry(given)
+    considered = frozenset().union(*(found.considered for found in met))
+    read = [(runs.value(one, Measure(over, (over,)), {}), one) for one in met if one.line.ok]
+    points = [
+        (size[0], value[0])
+        for size, found in read
+        if size and (value := runs.value(found, measure, wanted.at)) and value[0] > 0.0
+    ]
+    failed = [note for found in met if not found.line.ok for note in _limits(found)]
+    if len(points) < LEAST_SIZES:
+        status = f"{len(points)} of {len(choices)} sizes"
+        return Entry(given, met[-1], status=status, notes=tuple(failed), considered=considered)
+    sizes, values = ([math.log(one) for one in axis] for axis in zip(*points, strict=True))
+    slope = statistics.linear_regression(sizes, values).slope
+    least, most = (end(size for size, _ in points) for end in (min, max))
+    note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
+    return Entry(given, met[-1], slope, None, "", (note, *failed), considered)
 
 
 def _limits(found: Found) -> tuple[str, ...]:

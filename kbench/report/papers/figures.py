@@ -1,30 +1,36 @@
 """Figures as data, read from `figures.yaml`: panels, their lines, points of rows and of curves.
 
-The points of a line are its settings in the order of the abscissa, or those of a curve.
+The points of a line are its settings in the order of the abscissa, those of a curve, or one setting
+on data sets of several sizes.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from statistics import linear_regression
 from typing import Any
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, load, paper, put, repetitions, selector
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine
+from kbench.report.tables import Line, Machine, Row
+from kbench.run.rows import TIMED_OUT
 
 Point = tuple[float, float, float]  # x, y, deviation of y
+
+_SIZES = {"n_train": "training rows", "n_features": "features"}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: a column of rows, a parameter, a curve, or the number of its point."""
+    """What an axis shows: a column of rows, a parameter, a curve, a size, or its point's number."""
 
     column: str = ""
     param: str = ""
     curve: str = ""
+    size: str = ""
     count: str = ""
 
     @classmethod
@@ -33,16 +39,19 @@ class Axis:
 
     @property
     def label(self) -> str:
-        name = self.column or self.param or self.curve or self.count
+        name = self.column or self.param or self.curve or _SIZES.get(self.size) or self.count
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `lines` select runs, with an ordinate of their own or the panel's."""
+    """One pair of axes; `lines` select runs, with an abscissa and an ordinate.
+
+    They are the panel's where a line has none of its own.
+    """
 
     title: str
-    lines: Mapping[str, tuple[Selector, Axis]]
+    lines: Mapping[str, tuple[Selector, Axis, Axis]]
     x: Axis
     y: Axis
     excess: bool = False
@@ -50,13 +59,16 @@ class Panel:
     @property
     def data(self) -> str:
         """The paper's name of its data set."""
-        (name,) = {wanted.data for wanted, _ in self.lines.values()}
+        (name,) = {wanted.data for wanted, *_ in self.lines.values()}
         return name or ""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; with `heat` the panels are maps of that column, with `image` of their curves."""
+    """A figure; with `heat` the panels are maps of that column, with `image` of their curves.
+
+    With `exponents` the legend has b of the y = a x^b that comes nearest to a line.
+    """
 
     name: str
     paper: str
@@ -66,11 +78,17 @@ class Figure:
     log: Sequence[str] = ()
     heat: str = ""
     image: bool = False
+    exponents: bool = False
 
     @property
     def title(self) -> str:
-        """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`."""
-        before, _, after = self.name.partition("_fig")
+        """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`.
+
+        `DC-SVM, scaling` where the paper has no such figure.
+        """
+        before, numbered, after = self.name.partition("_fig")
+        if not numbered:
+            return f"{paper(self.paper).title}, {before.removeprefix(self.paper).strip('_')}"
         number, *rest = after.split("_")
         words = f"Figure {number}"
         if rest and rest[0].isdecimal():
@@ -81,11 +99,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A panel with its points, and the data set of kbench that they are of."""
+    """A panel with its points, and the data set of kbench that they are of.
+
+    `stopped` are runs over their limit of seconds: the abscissa and that limit.
+    """
 
     panel: Panel
     data: str = ""
     points: Mapping[str, list[Point]] = field(default_factory=dict)
+    stopped: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -116,39 +138,42 @@ def _figure(
     log: Sequence[str] = (),
     heat: str = "",
     image: bool = False,
+    exponents: bool = False,
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
         one = {"x": x, "y": y, **put(panel, names)}
-        ordinate = Axis.of(one.pop("y"))
-        abscissa, heading = Axis.of(one.pop("x")), one.pop("title")
+        x_of_all, y_of_all, heading = one.pop("x"), one.pop("y"), one.pop("title")
         wanted = selector(**one)
         spelt = {
             label: (
-                wanted & selector(**_without(line, "y")),
-                Axis.of(line["y"]) if "y" in line else ordinate,
+                wanted & selector(**_without(line, "x", "y")),
+                Axis.of(line.get("x", x_of_all)),
+                Axis.of(line.get("y", y_of_all)),
             )
             for label, line in lines.items()
         }
-        panels.append(Panel(heading, spelt, abscissa, ordinate, excess))
-    return Figure(name, paper, caption, run, panels, log, heat, image)
+        panels.append(Panel(heading, spelt, Axis.of(x_of_all), Axis.of(y_of_all), excess))
+    return Figure(name, paper, caption, run, panels, log, heat, image, exponents)
 
 
-def _without(spelt: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in spelt.items() if name != key}
+def _without(spelt: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {name: value for name, value in spelt.items() if name not in keys}
 
 
 def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
-    """Of the first data set on which most lines have points."""
+    """Of the first data set on which most lines have points, or of all where `x` is a size."""
+    if panel.x.size:
+        return _over_sizes(figure, panel, runs, machine)
     best = Drawn(panel)
     for choice in paper(figure.paper).data[panel.data]:
         points, methods, names = {}, {}, []
-        for label, (wanted, y) in panel.lines.items():
+        for label, (wanted, x, y) in panel.lines.items():
             lines = runs.lines(machine, wanted, choice)
             points[label] = sorted(
                 point
                 for line, _ in lines
-                for point in _of_line(figure, panel, wanted.at, y, line, runs)
+                for point in _of_line(figure, wanted.at, x, y, line, runs)
             )
             methods[label] = wanted.methods[0]
             names += [title(problem) for _, problem in lines]
@@ -159,12 +184,56 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
         full = sum(map(bool, points.values()))
         enough = 1 if panel.y.curve else min(2, len(panel.lines))
         if full >= enough and full > sum(map(bool, best.points.values())):
-            best = Drawn(panel, names[0], points, methods)
+            best = Drawn(panel, names[0], points, methods=methods)
     return best
 
 
+def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
+    """One point of a line from each data set that stands for the paper's."""
+    choices = paper(figure.paper).data[panel.data]
+    points: dict[str, list[Point]] = {label: [] for label in panel.lines}
+    stopped: dict[str, list[tuple[float, float]]] = {label: [] for label in panel.lines}
+    for choice in choices:
+        found = [
+            (label, y, line, getattr(problem, panel.x.size))
+            for label, (wanted, _, y) in panel.lines.items()
+            for line, problem in runs.lines(machine, wanted, choice)
+        ]
+        # A run that was stopped does not know the size; the others of its data set do.
+        known = max((size for *_, size in found if size is not None), default=None)
+        for label, y, line, size in found:
+            x = known if size is None else size
+            value, limit = _mean(y, line), _time_limit(line.rows[0])
+            if x is None:
+                continue
+            if value is not None:
+                points[label].append((float(x), value[0], value[1] or 0.0))
+            elif limit is not None:
+                stopped[label].append((float(x), limit))
+    points = {label: sorted(line) for label, line in points.items()}
+    lines = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
+    if len(lines) < min(2, len(points)):
+        return Drawn(panel)
+    methods = {label: wanted.methods[0] for label, (wanted, *_) in panel.lines.items()}
+    return Drawn(panel, choices[0].dataset, points, stopped, methods)
+
+
+def _time_limit(row: Row) -> float | None:
+    """Seconds at which a run was stopped."""
+    _, told, seconds = (row["message"] or "").partition(TIMED_OUT)
+    return float(seconds) if told else None
+
+
+def exponent(points: Sequence[Point]) -> float | None:
+    """b of y = a x^b, by least squares of the logarithms; None of points with one abscissa."""
+    if len({x for x, _, _ in points}) < 2:
+        return None
+    x, y, _ = zip(*points, strict=True)
+    return linear_regression([math.log(v) for v in x], [math.log(v) for v in y]).slope
+
+
 def _of_line(
-    figure: Figure, panel: Panel, at: Mapping[str, float], y: Axis, line: Line, runs: Runs
+    figure: Figure, at: Mapping[str, float], x: Axis, y: Axis, line: Line, runs: Runs
 ) -> list[Point]:
     if figure.image:
         values = [value for (value,) in runs.points(line.ok, y.curve)]
@@ -172,12 +241,12 @@ def _of_line(
         whole = side * side == len(values)
         return [(i % side, i // side, one) for i, one in enumerate(values)] if whole else []
     if y.curve:
-        return _of_curves(panel.x, at, y, line, runs)
-    if figure.heat and panel.x.curve:
+        return _of_curves(x, at, y, line, runs)
+    if figure.heat and x.curve:
         height = _mean(y, line)
-        told = runs.over(line.ok, panel.x.curve, figure.heat) if height else []
-        return [(x, height[0], value) for x, value in told if height]
-    abscissa, ordinate = _mean(panel.x, line), _mean(y, line)
+        told = runs.over(line.ok, x.curve, figure.heat) if height else []
+        return [(place, height[0], value) for place, value in told if height]
+    abscissa, ordinate = _mean(x, line), _mean(y, line)
     if abscissa is None or ordinate is None:
         return []
     if figure.heat:
