@@ -237,7 +237,7 @@ def tune(
         of,
         _metric(first.task, search.metric),
         _varied(pair.method, candidates, bare["method"]),
-        _about(first),
+        _about(first, of),
         plan.dropped,
     )
     rungs = search.rungs(_train_rows(plan, search), len(candidates))
@@ -406,11 +406,13 @@ def _train_rows(plan: Plan, search: Search) -> int:
     return int(train.size)
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: Run, of: str | None) -> dict[str, Any]:
+    """What a later run is held against. A set belongs to experiments, and outlives the source."""
+    source = {} if of else {"source_sha256": registry.source_sha256(run.estimator)}
     return {
         "seed": run.seed,
         "data_sha256": run.data_sha256,
         "variant": run.variant,
-        "source_sha256": registry.source_sha256(run.estimator),
+        **source,
         "kbench_version": __version__,
     }

@@ -346,6 +346,7 @@ def test_an_experiment_is_tuned_pair_by_pair_with_one_budget(experiments, capsys
         said = held["meta"]["tuned"]
         assert (said["rows"], said["validation"], said["budget"]) == (600, 0.25, "4 runs")
         assert said["trials"] == (3 if "shrink" in held else 4)
+        assert "source_sha256" not in said
     rows = trials()
     assert set(rows["n_train"]) == {600}
     assert len(rows) == 7
