@@ -1,6 +1,7 @@
 """Figures as data, read from `figures.yaml`: panels, their lines, points of rows and of curves.
 
-The points of a line are its settings in the order of the abscissa, or those of a curve.
+The points of a line are its settings in the order of the abscissa, or those of a curve; of a front
+those settings than which none is both cheaper and better.
 """
 
 import math
@@ -56,7 +57,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; with `heat` the panels are maps of that column, with `image` of their curves."""
+    """A figure; with `heat` the panels are maps of that column, with `image` of their curves.
+
+    With `front` the abscissa is a cost and lines are Pareto fronts; `section` is the
+    paper's, where the figure has no number.
+    """
 
     name: str
     paper: str
@@ -66,10 +71,14 @@ class Figure:
     log: Sequence[str] = ()
     heat: str = ""
     image: bool = False
+    front: bool = False
+    section: str = ""
 
     @property
     def title(self) -> str:
         """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`."""
+        if self.section:
+            return f"{paper(self.paper).title} {self.section}"
         before, _, after = self.name.partition("_fig")
         number, *rest = after.split("_")
         words = f"Figure {number}"
@@ -113,9 +122,7 @@ def _figure(
     y: Any = None,
     each: Any = None,
     excess: bool = False,
-    log: Sequence[str] = (),
-    heat: str = "",
-    image: bool = False,
+    **rest: Any,
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
@@ -131,7 +138,7 @@ def _figure(
             for label, line in lines.items()
         }
         panels.append(Panel(heading, spelt, abscissa, ordinate, excess))
-    return Figure(name, paper, caption, run, panels, log, heat, image)
+    return Figure(name, paper, caption, run, panels, **rest)
 
 
 def _without(spelt: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -152,6 +159,8 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
             )
             methods[label] = wanted.methods[0]
             names += [title(problem) for _, problem in lines]
+        if figure.front:
+            points = {label: _front(line, panel.y) for label, line in points.items()}
         if panel.excess:
             points = _excess(points)
         if figure.heat or panel.x.param:  # a single setting is no sweep
@@ -210,6 +219,16 @@ def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
     factor = QUANTITIES[axis.column].factor
     mean, sd = measured
     return mean * factor, None if sd is None else sd * factor
+
+
+def _front(points: Sequence[Point], y: Axis) -> list[Point]:
+    """Points in the order of their costs, each better than all that are cheaper."""
+    sign = QUANTITIES[y.column].sign
+    front: list[Point] = []
+    for point in sorted(points, key=lambda one: (one[0], -sign * one[1])):
+        if not front or sign * point[1] > sign * front[-1][1]:
+            front.append(point)
+    return front
 
 
 def _excess(points: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
