@@ -16,7 +16,7 @@ An experiment to tune states its budget (`plan.tune`, keys as below) and a name 
   tune.min_rows=200     halving: fewest training rows of a rung
   tune.rows=N           budget: at most so many training rows for a trial
   tune.runs=N           budget: so many trials in all; settings are then tried in random order
-  tune.seconds=S        budget: no trial begins later than S seconds after the command
+  tune.seconds=S        budget: no trial begins later than S seconds after its search did
   tune.metric=NAME      in place of accuracy, or RMSE
 
 Everything else is as for a run: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...

@@ -30,7 +30,7 @@ class Search:
     runs : int or None
         Trials in all, those done before included.
     seconds : float or None
-        Of one command; no trial begins later.
+        Since the search began; no trial begins later.
     metric : str or None
         Column of the rows; None is the first metric of the task.
     """

@@ -228,7 +228,7 @@ def tune(
     words = _untuned(overrides)
     plan = _checked_plan(composer, words)
     first = plan.runs[0]
-    form = [*pair.overrides, *(word for word in overrides if word.startswith("dataset."))]
+    form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
     bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
     candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
     found = Found(
