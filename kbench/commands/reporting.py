@@ -18,7 +18,8 @@ of every pair over the same seeds, with 95 % bootstrap intervals.
 `kbench report papers [table=hss_table5,dcsvm,...] [format=...]` is every table of the
 five papers, each cell as "printed | measured", what the papers claim with verdicts computed from
 the rows (table=claims), how many cells are measured (table=cells), what part of a gain is the idea
-and what faster code (table=systems), and how methods rank over data sets (table=rankings).
+and what faster code (table=systems), what a budget for predictions buys (table=budgets), and how
+methods rank over data sets (table=rankings).
 """
 
 import sys

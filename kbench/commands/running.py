@@ -24,6 +24,11 @@ def main(argv: Sequence[str]) -> int:
         from kbench.run.runner import Runner, check_methods, finished_here, split, worker_sandbox
 
         plan = make_plan(hydra, overrides, multirun=multirun)
+        if plan.searches:
+            raise ConfigError(
+                f"the runs of experiment {plan.searches[0]} are candidates, scored on held-out "
+                f"training rows by `kbench tune experiment={plan.searches[0]}`"
+            )
         sandbox = worker_sandbox(plan)
         finished = finished_here(plan)
         todo, _ = split(plan, finished)

@@ -1,17 +1,22 @@
 """kbench tune method=M dataset=D grid=G [tune.KEY=VALUE] ...: choose parameters for later runs.
+kbench tune experiment=E ...: for each method and data set of an experiment, with one budget.
 
 Every setting of the grid (or of method.C=1,10,100) is scored on training rows that are held out;
 test rows are never looked at. The best one is written to configs/tuned/M-D.yaml in the working
 directory, and `kbench method=M dataset=D` uses it from then on; of equal means the earlier in the
 grid wins. Trials are rows in results/_tune; the same command goes on where it was stopped.
 
+An experiment to tune states its budget (`plan.tune`, keys as below) and a name for what is found
+(`plan.tuned`): configs/tuned/M-D-NAME.yaml, which all experiments with that name use.
+
   tune.cv=5             folds of cross-validation, stratified, drawn by seed
   tune.validation=0.2   one division in their place: the share of training rows that validate
   tune.halving=true     first all settings on few rows, then the better ones on more
   tune.factor=3         halving: rows times 3, settings divided by 3 from rung to rung
   tune.min_rows=200     halving: fewest training rows of a rung
+  tune.rows=N           budget: at most so many training rows for a trial
   tune.runs=N           budget: so many trials in all; settings are then tried in random order
-  tune.seconds=S        budget: no trial begins later than S seconds after the command
+  tune.seconds=S        budget: no trial begins later than S seconds after its search did
   tune.metric=NAME      in place of accuracy, or RMSE
 
 Everything else is as for a run: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
@@ -26,27 +31,49 @@ from typing import TYPE_CHECKING, Any
 from kbench.commands.arguments import flags, one_of, read, whole
 from kbench.config import composer
 from kbench.errors import ConfigError
+from kbench.run.command import hydra_value
 from kbench.run.search import Search
 
 if TYPE_CHECKING:
     from kbench.run.tune import Found
 
-_KEYS = ("cv", "validation", "halving", "factor", "min_rows", "runs", "seconds", "metric")
+_KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
 _SHOWN = 5
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tune, print the best settings, write the file; exit code as of a run."""
-    from kbench.run.tune import tune
-    from kbench.run.tuned import write_tuned
+    """Tune, print the best settings, write the files; exit code as of a run."""
+    from kbench.run.tune import searches, tune
 
     words, _, show = flags(argv)
     if show:
         raise ConfigError("kbench tune has no --cfg; `kbench method=... --cfg job` shows a config")
-    search = _search([word for word in words if word.startswith("tune.")])
+    own = [word for word in words if word.startswith("tune.")]
     overrides = [word for word in words if not word.startswith("tune.")]
+    command = shlex.join(["kbench", "tune", *argv])
+    _search(own)
     with composer() as hydra:
-        found = tune(hydra, overrides, search, lambda line: print(line, file=sys.stderr))
+        asked = searches(hydra, overrides)
+        search = _search([*(f"tune.{k}={hydra_value(v)}" for k, v in asked.budget.items()), *own])
+        for message in asked.absent.values():
+            print(f"left out: {message}", file=sys.stderr)
+        worst = 1 if asked.absent else 0
+        for one in asked.each:
+            found = tune(hydra, one, search, asked.sandbox, _say, asked.of)
+            worst = max(worst, _tell(found, search, command))
+            if found.stopped_by is not None:
+                break
+    return worst
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _tell(found: "Found", search: Search, command: str) -> int:
+    """Print the best settings of a search and write its file; the exit code."""
+    from kbench.run.tuned import users, write_tuned
+
     for reason in found.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
     if found.stopped_by is not None:
@@ -60,12 +87,11 @@ def main(argv: Sequence[str]) -> int:
         return 1
     for line in _table(found):
         print(line)
-    command = shlex.join(["kbench", "tune", *argv])
-    path = write_tuned(found.method, found.dataset, found.params, found.told(search), command)
+    pair = found.method, found.dataset
+    path = write_tuned(*pair, found.params, found.told(search), command, found.of)
     if found.reached:
         print(f"the budget of {search.budget} is reached: this is the best so far")
-    names = f"method={found.method} dataset={found.dataset}"
-    print(f"{_counted(found)}; wrote {path}, which `kbench {names}` uses")
+    print(f"{_counted(found)}; wrote {path}, {users(*pair, found.of)}")
     return found.exit_code
 
 
@@ -104,6 +130,7 @@ def _search(words: Sequence[str]) -> Search:
         ("cv", "folds", 2),
         ("factor", "factor", 2),
         ("min_rows", "min_rows", 1),
+        ("rows", "rows", 1),
         ("runs", "runs", 1),
     ):
         if key in given:

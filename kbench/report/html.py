@@ -58,7 +58,8 @@ def page(
         f' aria-label="Overview">{_overview(comparisons, body.datasets)}</div>'
         f'<p class="about">{escape(_legend(comparisons))}. A cell opens the runs behind it; a'
         " header sorts. Times of different environments or thread counts stand in different"
-        " tables.</p>"
+        " tables. Predictions are multiples of the product of many rows with one vector; a call"
+        " of predict checks its rows besides, a linear machine's too.</p>"
         "</section>"
     )
     return filled_template(

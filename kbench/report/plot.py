@@ -2,7 +2,8 @@
 
 The cost is on a logarithmic axis. A score far worse than the others (Tukey's fence) would flatten
 them all; it is drawn on the edge, with an arrow and its value. The dashed staircase is the Pareto
-front of the others: none of them is both cheaper and better than those on it.
+front of the others: none of them is both cheaper and better than those on it, and the methods on it
+are named where there is room.
 """
 
 import math
@@ -35,6 +36,7 @@ COSTS = (FIT, PREDICTION)
 # Units of the view box.
 _WIDTH, _HEIGHT = 520, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 46
+_LETTER, _LINE, _MARK = 6.2, 13.0, 5.0  # a name's letters and height, half a mark
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,12 @@ def plot(
         seen[method] = seen.get(method, 0) + 1
         kind = " more" if seen[method] > hidden else ""
         parts.append(_mark(point, across, up, styles[method], methods[method], kind))
+    if len(front) > 1:
+        marks = [(float(across(point.cost)), float(up(point.score))) for point in found]
+        ends = {point.line.method: point for point in front}  # of several the best
+        for method, point in ends.items():
+            at = float(across(point.cost)), float(up(point.score))
+            parts += _name(method, at, marks, methods[method])
     parts.append("</svg>")
     return "".join(parts)
 
@@ -224,6 +232,35 @@ def _mark(
         f' href="#run-{point.line.address}"><title>{escape(words)}</title>{whisker}'
         f'<use href="#s{style.marker}" x="{x}" y="{y}"/></a>'
     )
+
+
+def _name(
+    method: str, at: tuple[float, float], taken: list[tuple[float, float]], number: int
+) -> list[str]:
+    """The method's name beside its mark, on the emptiest side; none where every side is taken.
+
+    `taken` holds centres of marks and, afterwards, points along the name.
+    """
+    width = _LETTER * len(method)
+    best: tuple[int, float, float] | None = None
+    for left in (at[0] - 2 * _MARK - width, at[0] + 2 * _MARK):
+        for middle in (at[1] - _LINE, at[1] + _LINE, at[1]):
+            inside = left >= _LEFT and left + width <= _WIDTH - _RIGHT
+            if not inside or not _TOP <= middle <= _HEIGHT - _BOTTOM - _LINE / 2:
+                continue
+            hidden = sum(
+                left - _MARK < x < left + width + _MARK and abs(y - middle) < _LINE / 2 + _MARK
+                for x, y in taken
+            )
+            if best is None or hidden < best[0]:
+                best = hidden, left, middle
+    if best is None or best[0] > 0:
+        return []
+    _, left, middle = best
+    steps = math.ceil(width / (2 * _MARK))
+    taken += [(left + width * i / steps, middle) for i in range(steps + 1)]
+    at_text = f'x="{_short(left)}" y="{_short(middle)}" dy=".35em"'
+    return [f'<text class="name" data-m="{number}" {at_text}>{escape(method)}</text>']
 
 
 def _nice(step: float) -> float:

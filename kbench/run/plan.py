@@ -17,7 +17,7 @@ from kbench.config import Composer, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.command import Command, canonical, hydra_value
 from kbench.run.request import Request, checked_seed, pairs, read_request
-from kbench.run.tuned import NONE, Tuned, find_tuned
+from kbench.run.tuned import NONE, Tuned, find_tuned, set_of, tuned_by
 
 KEY_VERSION = 2  # raised when the metrics change, or anything else that is no config key
 
@@ -68,6 +68,7 @@ class Plan:
     tuned: list[str] = field(default_factory=list)  # tuned files that apply, and warnings of them
     left_out: dict[str, list[str]] = field(default_factory=dict)  # reason -> what
     absent: dict[str, str] = field(default_factory=dict)  # data set -> message
+    searches: list[str] = field(default_factory=list)  # experiments whose runs are candidates
     prepared: dict[str, Path] = field(default_factory=dict)  # canonical config -> folder
     fingerprints: dict[str, str | None] = field(default_factory=dict)  # likewise
 
@@ -141,12 +142,16 @@ def make_plan(
     for experiment, composed in itertools.product(request.experiments, request.composed):
         chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
         recipe = composer.compose(chosen).get("plan") or {} if experiment else {}
+        of = set_of(recipe)
         for pair in pairs(request, experiment, recipe):
             method, dataset, here = pair.method, pair.dataset, [*pair.overrides, *chosen]
+            here = [*tuned_by(of, method, dataset, chosen), *here]
             config = composer.compose([f"method={method}", f"dataset={dataset}", *here])
             config["grid"] = {**(config["grid"] or {}), **pair.grid}
             if plan is None:
                 plan = Plan(settings(config))
+            if recipe.get("tune") and experiment not in plan.searches:
+                plan.searches.append(str(experiment))
             unused -= set(config["method"])
             tuned = find_tuned(method, dataset, here)
             bare = config

@@ -25,10 +25,12 @@ class Search:
         Between two rungs: so many times the rows, and one in so many candidates.
     min_rows : int
         Fewest training rows of a rung.
+    rows : int or None
+        Most training rows of a trial; None is all that the division leaves.
     runs : int or None
         Trials in all, those done before included.
     seconds : float or None
-        Of one command; no trial begins later.
+        Since the search began; no trial begins later.
     metric : str or None
         Column of the rows; None is the first metric of the task.
     """
@@ -38,6 +40,7 @@ class Search:
     halving: bool = False
     factor: int = 3
     min_rows: int = 200
+    rows: int | None = None
     runs: int | None = None
     seconds: float | None = None
     metric: str | None = None
@@ -64,7 +67,8 @@ class Search:
         return {"fraction": self.validation}
 
     def rungs(self, n_rows: int, n_candidates: int) -> list[int]:
-        """Training rows of each rung, the last of which has all `n_rows`."""
+        """Training rows of each rung, the last of which has all `n_rows`, or `rows` of them."""
+        n_rows = min(n_rows, self.rows or n_rows)
         levels = 1
         while self.halving and min(n_candidates, n_rows / self.min_rows) >= self.factor**levels:
             levels += 1

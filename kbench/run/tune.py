@@ -7,6 +7,9 @@
 Successive halving is Jamieson and Talwalkar's (AISTATS 2016) with training rows as the resource.
 Of equal means the earlier in the grid is better.
 
+A search is of one method and one data set. An experiment stands for one of each of its pairs, and
+its `plan.tune` for the budget that they all have.
+
 A trial is a run on the data set with `dataset.holdout` set: it has a key, limits and a row as any
 other, in `_tune` of the results folder, and is not done again. The test rows are not opened.
 Trials that differ only along the method's path (`meta.path`: C, for most) are fitted in one worker,
@@ -30,12 +33,12 @@ from kbench.run import registry
 from kbench.run.command import canonical
 from kbench.run.metrics import METRICS, MetricSpec
 from kbench.run.plan import Plan, Run, make_plan
-from kbench.run.request import pairs, read_request
+from kbench.run.request import Pair, pairs, read_request
 from kbench.run.results import TRIALS
 from kbench.run.runner import Runner, check_methods, environment_of, finished_here, worker_sandbox
 from kbench.run.sandbox import Sandbox
 from kbench.run.search import Candidate, Search, ranked
-from kbench.run.tuned import NONE
+from kbench.run.tuned import NONE, set_of
 
 
 @dataclass
@@ -46,6 +49,8 @@ class Found:
     ----------
     method, dataset : str
         As they were named.
+    of : str or None
+        The set of tuned files that the experiment names.
     metric : MetricSpec
     varied : list of str
         Parameters that the search chooses or the command line sets.
@@ -61,6 +66,8 @@ class Found:
         Status -> trials.
     rungs : list of (training rows, candidates)
         Those that were begun.
+    cpu_s : float
+        Of fits and predictions.
     newest : datetime or None
         When the last trial began.
     reached : bool
@@ -71,6 +78,7 @@ class Found:
 
     method: str
     dataset: str
+    of: str | None
     metric: MetricSpec
     varied: list[str]
     about: dict[str, Any]
@@ -79,6 +87,7 @@ class Found:
     failed: list[tuple[Run, str, str]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     rungs: list[tuple[int, int]] = field(default_factory=list)
+    cpu_s: float = 0.0
     newest: datetime | None = None
     reached: bool = False
     stopped_by: int | None = None
@@ -110,22 +119,98 @@ class Found:
             "trials": self.counts.total(),
             "failed": self.counts.total() - self.counts["ok"],
             "budget": search.budget,
+            "cpu_s": round(self.cpu_s, 2),
             "complete": not self.reached,
             **self.about,
             "date": self.newest.isoformat(timespec="seconds") if self.newest else None,
         }
 
 
+@dataclass
+class Searches:
+    """What a command searches.
+
+    Attributes
+    ----------
+    each : list of list of str
+        The overrides of each search.
+    sandbox : Sandbox
+        Where all their trials run.
+    of : str or None
+        The set of tuned files that the experiment names.
+    budget : mapping
+        `plan.tune` of the experiment.
+    absent : dict
+        Data set -> message.
+    """
+
+    each: list[list[str]]
+    sandbox: Sandbox
+    of: str | None = None
+    budget: Mapping[str, Any] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
+    """Divide a command into searches, one for each method and data set.
+
+    Parameters
+    ----------
+    overrides : as typed: a method, a data set, and a grid or values of its parameters; or an
+        experiment, and names of those of its methods and data sets that are wanted.
+
+    Raises
+    ------
+    ConfigError
+        A wrong name, key or value, or nothing to choose from.
+    DataError
+        A data set is malformed.
+    """
+    experiment = _experiment(composer, overrides)
+    if experiment is None:
+        _one_pair(composer, overrides)
+    recipe = _recipe(composer, experiment)
+    budget = recipe.get("tune")
+    if experiment is not None and not (budget and isinstance(budget, Mapping)):
+        raise ConfigError(
+            f"experiment {experiment} is not one to tune: its plan states no budget, as in "
+            "`tune: {runs: 20}`; name a method and a data set"
+        )
+    words = _untuned(overrides)
+    plan = make_plan(composer, words, multirun=True)
+    sandbox = worker_sandbox(plan)
+    check_methods(sandbox, plan)
+    if experiment is None:
+        return Searches([list(overrides)], sandbox)
+    plan = make_plan(composer, words, multirun=True, obtain=True)
+    forms: dict[tuple[str, str], str | None] = {}
+    for run in plan.runs:
+        if forms.setdefault((run.method, run.dataset), run.variant) != run.variant:
+            raise ConfigError(
+                f"{run.method} has two forms of {run.dataset} in experiment {experiment}; a search "
+                "is of one"
+            )
+    each = [[*overrides, f"method={method}", f"dataset={dataset}"] for method, dataset in forms]
+    return Searches(each, sandbox, set_of(recipe), recipe["tune"], plan.absent)
+
+
 def tune(
-    composer: Composer, overrides: Sequence[str], search: Search, say: Callable[[str], None]
+    composer: Composer,
+    overrides: Sequence[str],
+    search: Search,
+    sandbox: Sandbox,
+    say: Callable[[str], None],
+    of: str | None = None,
 ) -> Found:
     """Do the trials that are missing, and rank the candidates.
 
     Parameters
     ----------
-    overrides : as typed: one method, one data set, and a grid or values of its parameters.
+    overrides : of one search.
     search : Search
+    sandbox : Sandbox
     say : takes a line for the user at the beginning of each rung.
+    of : the set of tuned files that what is found belongs to.
 
     Raises
     ------
@@ -139,18 +224,20 @@ def tune(
     def expired() -> bool:
         return search.seconds is not None and time.monotonic() - begun >= search.seconds
 
-    method, dataset = _one_pair(composer, overrides)
-    words = [*overrides, *([] if any(w.startswith("tuned=") for w in overrides) else [NONE])]
-    plan, sandbox = _checked_plan(composer, words)
+    pair = _one_pair(composer, overrides)
+    words = _untuned(overrides)
+    plan = _checked_plan(composer, words)
     first = plan.runs[0]
-    bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])["method"]
+    form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
+    bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
     candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
     found = Found(
-        method,
-        dataset,
+        pair.method,
+        pair.dataset,
+        of,
         _metric(first.task, search.metric),
-        _varied(method, candidates, bare),
-        _about(first),
+        _varied(pair.method, candidates, bare["method"]),
+        _about(first, of),
         plan.dropped,
     )
     rungs = search.rungs(_train_rows(plan, search), len(candidates))
@@ -162,8 +249,9 @@ def tune(
         at = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
         say(f"{at}{len(alive)} candidates, {search.division}, {rows} training rows")
         found.rungs.append((rows, len(alive)))
-        # Folds differ by one row: the last rung takes what each of them has.
-        holdouts = search.holdouts(first.seed, rows if rung + 1 < len(rungs) else None)
+        # Folds differ by one row: without a limit the last rung takes what each of them has.
+        fewer = rung + 1 < len(rungs) or rows == search.rows
+        holdouts = search.holdouts(first.seed, rows if fewer else None)
         trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=True)
         _climb(trials, sandbox, alive, (rung, rows), search, found, expired)
         found.ranked = ranked(candidates, found.metric)
@@ -229,6 +317,7 @@ def _scores(runner: Runner, found: Found) -> dict[str, float]:
         frame = frame[frame["environment"] == environment]
     frame = frame.sort_values("started_at").drop_duplicates("key", keep="last")
     found.counts.update(frame["status"])
+    found.cpu_s += float(frame[["fit_cpu_s", "predict_cpu_s"]].sum().sum())
     if len(frame):
         newest = frame["started_at"].max().to_pydatetime()
         found.newest = max(newest, found.newest or newest)
@@ -236,26 +325,40 @@ def _scores(runner: Runner, found: Found) -> dict[str, float]:
     return dict(zip(ok["key"], ok[found.metric.name].astype(float), strict=True))
 
 
-def _one_pair(composer: Composer, overrides: Sequence[str]) -> tuple[str, str]:
-    """The method and the data set that a command names."""
-    for text, override in zip(overrides, composer.parse(overrides), strict=True):
+def _untuned(overrides: Sequence[str]) -> list[str]:
+    """The overrides, which a tuned file changes only where they name it."""
+    return [*overrides, *([] if any(w.startswith("tuned=") for w in overrides) else [NONE])]
+
+
+def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
+    """The experiment that a command names; a ConfigError where it lists what should be one."""
+    parsed = composer.parse(overrides)
+    named = [one.key_or_group == "experiment" for one in parsed]
+    for text, override in zip(overrides, parsed, strict=True):
         key = override.key_or_group
-        if key == "experiment":
-            raise ConfigError("kbench tune takes method= and dataset=, not an experiment")
-        if override.is_sweep_override() and not key.startswith("method."):
+        lists = any(named) and key in ("method", "dataset")
+        if override.is_sweep_override() and not key.startswith("method.") and not lists:
             raise ConfigError(f"{text}: kbench tune takes several values of the method's keys only")
+    return read_request(composer, overrides, multirun=True).experiments[0]
+
+
+def _recipe(composer: Composer, experiment: str | None) -> dict[str, Any]:
+    """The plan of an experiment; empty without one."""
+    return composer.compose([f"experiment={experiment}"]).get("plan") or {} if experiment else {}
+
+
+def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
+    """The method and the data set that a search names."""
     request = read_request(composer, overrides, multirun=True)
-    named = list(pairs(request, None, {}))
+    experiment = request.experiments[0]
+    named = list(pairs(request, experiment, _recipe(composer, experiment)))
     if not named:
         raise ConfigError("nothing to tune: name a method, as in `kbench tune method=svc`")
-    return named[0].method, named[0].dataset
+    return named[0]
 
 
-def _checked_plan(composer: Composer, words: Sequence[str]) -> tuple[Plan, Sandbox]:
+def _checked_plan(composer: Composer, words: Sequence[str]) -> Plan:
     """The candidates as runs on the whole training set, their data obtained."""
-    plan = make_plan(composer, words, multirun=True)
-    sandbox = worker_sandbox(plan)
-    check_methods(sandbox, plan)
     plan = make_plan(composer, words, multirun=True, obtain=True)
     if not plan.runs:
         raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
@@ -264,7 +367,7 @@ def _checked_plan(composer: Composer, words: Sequence[str]) -> tuple[Plan, Sandb
             f"nothing to choose from: {plan.runs[0].method} has one setting here; add grid=NAME "
             "or several values, as in method.C=1,10,100"
         )
-    return plan, sandbox
+    return plan
 
 
 def _varied(method: str, candidates: Sequence[Candidate], bare: Mapping[str, Any]) -> list[str]:
@@ -303,11 +406,13 @@ def _train_rows(plan: Plan, search: Search) -> int:
     return int(train.size)
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: Run, of: str | None) -> dict[str, Any]:
+    """What a later run is held against. A set belongs to experiments, and outlives the source."""
+    source = {} if of else {"source_sha256": registry.source_sha256(run.estimator)}
     return {
         "seed": run.seed,
         "data_sha256": run.data_sha256,
         "variant": run.variant,
-        "source_sha256": registry.source_sha256(run.estimator),
+        **source,
         "kbench_version": __version__,
     }

@@ -2,11 +2,13 @@
 
 `configs/tuned/<method>-<dataset>.yaml` is a config of group `tuned`, laid over the method's own:
 its keys are parameters of the method, `meta.tuned` tells of the search. Hydra applies the file by
-its name, or the one that `tuned=NAME` names; values on the command line win over it.
+its name, or the one that `tuned=NAME` names; values on the command line win over it. An experiment
+whose plan says `tuned: SET` applies `<method>-<dataset>-<SET>.yaml` where there is one.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +82,47 @@ def _how(search: Mapping[str, Any]) -> str:
     return f" (validation {search.get('metric')} {search['mean']:.4g}{spread}{best})"
 
 
+def tuned_name(method: str, dataset: str, of: str | None) -> str:
+    """What the tuned file of a method and a data set is called, on its own or as one of a set."""
+    return "-".join([method, dataset, *([of] if of else [])])
+
+
+def set_of(recipe: Mapping[str, Any]) -> str | None:
+    """The set of tuned files that an experiment's plan names."""
+    of = recipe.get("tuned")
+    if of is not None and not (isinstance(of, str) and re.fullmatch(r"\w+", of)):
+        raise ConfigError(f"plan.tuned is {of!r}, should be a name of letters, digits and _")
+    return of
+
+
+def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -> list[str]:
+    """The override that applies the file of a set of tuned files.
+
+    None where the set has no such file, or the overrides `chosen` decide.
+
+    Raises
+    ------
+    ConfigError
+        There is no file of that set at all.
+    """
+    if of is None or any(_is_tuned(text) for text in chosen):
+        return []
+    known = options("tuned")
+    name = tuned_name(method, dataset, of)
+    if name in known:
+        return [f"tuned={name}"]
+    if not any(other.endswith(f"-{of}") for other in known):
+        raise ConfigError(
+            f"plan.tuned is {of!r}, and no file of configs/tuned is called METHOD-DATASET-{of}; "
+            f"`kbench tune experiment=...` writes them, {NONE} does without"
+        )
+    return []
+
+
+def _is_tuned(text: str) -> bool:
+    return text.lstrip("+~").partition("=")[0] == "tuned"
+
+
 def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None:
     """The tuned file that a composition with these names and overrides applies.
 
@@ -88,7 +131,7 @@ def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None
     ConfigError
         The overrides name a tuned file that does not exist, or the file is no mapping.
     """
-    named = [text for text in chosen if text.lstrip("+~").partition("=")[0] == "tuned"]
+    named = [text for text in chosen if _is_tuned(text)]
     if not named:
         path = options("tuned").get(f"{method}-{dataset}")
     elif named[-1].startswith("~") or named[-1] == NONE:
@@ -113,22 +156,33 @@ def find_tuned(method: str, dataset: str, chosen: Sequence[str]) -> Tuned | None
 
 
 def write_tuned(
-    method: str, dataset: str, params: Mapping[str, Any], search: Mapping[str, Any], command: str
+    method: str,
+    dataset: str,
+    params: Mapping[str, Any],
+    search: Mapping[str, Any],
+    command: str,
+    of: str | None = None,
 ) -> Path:
-    """Write `configs/tuned/<method>-<dataset>.yaml` in the working directory, atomically."""
+    """Write `configs/tuned/<method>-<dataset>[-<of>].yaml` in the working directory, atomically."""
     import yaml
 
     from kbench.files import atomic_file
 
-    path = Path("configs", "tuned", f"{method}-{dataset}.yaml")
+    path = Path("configs", "tuned", f"{tuned_name(method, dataset, of)}.yaml")
     held = json.loads(json.dumps({**params, "meta": {"tuned": search}}))  # plain types only
     text = (
         "# @package method\n"
-        f"# Written by `{' '.join(command.split())}`.\n"
-        f"# `kbench method={method} dataset={dataset}` uses it; the command line wins over it, "
-        f"{NONE} leaves it out.\n"
+        f"# Written by `{' '.join(command.split())}`,\n"
+        f"# {users(method, dataset, of)};\n# the command line wins over it, {NONE} leaves it out.\n"
     )
     text += yaml.safe_dump(held, sort_keys=False, allow_unicode=True, width=100)
     with atomic_file(path) as file:
         file.write(text.encode())
     return path
+
+
+def users(method: str, dataset: str, of: str | None) -> str:
+    """Who uses a tuned file."""
+    if of is None:
+        return f"used by `kbench method={method} dataset={dataset}`"
+    return f"used by experiments whose plan says `tuned: {of}`"

@@ -127,6 +127,19 @@ def test_a_leaf_of_zeros_is_zero():
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize("cls", [DCPredClassifier, DCPredRegressor])
+def test_no_leaf_is_empty_and_one_that_a_batch_does_not_reach_has_no_say(cls):
+    points = np.random.default_rng(0).normal(size=(3, 2))
+    X, y = np.repeat(points, 20, axis=0), np.tile([0, 1], 30)
+    model = cls(8, n_landmarks=4, gamma=1.0, random_state=0).fit(X, y)
+    assert model.n_leaves_ == 3
+    assert np.bincount(model.labels_).tolist() == [20, 20, 20]
+    together = model.predict(X)
+    for leaf in range(3):
+        rows = model.labels_ == leaf
+        np.testing.assert_allclose(model.predict(X[rows]), together[rows], rtol=1e-5)
+
+
 def test_several_classes_share_the_tree():
     X, y = load_iris(return_X_y=True)
     model = DCPredClassifier(2, n_landmarks=20, C=10.0, gamma=0.5, random_state=0).fit(X, y)

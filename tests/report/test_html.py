@@ -1,6 +1,7 @@
 """The page is one file that asks for nothing, holds every row, and breaks on no name."""
 
 import html.parser
+import itertools
 import json
 import math
 import re
@@ -220,6 +221,25 @@ def test_the_score_stands_against_what_predictions_cost_too(page):
     assert text.count('<svg class="plot"') == 2
     assert "<title>dcpred: accuracy % 90.00, prediction 12.5 × linear model</title>" in text
     assert text.count("<title>knn") == 1
+
+
+def test_methods_on_the_front_are_named_where_there_is_room(page):
+    def named(values):
+        rows = [
+            make_row(name, score, fit_wall_s=seconds, prediction_cost=None)
+            for name, seconds, score in values
+        ]
+        marks = re.findall(r'<text class="name"[^>]* x="(.*?)" y="(.*?)"[^>]*>(.*?)<', page(*rows))
+        return {name: (float(x), float(y)) for x, y, name in marks}
+
+    apart = named([("fast", 0.01, 0.5), ("slow", 100.0, 0.9), ("beaten", 1.0, 0.4)])
+    assert set(apart) == {"fast", "slow"}
+    assert all(58 <= x <= 520 - 14 for x, _ in apart.values())
+    crowd = [(f"m{i:02}", 1.0 + i * 1e-4, 0.9 + i * 1e-5) for i in range(40)]
+    found = named([("far", 100.0, 0.99), *crowd])
+    assert "far" in found
+    for one, other in itertools.combinations(found.values(), 2):
+        assert abs(one[0] - other[0]) > 15 or abs(one[1] - other[1]) > 10
 
 
 def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):

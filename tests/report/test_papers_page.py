@@ -86,6 +86,39 @@ def test_a_line_of_a_curve_stands_among_lines_of_rows():
     ]
 
 
+def test_a_front_leaves_out_what_is_neither_cheaper_nor_better():
+    def costing(method, score, cost, **params):
+        given = json.dumps({"n_landmarks": cost, **params}, sort_keys=True)
+        return rbf(method, score, dataset="letter", variant="dcpred", params=given,
+                   prediction_cost_loop=cost)  # fmt: skip
+
+    options = {"pseudo": "none", "landmarks": "weighted"}
+    found = runs(
+        *(costing("dcpred", a, c, **options) for a, c in ((0.9, 4.0), (0.8, 8.0), (0.95, 16.0))),
+        costing("dcpred", 0.7, 2.0, pseudo="none", landmarks="kmeans"),
+    )
+    lines = points("dcpred_app_fig4", found)
+    assert lines["weighted"] == [(4.0, pytest.approx(90.0), 0.0), (16.0, pytest.approx(95.0), 0.0)]
+    errors = [
+        rbf(
+            method,
+            0.0,
+            dataset="cadata",
+            task="regression",
+            rmse=rmse,
+            params=json.dumps({"rank": cost}),
+            prediction_cost_loop=cost,
+        )
+        for method, rmse, cost in (
+            ("rks", 0.3, 1.0),
+            ("rks", 0.4, 2.0),
+            ("rks", 0.2, 3.0),
+            ("krr", 0.1, 9.0),
+        )
+    ]
+    assert [y for _, y, _ in points("dcpred_fig3", runs(*errors))["RKS"]] == [0.3, 0.2]
+
+
 def test_curves_are_joined_where_they_were_taken():
     rows = [
         rbf("division_bound", None, dataset="covtype_93k", variant="first_train=10000", params=p)
@@ -208,6 +241,7 @@ def test_what_a_figure_lacks_is_said_with_the_command_or_that_data_are_absent():
         ("dcsvm_fig2_time", "DC-SVM Figure 2, time"),
         ("dcpred_app_fig4", "DC-Pred++ appendix Figure 4"),
         ("dcsvm_scaling", "DC-SVM, scaling"),
+        ("dcpred_app_vs_early", "DC-Pred++ appendix 7.8"),
     ],
 )
 def test_a_figure_is_called_as_in_the_paper(name, title):

@@ -19,10 +19,11 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.svm import SVC
 
 from kbench.cli import main
-from kbench.config import read_yaml
+from kbench.config import composer, read_yaml
 from kbench.data import open_prepared
 from kbench.data.split import holdout_rows
 from kbench.run.metrics import METRICS
+from kbench.run.plan import make_plan
 from kbench.run.search import Candidate, Search, ranked
 
 HERE = Path(__file__).parent
@@ -155,7 +156,8 @@ def test_the_test_rows_have_no_influence(here):
         scores = rows[["C", "variant", "accuracy", "f1", "n_train", "n_test"]].to_numpy().tolist()
         tuned = read_yaml(here / "configs" / "tuned" / "svc-file.yaml")
         assert (tuned["meta"]["tuned"].pop("data_sha256")) == rows["data_sha256"].iloc[0]
-        tuned["meta"]["tuned"].pop("date")
+        for told in ("date", "cpu_s"):
+            tuned["meta"]["tuned"].pop(told)
         found.append((scores, tuned, set(rows["data_sha256"])))
     assert found[0][:2] == found[1][:2]
     assert found[0][2] != found[1][2]
@@ -312,6 +314,79 @@ def test_halving_goes_on_with_the_better_settings_on_more_rows(here):
     assert last[tuned["shrink"]] == last.max()
 
 
+OWN = """# @package _global_
+plan:
+  tuned: mine
+  tune: {validation: 0.25, rows: 600, runs: 4}
+  methods: [scripted: {shrink: [0, 0.5, 1]}, knn_regressor, svc: {C: [1, 10], gamma: [0.01, 1]}]
+  datasets: [digits, iris]
+"""
+
+
+@pytest.fixture
+def experiments(here):
+    """Experiments to tune: one that is right, and others."""
+    folder = here / "configs" / "experiment"
+    folder.mkdir()
+    (folder / "own.yaml").write_text(OWN)
+    (folder / "forms.yaml").write_text(OWN.replace("iris", "digits: {scale: unit}"))
+    (folder / "odd.yaml").write_text(OWN.replace("runs", "trials"))
+    (folder / "named.yaml").write_text(OWN.replace("mine", "a-b"))
+    (folder / "uses.yaml").write_text(
+        "# @package _global_\n"
+        "plan: {tuned: mine, methods: [scripted, svc: {C: [3]}, knn], datasets: [digits, iris]}\n"
+    )
+    return folder
+
+
+def test_an_experiment_is_tuned_pair_by_pair_with_one_budget(experiments, capsys):
+    out, _ = kbench("tune", "experiment=own", "method=scripted,svc", "dataset=digits")
+    files = read_tuned("scripted-digits-mine"), read_tuned("svc-digits-mine")
+    for held in files:
+        said = held["meta"]["tuned"]
+        assert (said["rows"], said["validation"], said["budget"]) == (600, 0.25, "4 runs")
+        assert said["trials"] == (3 if "shrink" in held else 4)
+        assert "source_sha256" not in said
+    rows = trials()
+    assert set(rows["n_train"]) == {600}
+    assert len(rows) == 7
+    spent = rows[rows["method"] == "svc"][["fit_cpu_s", "predict_cpu_s"]].sum().sum()
+    assert files[1]["meta"]["tuned"]["cpu_s"] == pytest.approx(spent, abs=0.005)
+    best = rows[rows["method"] == "svc"].sort_values("accuracy").iloc[-1]
+    assert (files[1]["C"], files[1]["gamma"]) == (best["C"], best["gamma"])
+    assert "wrote configs/tuned/svc-digits-mine.yaml, used by experiments whose plan says" in out
+
+    plan = told(capsys, "plan", "experiment=uses", "show=runs")
+    assert f"method.gamma={files[1]['gamma']}" in plan
+    assert "method.C=3" in plan
+    with composer() as hydra:
+        runs = make_plan(hydra, ["experiment=uses"]).runs
+        assert {(run.method, run.dataset): run.tuned for run in runs if run.tuned} == {
+            ("scripted", "digits"): "scripted-digits-mine.yaml",
+            ("svc", "digits"): "svc-digits-mine.yaml",
+        }
+        without = make_plan(hydra, ["experiment=uses", "tuned=none"]).runs
+        assert {run.tuned for run in without} == {None}
+        alone = make_plan(hydra, ["method=svc"]).runs  # the set is for those that name it
+        assert [run.tuned for run in alone] == [None]
+    assert main(["experiment=own"]) == 2
+    assert (
+        "scored on held-out training rows by `kbench tune experiment=own`"
+        in capsys.readouterr().err
+    )
+
+
+def test_an_experiment_that_names_a_set_of_no_files(experiments, capsys):
+    assert main(["plan", "experiment=uses"]) == 2
+    assert "plan.tuned is 'mine', and no file of configs/tuned is called METHOD-DATASET-mine" in (
+        capsys.readouterr().err
+    )
+
+
+def read_tuned(name):
+    return read_yaml(Path("configs", "tuned", f"{name}.yaml"))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -322,7 +397,13 @@ def test_halving_goes_on_with_the_better_settings_on_more_rows(here):
         (["method=svc", "tune.seconds=soon"], "tune.seconds is 'soon', should be a number above"),
         (["method=svc,knn", "grid=c_gamma"], "takes several values of the method's keys only"),
         (["method=svc", "seed=0,1"], "takes several values of the method's keys only"),
-        (["experiment=demo"], "takes method= and dataset=, not an experiment"),
+        (["experiment=demo"], "experiment demo is not one to tune: its plan states no budget"),
+        (["experiment=own", "seed=0,1"], "takes several values of the method's keys only"),
+        (["experiment=own", "method=knn"], "experiment own has no method knn"),
+        (["experiment=own", "tune.rows=0"], "tune.rows is '0', should be a whole number from 1"),
+        (["experiment=forms"], "scripted has two forms of digits in experiment forms"),
+        (["experiment=odd"], "no key of this command is called 'tune.trials'"),
+        (["experiment=named"], "plan.tuned is 'a-b', should be a name of letters, digits and _"),
         (["dataset=digits"], "name a method"),
         (["method=svc"], "nothing to choose from: svc has one setting here; add grid=NAME"),
         (["method=svc", "grid=c_gamma", "tune.cv=2000"], "folds is 2000, there are 1347 training"),
@@ -332,7 +413,7 @@ def test_halving_goes_on_with_the_better_settings_on_more_rows(here):
         (["method=svr", "grid=c_gamma"], "svr: not for multiclass, which digits is"),
     ],
 )
-def test_mistakes_are_one_line(here, capsys, words, said):
+def test_mistakes_are_one_line(here, experiments, capsys, words, said):
     assert main(["tune", *words]) == 2
     err = capsys.readouterr().err.strip().splitlines()
     assert len(err) == 1
@@ -347,6 +428,7 @@ def test_rungs_end_with_all_rows_and_begin_with_enough(n_rows, n_candidates, fac
     assert len(rungs) == 1 or rungs[0] >= least
     assert factor ** (len(rungs) - 1) <= n_candidates
     assert Search(factor=factor, min_rows=least).rungs(n_rows, n_candidates) == [n_rows]
+    assert Search(rows=least).rungs(n_rows, n_candidates) == [min(n_rows, least)]
 
 
 @given(st.integers(10, 1000), st.integers(2, 10))

@@ -1,7 +1,7 @@
 """Figures as data, read from `figures.yaml`: panels, their lines, points of rows and of curves.
 
 The points of a line are its settings in the order of the abscissa, those of a curve, or one setting
-on data sets of several sizes.
+on data sets of several sizes; of a front those settings than which none is both cheaper and better.
 """
 
 import math
@@ -67,7 +67,9 @@ class Panel:
 class Figure:
     """A figure; with `heat` the panels are maps of that column, with `image` of their curves.
 
-    With `exponents` the legend has b of the y = a x^b that comes nearest to a line.
+    With `exponents` the legend has b of the y = a x^b that comes nearest to a line; with `front`
+    the abscissa is a cost and lines are Pareto fronts; `section` is the paper's, where the figure
+    has no number.
     """
 
     name: str
@@ -79,6 +81,8 @@ class Figure:
     heat: str = ""
     image: bool = False
     exponents: bool = False
+    front: bool = False
+    section: str = ""
 
     @property
     def title(self) -> str:
@@ -86,6 +90,8 @@ class Figure:
 
         `DC-SVM, scaling` where the paper has no such figure.
         """
+        if self.section:
+            return f"{paper(self.paper).title} {self.section}"
         before, numbered, after = self.name.partition("_fig")
         if not numbered:
             return f"{paper(self.paper).title}, {before.removeprefix(self.paper).strip('_')}"
@@ -135,10 +141,7 @@ def _figure(
     y: Any = None,
     each: Any = None,
     excess: bool = False,
-    log: Sequence[str] = (),
-    heat: str = "",
-    image: bool = False,
-    exponents: bool = False,
+    **rest: Any,
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
@@ -154,7 +157,7 @@ def _figure(
             for label, line in lines.items()
         }
         panels.append(Panel(heading, spelt, Axis.of(x_of_all), Axis.of(y_of_all), excess))
-    return Figure(name, paper, caption, run, panels, log, heat, image, exponents)
+    return Figure(name, paper, caption, run, panels, **rest)
 
 
 def _without(spelt: Mapping[str, Any], *keys: str) -> dict[str, Any]:
@@ -177,6 +180,8 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
             )
             methods[label] = wanted.methods[0]
             names += [title(problem) for _, problem in lines]
+        if figure.front:
+            points = {label: _front(line, panel.y) for label, line in points.items()}
         if panel.excess:
             points = _excess(points)
         if figure.heat or panel.x.param:  # a single setting is no sweep
@@ -279,6 +284,16 @@ def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
     factor = QUANTITIES[axis.column].factor
     mean, sd = measured
     return mean * factor, None if sd is None else sd * factor
+
+
+def _front(points: Sequence[Point], y: Axis) -> list[Point]:
+    """Points in the order of their costs, each better than all that are cheaper."""
+    sign = QUANTITIES[y.column].sign
+    front: list[Point] = []
+    for point in sorted(points, key=lambda one: (one[0], -sign * one[1])):
+        if not front or sign * point[1] > sign * front[-1][1]:
+            front.append(point)
+    return front
 
 
 def _excess(points: Mapping[str, list[Point]]) -> dict[str, list[Point]]:

@@ -31,6 +31,7 @@ def page(
     filled: Sequence[Filled],
     verdicts: Sequence[claim.Verdict],
     systems: Sequence[Sheet],
+    budgets: Sequence[Sheet],
     profiles: Sequence[tuple[Ranking, str]],
     drawings: Sequence[Drawing],
     environments: Mapping[str, Any],
@@ -40,7 +41,7 @@ def page(
 
     Parameters
     ----------
-    filled, verdicts, systems, profiles, drawings
+    filled, verdicts, systems, budgets, profiles, drawings
         What there is to show.
     environments : mapping
         Description by id.
@@ -51,6 +52,7 @@ def page(
     contents = {"claims": ("Claims", _plain(verdict_sheets(verdicts)))}
     contents["cells"] = ("Cells measured", _plain([coverage_sheet(filled)] if filled else []))
     contents["systems"] = ("Algorithm against implementation", _plain(systems))
+    contents["budgets"] = ("Budgets for predictions", _plain(budgets))
     ranked = "".join(_ranking(one, drawing) for one, drawing in profiles)
     contents["rankings"] = ("Rankings over data sets", ranked)
     for name in PAPERS:

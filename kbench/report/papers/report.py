@@ -13,6 +13,8 @@ from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.report import latex, render, terminal
 from kbench.report.papers import sheets
+from kbench.report.papers.budgets import budgets
+from kbench.report.papers.budgets import sheet as budget_sheet
 from kbench.report.papers.claims import claims, verdict
 from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.entries import Filled, filled
@@ -38,7 +40,7 @@ PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
 
-_OTHERS = ("cells", "claims", "systems", "rankings")
+_OTHERS = ("cells", "claims", "systems", "budgets", "rankings")
 
 
 def make_papers(
@@ -58,7 +60,7 @@ def make_papers(
     folder : ResultsFolder
     tables : sequence of str, optional
         Tables as `hss_table5`, papers as `hss`, `cells`, `claims`,
-        `systems`, `rankings`; all when not given.
+        `systems`, `budgets`, `rankings`; all when not given.
     format : {"terminal", "markdown", "csv", "latex", "html"}
     out : Path, optional
         Also write the text there.
@@ -124,7 +126,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
 
 
 class _Report:
-    """What of the report is asked for: tables, `cells`, `claims`, `systems`, `rankings`."""
+    """What of the report is asked for: tables, and the other sheets."""
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class _Report:
             self.counted = self.filled or [one for table in tables for one in filled(table, runs)]
         self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
         self.systems = list(systems()) if "systems" in asked else []
+        self.budgets = list(budgets()) if "budgets" in asked else []
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in asked else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
@@ -167,6 +170,10 @@ class _Report:
             whole = sheet(one, self.runs, self.environments)
             steps = [name.partition(",")[0] for name in whole.header[1:]]
             found += sheets.narrowed(whole, width, steps)
+        for budget in self.budgets:
+            whole = budget_sheet(budget, self.runs, self.environments)
+            limits = [name.partition(",")[0] for name in whole.header[1:]]
+            found += sheets.narrowed(whole, width, limits)
         return found + [ranking_sheet(one) for one in self.rankings]
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
@@ -196,11 +203,11 @@ class _Report:
     def html(self) -> str:
         from kbench.report.papers.page import page
 
-        found = [sheet(one, self.runs, self.environments) for one in self.systems]
         return page(
             self.filled,
             self.verdicts,
-            found,
+            [sheet(one, self.runs, self.environments) for one in self.systems],
+            [budget_sheet(one, self.runs, self.environments) for one in self.budgets],
             self.profiles,
             self.drawings,
             self.environments,
@@ -208,7 +215,7 @@ class _Report:
         )
 
     def csv(self) -> str:
-        """The cells of the tables; without any, the verdicts; without those, the systems."""
+        """The cells of the tables; without any, the verdicts; without those, all other sheets."""
         if self.filled:
             return sheets.comma_separated(self.filled)
         if self.verdicts:

@@ -1,0 +1,98 @@
+"""What a budget for predictions buys: of each method the best setting that predicts within it.
+
+A line of the table is a method on a data set, or a method with one of its ingredients left out. For
+each budget it has the best score of the settings that predict within so many times a linear model's
+time, what that one costs, and which it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kbench.report.cells import describe_machine, title
+from kbench.report.papers.layout import Selector, load, paper, selector
+from kbench.report.papers.runs import Runs
+from kbench.report.quantities import Quantity, quantity
+from kbench.report.tables import Line, Machine, Problem
+from kbench.report.versus import Sheet
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Lines by label, the paper's names of the data sets, and the limits of the cost."""
+
+    name: str
+    paper: str
+    run: str
+    data: Sequence[str]
+    lines: Mapping[str, Selector]
+    cost: Quantity
+    limits: Sequence[float]
+    score: Quantity
+
+
+@cache
+def budgets() -> tuple[Budgets, ...]:
+    """All of them, in the order of the file."""
+    return tuple(
+        Budgets(
+            **one
+            | {
+                "lines": {label: selector(**spelt) for label, spelt in one["lines"].items()},
+                "cost": quantity(one["cost"]),
+                "score": quantity(one["score"]),
+            }
+        )
+        for one in load("budgets.yaml")
+    )
+
+
+def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
+    """The lines that have runs, by data set."""
+    columns = (one.score.title, one.cost.title, "setting")
+    header = ["", *(f"≤ {limit:g}×, {name}" for limit in one.limits for name in columns)]
+    machines: dict[Machine, int] = {}
+    rows = []
+    for machine in runs.machines:
+        for name in one.data:
+            for label, wanted in one.lines.items():
+                problem, lines = _lines(runs, machine, wanted, one.paper, name)
+                if problem is None:
+                    continue
+                mark = machines.setdefault(machine, len(machines) + 1)
+                cells = [cell for limit in one.limits for cell in _within(limit, lines, one)]
+                rows.append([f"{title(problem)}: {label} [{mark}]", *cells])
+    said = f"{one.cost.title} is a multiple of a linear model's time for many rows at once."
+    notes = [f"{said} Of the settings the best on the test rows is shown."]
+    notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
+    if not rows:
+        notes = [f'No rows: run "kbench -m {one.run}"']
+    return Sheet(f"{one.name}: what a budget for predictions buys", 1, header, rows, notes)
+
+
+def _lines(
+    runs: Runs, machine: Machine, wanted: Selector, of: str, name: str
+) -> tuple[Problem | None, list[Line]]:
+    """The ok lines of the first data set that has some, of those that stand for the paper's."""
+    for choice in paper(of).data[name]:
+        found = [pair for pair in runs.lines(machine, wanted, choice) if pair[0].ok]
+        if found:
+            return found[0][1], [line for line, _ in found]
+    return None, []
+
+
+def _within(limit: float, lines: Sequence[Line], one: Budgets) -> list[str]:
+    """Score, cost and setting of the best line within the limit; else the least cost of all."""
+    measured = []
+    for line in lines:
+        cost, score = line.mean_sd(one.cost.column), line.mean_sd(one.score.column)
+        if cost is not None and score is not None:
+            measured.append((cost[0], score[0], line))
+    if not measured:
+        return ["", "", ""]
+    within = [point for point in measured if point[0] <= limit]
+    if not within:
+        return ["–", f"from {one.cost.text(min(point[0] for point in measured))}", ""]
+    paid, reached, line = max(within, key=lambda point: (one.score.sign * point[1], -point[0]))
+    return [one.score.text(reached), one.cost.text(paid), line.setting]

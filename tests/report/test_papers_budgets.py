@@ -1,0 +1,96 @@
+"""What a budget for predictions buys: which setting is shown, and what stands beside it."""
+
+import csv
+import io
+import json
+
+import pytest
+from paper_rows import rbf, runs
+
+from kbench.report import make_papers
+from kbench.report.papers.budgets import Budgets, budgets, sheet
+from kbench.report.papers.layout import paper, selector
+from kbench.report.quantities import quantity
+from kbench.run.results import ResultsFolder
+
+ONE = Budgets(
+    "Fast",
+    "dcpred",
+    "experiment=demo",
+    ["ijcnn1"],
+    {
+        "on": selector(method="dcpred", params={"pseudo": "monomials"}),
+        "off": selector(method="dcpred", params={"pseudo": "none"}),
+        "exact": selector(method="kernel_svc"),
+    },
+    quantity("prediction_cost"),
+    [20, 50],
+    quantity("accuracy"),
+)
+
+
+def dcpred(accuracy, cost, *, m=8, pseudo="monomials", seed=0, **changes):
+    params = {"n_landmarks": m, "pseudo": pseudo, "landmarks": "weighted", "error_rows": 0}
+    changes |= {"params": json.dumps(params, sort_keys=True), "prediction_cost": cost}
+    return rbf("dcpred", accuracy, seed=seed, **changes)
+
+
+def table(*rows):
+    found = sheet(ONE, runs(*rows), {})
+    return {line[0]: line[1:] for line in found.rows}, found
+
+
+def test_the_best_setting_within_each_budget_is_shown():
+    lines, found = table(
+        dcpred(0.90, 9.0, m=4),
+        dcpred(0.92, 18.0, m=8),
+        dcpred(0.91, 19.0, m=16),
+        dcpred(0.95, 50.0, m=32),
+        dcpred(0.99, 51.0, m=64),
+        dcpred(0.80, 60.0, pseudo="none"),
+        rbf("kernel_svc", 0.98, prediction_cost=None),
+    )
+    assert found.header[1:4] == ["≤ 20×, accuracy %", "≤ 20×, predict × linear", "≤ 20×, setting"]
+    assert lines == {
+        "ijcnn1: on [1]": ["92.00", "18.0", "n_landmarks=8", "95.00", "50.0", "n_landmarks=32"],
+        "ijcnn1: off [1]": ["–", "from 60.0", "", "–", "from 60.0", ""],
+        "ijcnn1: exact [1]": [""] * 6,
+    }
+
+
+def test_of_equal_scores_the_cheaper_is_shown_and_seeds_are_averaged():
+    lines, _ = table(
+        dcpred(0.90, 15.0, m=4),
+        dcpred(0.89, 16.0, m=8),
+        dcpred(0.91, 18.0, m=8, seed=1),
+    )
+    assert lines["ijcnn1: on [1]"][:3] == ["90.00", "15.0", "n_landmarks=4"]
+
+
+def test_machines_stand_apart():
+    lines, found = table(dcpred(0.9, 9.0), dcpred(0.8, 9.0, environment="ffff0000"))
+    assert set(lines) == {"ijcnn1: on [1]", "ijcnn1: on [2]"}
+    assert sorted(line[0] for line in lines.values()) == ["80.00", "90.00"]
+    assert sum(note.startswith("[") for note in found.notes) == 2
+
+
+@pytest.mark.parametrize("one", budgets(), ids=lambda one: one.name)
+def test_without_rows_the_command_is_named(one):
+    found = sheet(one, runs(), {})
+    assert found.rows == []
+    assert found.notes == [f'No rows: run "kbench -m {one.run}"']
+    assert set(one.data) <= set(paper(one.paper).data)
+
+
+def test_in_every_format(tmp_path):
+    folder = ResultsFolder(tmp_path / "results")
+    folder.write(dcpred(0.9, 9.0))
+    text = make_papers(folder, tables=["budgets"], reference=False, width=100)
+    assert "DC-Pred++: what a budget for predictions buys" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+    page = make_papers(folder, tables=["budgets"], format="html", reference=False)
+    assert "Budgets for predictions" in page
+    lines = csv.reader(
+        io.StringIO(make_papers(folder, tables=["budgets"], format="csv", reference=False))
+    )
+    assert ["ijcnn1: DC-Pred++ [1]", "90.00", "9.00"] in [line[:3] for line in lines]
