@@ -1,6 +1,8 @@
 """Cells of a paper's table: the printed value, the measured one, and what must be said of them."""
 
 import math
+import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,12 +11,15 @@ from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table,
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem
+from kbench.report.tables import Line, Machine, Problem
 
 ABSENT = "data not present"
 
 # Seconds in the units of printed times.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+
+# Through fewer points a line tells nothing of how straight it is.
+LEAST_SIZES = 3
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Group:
             given = f"{given} {unit}"
         if entry.value is None:
             return given, ABSENT if entry.absent else entry.status
+        if self.measure.over:
+            return given, f"n^{entry.value:.2f}"
         if unit in SECONDS_IN:
             scale = SECONDS_IN[unit]
             return given, f"{_plain(self.measure).text(entry.value / scale)} {unit}"
@@ -128,6 +135,8 @@ def entry(
     one = Entry(given)
     if machine is not None and measure.total is not None:
         one = _total(given, table, runs, machine, wanted, column, measure.total, only)
+    elif machine is not None and measure.over is not None and wanted.data is not None:
+        one = _growth(given, table, runs, machine, wanted, measure, measure.over)
     elif machine is not None and measure.reads and wanted.data is not None:
         one = _measured(given, table, runs, machine, wanted, measure, only)
     of = paper(table.paper)
@@ -176,7 +185,8 @@ def _measured(
         return Entry(given)
     if not found.line.ok:
         status = ", ".join(sorted(found.line.failures))
-        return Entry(given, found, None, None, status, _limits(found), found.considered)
+        said = limits(found.line, found.problem)
+        return Entry(given, found, None, None, status, said, found.considered)
     value = runs.value(found, measure, wanted.at)
     if value is None:
         return Entry(given, found, considered=found.considered)
@@ -223,7 +233,8 @@ def _ratio(
         return Entry(given, considered=considered)
     if not base.value:
         status = f"{base.found.line.method}: {base.status}" if base.status else ""
-        return Entry(given, own.found, status=status, considered=considered)
+        notes = base.notes if base.status else ()
+        return Entry(given, own.found, status=status, notes=notes, considered=considered)
     return Entry(given, own.found, own.value / base.value, considered=considered)
 
 
@@ -236,10 +247,10 @@ def _sum(parts: Sequence[Entry]) -> Entry:
         total = math.fsum(number for number in numbers if number is not None)
         given = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
     found = parts[0].found
-    status = next((part.status for part in parts if part.status), "")
     values = [part.value for part in parts if part.value is not None]
     if found is None or len(values) < len(parts):
-        return Entry(given, found, status=status, considered=considered)
+        ended = next((part for part in parts if part.status), Entry(given))
+        return Entry(given, found, None, None, ended.status, ended.notes, considered)
     return Entry(given, found, math.fsum(values), notes=parts[0].notes, considered=considered)
 
 
@@ -267,20 +278,61 @@ def _total(
     considered = frozenset().union(*(part.considered for part in parts))
     values = [part.value for part in parts if part.value is not None]
     found = next((part.found for part in parts if part.found), None)
-    if not values:
+    if found is None:
         return Entry(given, considered=considered)
     if len(values) < len(parts):
         status = f"{len(values)} of {len(parts)}"
-        return Entry(given, found, status=status, considered=considered)
+        ended = _counted([part for part in parts if part.status])
+        return Entry(given, found, None, None, status, ended, considered)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Entry(given, found, math.fsum(values), None, "", notes, considered)
 
 
-def _limits(found: Found) -> tuple[str, ...]:
+def _counted(failed: Sequence[Entry]) -> tuple[str, ...]:
+    """The limits that cells met, each with the number of them."""
+    counts = Counter(note for one in failed for note in one.notes)
+    return tuple(f"{note}, {n} of the settings" for note, n in counts.items())
+
+
+def _growth(
+    given: Printed | None,
+    table: Table,
+    runs: Runs,
+    machine: Machine,
+    wanted: Selector,
+    measure: Measure,
+    over: str,
+) -> Entry:
+    """The exponent of a measure over a column, of the data sets' means."""
+    assert wanted.data is not None
+    choices = paper(table.paper).data[wanted.data]
+    met = [found for one in choices if (found := runs.find(machine, wanted, (one,)))]
+    if not met:
+        return Entry(given)
+    considered = frozenset().union(*(found.considered for found in met))
+    read = [(runs.value(one, Measure(over, (over,)), {}), one) for one in met if one.line.ok]
+    points = [
+        (size[0], value[0])
+        for size, found in read
+        if size and (value := runs.value(found, measure, wanted.at)) and value[0] > 0.0
+    ]
+    failed = [
+        note for found in met if not found.line.ok for note in limits(found.line, found.problem)
+    ]
+    if len(points) < LEAST_SIZES:
+        status = f"{len(points)} of {len(choices)} sizes"
+        return Entry(given, met[-1], status=status, notes=tuple(failed), considered=considered)
+    sizes, values = ([math.log(one) for one in axis] for axis in zip(*points, strict=True))
+    slope = statistics.linear_regression(sizes, values).slope
+    least, most = (end(size for size, _ in points) for end in (min, max))
+    note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
+    return Entry(given, met[-1], slope, None, "", (note, *failed), considered)
+
+
+def limits(line: Line, problem: Problem) -> tuple[str, ...]:
     """What runs that failed say of it, such as the limit that they met."""
-    line = found.line
     said = dict.fromkeys(str(row.get("message") or "").partition("\n")[0] for row in line.rows)
-    return tuple(f"{line.method} on {title(found.problem)}: {one}" for one in said if one)
+    return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
 
 
 def _plain(measure: Measure) -> Quantity:

@@ -78,6 +78,9 @@ class Measure:
         over, are near to what they are there; of several such places the last.
     added, last : bool
         The sum over those places; the curve's last value wherever it was told.
+    over : str
+        The exponent with which it grows with this column instead, a straight line through the
+        logarithms, over all data sets that stand for the paper's.
     whole : bool
         Printed without decimals.
     sum : tuple of str
@@ -96,6 +99,7 @@ class Measure:
     curve: str | None = None
     added: bool = False
     last: bool = False
+    over: str | None = None
     whole: bool = False
     sum: tuple[str, ...] = ()
     ratio: str | None = None
