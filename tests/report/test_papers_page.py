@@ -13,7 +13,7 @@ from report_rows import failed, make_row
 
 from kbench.config import shipped_root
 from kbench.report import make_papers, write_report
-from kbench.report.papers.drawing import drawings, method_styles, svg
+from kbench.report.papers.drawing import decade, drawings, method_styles, svg
 from kbench.report.papers.figures import drawn, figures
 from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import identity
@@ -214,6 +214,33 @@ def test_styles_that_are_known_stay_and_every_name_has_one(first, second):
 def test_of_one_group_no_two_share_a_colour_or_a_marker(group):
     found = distinct([group]).values()
     assert len({one.colour for one in found}) == len({one.marker for one in found}) == len(group)
+
+
+def test_a_regressor_is_drawn_as_its_method():
+    marks = method_styles(("of_a_plugin", "of_a_plugin_regressor"))
+    for name in ("doubly_sgd", "of_a_plugin"):
+        assert marks[f"{name}_regressor"] == marks[name]
+
+
+def test_panels_name_the_data_set_that_stands_for_the_papers():
+    figure = FIGURES["dsgd_fig1_seconds"]
+    rows = [
+        make_row(method, 0.9, dataset=name, error=0.1)
+        for method in ("doubly_sgd", "norma")
+        for name in ("mnist", "a9a")
+    ]
+    found = runs(*rows)
+    text = svg(figure, drawn(figure, found, found.machines[0]), method_styles())
+    assert "on mnist<" in text
+    assert "on a9a<" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.01, "0.01"), (20000.0, "20000"), (1e6, "10⁶"), (2e-5, "2·10⁻⁵"), (1e-4, "10⁻⁴")],
+)
+def test_ticks_of_many_decades_are_powers_of_ten(value, said):
+    assert decade(value) == said
 
 
 # the page

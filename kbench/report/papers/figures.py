@@ -17,6 +17,16 @@ from kbench.report.tables import Line, Machine
 
 Point = tuple[float, float, float]  # x, y, deviation of y
 
+# Curves whose names are no words.
+_CURVES = {
+    "samples": "rows seen",
+    "solver_s": "solver's seconds",
+    "n_parts": "parts",
+    "n_clusters": "clusters",
+    "test_error": "test error, share of rows",
+    "test_mae": "test MAE",
+}
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -33,6 +43,8 @@ class Axis:
 
     @property
     def label(self) -> str:
+        if self.curve in _CURVES:
+            return _CURVES[self.curve]
         name = self.column or self.param or self.curve or self.count
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 
