@@ -63,20 +63,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(HELP, end="")
-        for word, (about, _) in COMMANDS.items():
-            print(f"  {word:10} {about}")
-        return 0
-    if words[0] == "--version":
+    if words[:1] == ["--version"]:
         print(f"kbench {__version__}")
         return 0
-    if words[0] in ("-m", "--multirun") and words[1:] and words[1] in COMMANDS:
+    if words[:1] in (["-m"], ["--multirun"]) and words[1:] and words[1] in COMMANDS:
         words[:2] = words[1::-1]
-    word = words[0]
+    word = words[0] if words else "help"
+    asks = any(flag in words for flag in ("-h", "--help"))
+    if word == "help" or (asks and word not in COMMANDS):
+        print(HELP, end="")
+        for name, (about, _) in COMMANDS.items():
+            print(f"  {name:10} {about}")
+        return 0
     if word in COMMANDS:
         module = import_module(f"kbench.commands.{COMMANDS[word][1]}")
-        if any(flag in words[1:] for flag in ("-h", "--help")):
+        if asks:
             print((module.__doc__ or "").strip())
             return 0
         return module.main(words[1:])

@@ -71,7 +71,7 @@ def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
         elif word in ("-c", "--cfg"):
             show = one_of(word, next(words, ""), ["job"])
         elif word.startswith("-"):
-            hint = nearest(word, ["--multirun", "--cfg", "--help", "--version"])
+            hint = nearest(word, ["--multirun", "--cfg", "--help"])
             raise ConfigError(f"no flag is called {word!r}{hint}; flags are -m and --cfg job")
         else:
             overrides.append(word)

@@ -35,6 +35,7 @@ from kbench.run.worker import work
 
 PRELOAD = (
     "kbench.run.worker",
+    "kbench.cost",
     "kbench.data",
     "numpy",
     "scipy.sparse",

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from kbench.cost import COUNTS_CPU, linear_prediction_s, row_loop_s
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
 from kbench.run.learning import LearningCurves
@@ -102,6 +101,8 @@ def run(
     Exception
         Whatever the method raises; the caller decides what becomes of it.
     """
+    # The runner imports this module, too: only the fork server has use for compiled code.
+    from kbench.cost import COUNTS_CPU, linear_prediction_s, row_loop_s
     from kbench.data import open_prepared
 
     begin = time.perf_counter()

@@ -70,6 +70,20 @@ def test_help_names_every_command_and_each_has_help(tmp_path):
         assert f"kbench {command}" in kbench(tmp_path, command, "--help").stdout
 
 
+def test_help_is_what_any_run_answers_that_asks_for_it(tmp_path):
+    said = kbench(tmp_path, "--help")
+    for words in ([], ["help"], ["-m", "--help"], ["method=svc", "dataset=digits", "-h"]):
+        assert kbench(tmp_path, *words).stdout == said.stdout
+    assert said.returncode == 0
+    assert "kbench plan" in kbench(tmp_path, "-m", "plan", "--help").stdout
+
+
+def test_the_runner_starts_without_what_only_its_workers_need(tmp_path):
+    code = "import kbench.commands.running, kbench.run.runner, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numba", "scipy", "sklearn", "pandas", "pyarrow"} & set(done.stdout.split())
+
+
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["data", "where", "ijcnn1"]])
 def test_looking_around_imports_nothing_heavy(tmp_path, words):
     script = (

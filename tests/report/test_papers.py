@@ -280,6 +280,65 @@ def test_a_total_is_of_all_settings_or_says_how_many():
     assert cell(runs(*rows[1:]), "ijcnn1", "LIBSVM", "time", table).status == "24 of 25"
 
 
+LIMIT = "not done within limits.wall_s=120"
+
+
+def test_what_a_cell_is_computed_from_tells_it_how_it_ended_and_the_limit():
+    lost = {"dataset": "ijcnn1", "message": LIMIT}
+    slow = failed("svc", "timeout", params=rbf("svc", 1)["params"], **lost)
+    ratio = cell(runs(rbf("dcsvm_early", 0.98), slow), "DC-SVM (early)", "ijcnn1", "× LIBSVM")
+    assert (ratio.value, ratio.status) == (None, "svc: timeout")
+    assert ratio.notes == (f"svc on ijcnn1: {LIMIT}",)
+
+    grid = paper("dcsvm").tables["table5"]
+    slow = failed("svc", "timeout", params=rbf("svc", 1, C=2.0**-10, gamma=2.0)["params"], **lost)
+    done = rbf("svc", 0.9, C=2.0, gamma=2.0)
+    for rows, status in (((done, slow), "1 of 25"), ((slow,), "0 of 25")):
+        total = cell(runs(*rows), "ijcnn1", "LIBSVM", "time", grid)
+        assert (total.value, total.status) == (None, status)
+        assert total.notes == (f"svc on ijcnn1: {LIMIT}, 1 of the settings",)
+
+    params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
+    slow = failed("hss_admm", "timeout", variant="hss", params=params, **lost)
+    total = cell(runs(slow), "ijcnn1", "", "total", paper("hss").tables["table5"])
+    assert (total.value, total.status) == (None, "timeout")
+    assert total.notes == (f"hss_admm on ijcnn1 (hss): {LIMIT}",)
+
+
+def grown(n, method="svd", rank=160):
+    return make_row(
+        method,
+        0.9,
+        dataset="covtype_like",
+        variant=f"n={n},n_test=500",
+        n_train=n,
+        params=json.dumps({"rank": rank, "gamma": 4}),
+        n_parameters=7 * n,
+        fit_cpu_s=3e-9 * n**2.5,
+    )
+
+
+def test_the_exponent_of_a_power_of_the_rows_is_found_from_three_sizes_on():
+    table = paper("meka").tables["table4"]
+    rows = [grown(n) for n in (1000, 2000, 4000, 16000)] + [grown(8000, rank=80)]
+    found = runs(*rows)
+    for measure, exponent in (("storage", 1.0), ("time", 2.5)):
+        one = cell(found, "SVD", "", measure, table)
+        assert one.value == pytest.approx(exponent, abs=1e-9)
+        assert one.notes == ("over 3 sizes, 1,000 to 4,000 rows",)
+    (whole,) = filled(table, found)
+    time = next(group for group in whole.groups if group.measure.label == "time")
+    assert time.words(time.entries[whole.rows.index("SVD")]) == ("O(n^3 + n^2 d)", "n^2.50")
+    assert coverage([whole]).measured == 2
+
+    slow = {"variant": "n=4000,n_test=500", "params": rows[0]["params"], "message": LIMIT}
+    lost = failed("svd", "timeout", dataset="covtype_like", **slow)
+    one = cell(runs(*rows[:2], lost), "SVD", "", "time", table)
+    assert (one.value, one.status) == (None, "2 of 4 sizes")
+    assert one.notes == (f"svd on covtype_like (n=4000,n_test=500): {LIMIT}",)
+    assert cell(runs(rbf("svc", 0.9)), "SVD", "", "time", table).status == ""
+
+
 def test_an_accuracy_over_C_is_read_where_C_is_the_paper_s():
     table = paper("hss").tables["table5"]
     sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "n_train": 49990}

@@ -169,7 +169,38 @@ def test_a_part_of_a_gain_is_a_quotient_of_steps_with_the_same_settings():
     values = dict(zip(found.header[1:], line, strict=True))
     assert name == "ijcnn1 C=32 gamma=2 [1]"
     assert (values["× faster code"], values["× stopping early"]) == ("4.0", "4.0")
-    assert values["× divide and conquer"] == values["scikit-learn-intelex, fit s"] == ""
+    assert values["× divide and conquer"] == ""
+    assert "scikit-learn-intelex, fit s" not in values
+    assert "Without runs at these settings: scikit-learn-intelex, DC-SVM." in found.notes
+
+
+def test_a_grid_is_one_line_beside_the_papers_own_setting():
+    (system,) = [one for one in systems() if one.name == "DC-SVM"]
+    lost = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
+    rows = [
+        failed("svc", "timeout", message="not done within limits.wall_s=120", **lost),
+        rbf("kernel_svc", 0.9, fit_wall_s=2.0),
+        rbf("dcsvm_early", 0.9, fit_wall_s=0.5),
+        rbf("dcsvm_early", 0.9, C=3, fit_wall_s=0.5),
+        rbf("dcsvm", 0.9, C=3, level_tol=0.5),  # another way than the step's
+    ]
+    for C, gain in ((0.5, 1.0), (1, 2.0), (2, 8.0)):
+        rows += [
+            rbf("svc", 0.9, C=C),
+            rbf("kernel_svc", 0.9, C=C, fit_wall_s=gain),
+            rbf("dcsvm_early", 0.9, C=C, fit_wall_s=1.0),
+        ]
+    found = sheet(system, runs(*rows), {})
+    names, *_ = zip(*found.rows, strict=True)
+    assert names == ("ijcnn1 C=32 gamma=2 [1]", "… median of 3 other settings")
+    own, others = (dict(zip(found.header, line, strict=True)) for line in found.rows)
+    assert (own["LIBSVM, fit s"], own["× faster code"], own["× stopping early"]) == (
+        "timeout",
+        "",
+        "4.0",
+    )
+    assert "svc on ijcnn1: not done within limits.wall_s=120" in found.notes
+    assert (others["LIBSVM, fit s"], others["× stopping early"]) == ("", "2.0 of 3")
 
 
 def test_a_system_without_rows_says_so():

@@ -13,7 +13,7 @@ from report_rows import failed, make_row
 
 from kbench.config import shipped_root
 from kbench.report import make_papers, write_report
-from kbench.report.papers.drawing import drawings, method_styles, svg
+from kbench.report.papers.drawing import decade, drawings, method_styles, svg
 from kbench.report.papers.figures import drawn, exponent, figures
 from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import identity
@@ -301,6 +301,33 @@ def test_of_one_group_no_two_share_a_colour_or_a_marker(group):
     assert len({one.colour for one in found}) == len({one.marker for one in found}) == len(group)
 
 
+def test_a_regressor_is_drawn_as_its_method():
+    marks = method_styles(("of_a_plugin", "of_a_plugin_regressor"))
+    for name in ("doubly_sgd", "of_a_plugin"):
+        assert marks[f"{name}_regressor"] == marks[name]
+
+
+def test_panels_name_the_data_set_that_stands_for_the_papers():
+    figure = FIGURES["dsgd_fig1_seconds"]
+    rows = [
+        make_row(method, 0.9, dataset=name, error=0.1)
+        for method in ("doubly_sgd", "norma")
+        for name in ("mnist", "a9a")
+    ]
+    found = runs(*rows)
+    text = svg(figure, drawn(figure, found, found.machines[0]), method_styles())
+    assert "on mnist<" in text
+    assert "on a9a<" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.01, "0.01"), (20000.0, "20000"), (1e6, "10⁶"), (2e-5, "2·10⁻⁵"), (1e-4, "10⁻⁴")],
+)
+def test_ticks_of_many_decades_are_powers_of_ten(value, said):
+    assert decade(value) == said
+
+
 # the page
 
 
@@ -354,18 +381,24 @@ def opened(browser, folder, tmp_path):
 def cell(row, column):
     """A cell by its row's name and its column's header."""
     line = f"[...{TABLE}.tBodies[0].rows].find(r => r.cells[0].textContent === {json.dumps(row)})"
-    index = f"[...{TABLE}.tHead.rows[0].cells].findIndex(c => c.textContent === '{column}')"
-    return f"({line}).cells[{index}]"
+    return f"({line}).cells[{leaf(column)}.cellIndex]"
+
+
+def leaf(column):
+    """A header of one column, by its full name."""
+    return f"""{TABLE}.querySelector('thead tr:last-child [aria-label="{column}"]')"""
 
 
 def test_printed_and_measured_values_stand_side_by_side(opened):
     assert opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, paper')}.textContent") == "98.69"
-    assert opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %')}.textContent") == "98.10 ± 0.14"
-    assert opened.js(f"{cell('DC-SVM (early)', 'ijcnn1 × LIBSVM')}.textContent") == "0.100"
+    assert (
+        opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, kbench')}.textContent") == "98.10 ± 0.14"
+    )
+    assert opened.js(f"{cell('DC-SVM (early)', 'ijcnn1 × LIBSVM, kbench')}.textContent") == "0.100"
 
 
 def test_a_cell_opens_the_runs_behind_it(opened):
-    opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %')}.querySelector('a').click()")
+    opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, kbench')}.querySelector('a').click()")
     opened.wait('document.querySelector("dialog").open')
     said = opened.js('document.querySelector("dialog").innerText')
     assert said.startswith("LIBSVM, DC-SVM")
@@ -374,8 +407,10 @@ def test_a_cell_opens_the_runs_behind_it(opened):
 
 
 def test_a_header_sorts_by_what_was_measured(opened):
-    header = f"[...{TABLE}.tHead.rows[0].cells].find(c => c.textContent === 'ijcnn1 seconds')"
-    opened.js(f"({header}).firstElementChild.click()")
+    header = leaf("ijcnn1 seconds, kbench")
+    opened.js(f"{header}.firstElementChild.click()")
+    assert opened.js(f"{header}.getAttribute('aria-sort')") == "ascending"
+    assert opened.js(f"{TABLE}.querySelectorAll('[aria-sort]').length") == 1
     rows = opened.js(f"[...{TABLE}.tBodies[0].rows].map(r => r.cells[0].textContent)")
     assert rows[:2] == ["DC-SVM (early)", "LIBSVM"]
 

@@ -152,7 +152,7 @@ function sort(header) {
     return Number.isNaN(a.key) - Number.isNaN(b.key) || sign * (a.key - b.key) || 0;
   });
   body.append(...keyed.map((entry) => entry.row));
-  for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
+  for (const cell of all("thead th", table)) cell.removeAttribute("aria-sort");
   header.setAttribute("aria-sort", order);
 }
 

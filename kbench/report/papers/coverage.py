@@ -1,7 +1,8 @@
 """How many of the papers' cells are measured, and what keeps the others from it.
 
-Cells are those that a paper prints and a run can fill: ratios, sums, settings and orders of growth
-are none, nor are the lines of kbench's own methods. So how many there are depends on no row.
+Cells are those that a paper prints and a run can fill: ratios, sums and settings are none, nor are
+the lines of kbench's own methods; an order of growth is one where an exponent is fitted beside it.
+So how many there are depends on no row.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,8 @@ from kbench.report.versus import Sheet
 STATES = ("measured", "ended otherwise", "no rows", ABSENT)
 
 _LEGEND = (
-    "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, orders of"
-    " growth, nor methods of our own."
+    "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
+    " of our own; an order of growth counts where its exponent is fitted."
 )
 
 

@@ -5,6 +5,7 @@ A method has one colour and one marker in all of them (`kbench.report.style`).
 
 import io
 import math
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _WIDTH, _HEIGHT = 2.9, 2.3  # inches of a panel
 _ACROSS = 3
 _MOST_MARKS = 20  # of a line
+_REGRESSOR = "_regressor"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 _STYLE: Any = {
     "svg.hashsalt": "kbench",
@@ -81,13 +84,21 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
 
 @cache
 def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
-    """A style for each method of the figures, the same in all of them, and of further groups."""
+    """A style for each method of the figures, the same in all of them, and of further groups.
+
+    A method's regressor is the same method.
+    """
     groups = [
-        dict.fromkeys(name for wanted, *_ in panel.lines.values() for name in wanted.methods)
+        [name for wanted, *_ in panel.lines.values() for name in wanted.methods]
         for figure in figures()
         for panel in figure.panels
     ]
-    return distinct(further, distinct(groups))
+    found = distinct(map(_methods, further), distinct(map(_methods, groups)))
+    return found | {f"{name}{_REGRESSOR}": style for name, style in found.items()}
+
+
+def _methods(names: Iterable[str]) -> list[str]:
+    return [name.removesuffix(_REGRESSOR) for name in names]
 
 
 def svg(figure: Figure, panels: Sequence[Drawn], marks: Mapping[str, Style]) -> str:
@@ -121,8 +132,7 @@ def svg(figure: Figure, panels: Sequence[Drawn], marks: Mapping[str, Style]) -> 
             else:
                 place.grid(True)
                 _lines(place, figure, one, marks, handles)
-            known = one.panel.title.lower().startswith(one.data.lower())
-            place.set_title(one.panel.title if known else f"{one.panel.title}\non {one.data}")
+            place.set_title(_title(one))
         for place in axes[len(panels) :]:
             place.set_visible(False)
         if max(len(one.points) for one in panels) > 1 and handles and not figure.exponents:
@@ -136,6 +146,13 @@ def svg(figure: Figure, panels: Sequence[Drawn], marks: Mapping[str, Style]) -> 
         text = io.StringIO()
         canvas.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
+
+
+def _title(one: Drawn) -> str:
+    """The panel's title, and the data set where that does not begin with it."""
+    title, data = one.panel.title, one.data
+    begins = re.match(rf"{re.escape(data)}(?!\w)", title, re.IGNORECASE)
+    return title if begins else f"{title}\non {data}"
 
 
 def _entry_width(labels: Iterable[str]) -> float:
@@ -210,7 +227,16 @@ def _decades(axis: Any) -> None:
             break
     axis.set_major_locator(locator)
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: decade(value)))
+
+
+def decade(value: float) -> str:
+    """`0.01`, `20000`, `10⁶`, `2·10⁻⁵`."""
+    if 1e-3 <= value < 1e5:
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:.3e}".partition("e")
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if float(mantissa) == 1.0 else f"{float(mantissa):g}·{power}"
 
 
 def _image(place: "Axes", one: Drawn) -> None:
@@ -218,7 +244,8 @@ def _image(place: "Axes", one: Drawn) -> None:
     side = math.isqrt(len(points))
     values = [value for _, _, value in sorted(points, key=lambda point: (point[1], point[0]))]
     rows = [values[i * side : (i + 1) * side] for i in range(side)]
-    place.imshow(rows, cmap="cividis", vmin=0.0, vmax=max(values), interpolation="nearest")
+    image = place.imshow(rows, cmap="cividis", vmin=0.0, vmax=max(values), interpolation="nearest")
+    place.get_figure().colorbar(image, ax=place, shrink=0.8)
     place.set_xticks([])
     place.set_yticks([])
 

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table,
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem
+from kbench.report.tables import Line, Machine, Problem
 
 ABSENT = "data not present"
 
@@ -184,7 +185,8 @@ def _measured(
         return Entry(given)
     if not found.line.ok:
         status = ", ".join(sorted(found.line.failures))
-        return Entry(given, found, None, None, status, _limits(found), found.considered)
+        said = limits(found.line, found.problem)
+        return Entry(given, found, None, None, status, said, found.considered)
     value = runs.value(found, measure, wanted.at)
     if value is None:
         return Entry(given, found, considered=found.considered)
@@ -231,7 +233,8 @@ def _ratio(
         return Entry(given, considered=considered)
     if not base.value:
         status = f"{base.found.line.method}: {base.status}" if base.status else ""
-        return Entry(given, own.found, status=status, considered=considered)
+        notes = base.notes if base.status else ()
+        return Entry(given, own.found, status=status, notes=notes, considered=considered)
     return Entry(given, own.found, own.value / base.value, considered=considered)
 
 
@@ -244,10 +247,10 @@ def _sum(parts: Sequence[Entry]) -> Entry:
         total = math.fsum(number for number in numbers if number is not None)
         given = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
     found = parts[0].found
-    status = next((part.status for part in parts if part.status), "")
     values = [part.value for part in parts if part.value is not None]
     if found is None or len(values) < len(parts):
-        return Entry(given, found, status=status, considered=considered)
+        ended = next((part for part in parts if part.status), Entry(given))
+        return Entry(given, found, None, None, ended.status, ended.notes, considered)
     return Entry(given, found, math.fsum(values), notes=parts[0].notes, considered=considered)
 
 
@@ -275,13 +278,20 @@ def _total(
     considered = frozenset().union(*(part.considered for part in parts))
     values = [part.value for part in parts if part.value is not None]
     found = next((part.found for part in parts if part.found), None)
-    if not values:
+    if found is None:
         return Entry(given, considered=considered)
     if len(values) < len(parts):
         status = f"{len(values)} of {len(parts)}"
-        return Entry(given, found, status=status, considered=considered)
+        ended = _counted([part for part in parts if part.status])
+        return Entry(given, found, None, None, status, ended, considered)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return Entry(given, found, math.fsum(values), None, "", notes, considered)
+
+
+def _counted(failed: Sequence[Entry]) -> tuple[str, ...]:
+    """The limits that cells met, each with the number of them."""
+    counts = Counter(note for one in failed for note in one.notes)
+    return tuple(f"{note}, {n} of the settings" for note, n in counts.items())
 
 
 def _growth(
@@ -306,7 +316,9 @@ def _growth(
         for size, found in read
         if size and (value := runs.value(found, measure, wanted.at)) and value[0] > 0.0
     ]
-    failed = [note for found in met if not found.line.ok for note in _limits(found)]
+    failed = [
+        note for found in met if not found.line.ok for note in limits(found.line, found.problem)
+    ]
     if len(points) < LEAST_SIZES:
         status = f"{len(points)} of {len(choices)} sizes"
         return Entry(given, met[-1], status=status, notes=tuple(failed), considered=considered)
@@ -317,11 +329,10 @@ def _growth(
     return Entry(given, met[-1], slope, None, "", (note, *failed), considered)
 
 
-def _limits(found: Found) -> tuple[str, ...]:
+def limits(line: Line, problem: Problem) -> tuple[str, ...]:
     """What runs that failed say of it, such as the limit that they met."""
-    line = found.line
     said = dict.fromkeys(str(row.get("message") or "").partition("\n")[0] for row in line.rows)
-    return tuple(f"{line.method} on {title(found.problem)}: {one}" for one in said if one)
+    return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
 
 
 def _plain(measure: Measure) -> Quantity:

@@ -21,6 +21,15 @@ from kbench.run.rows import TIMED_OUT
 Point = tuple[float, float, float]  # x, y, deviation of y
 
 _SIZES = {"n_train": "training rows", "n_features": "features"}
+# Curves whose names are no words.
+_CURVES = {
+    "samples": "rows seen",
+    "solver_s": "solver's seconds",
+    "n_parts": "parts",
+    "n_clusters": "clusters",
+    "test_error": "test error, share of rows",
+    "test_mae": "test MAE",
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class Axis:
 
     @property
     def label(self) -> str:
+        if self.curve in _CURVES:
+            return _CURVES[self.curve]
         name = self.column or self.param or self.curve or _SIZES.get(self.size) or self.count
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 

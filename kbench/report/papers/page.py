@@ -5,6 +5,7 @@ opens the runs behind it, a header sorts, and nothing is asked of a network.
 """
 
 import base64
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -15,7 +16,7 @@ from kbench.report.papers import sheets
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing
-from kbench.report.papers.entries import Entry, Filled, Group
+from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Found, identity
 from kbench.report.papers.verdicts import sheets as verdict_sheets
@@ -99,11 +100,6 @@ class _Page:
     def table(self, filled: Filled) -> str:
         """An article: the table with a column for the paper and one for the rows, and its notes."""
         marks, notes = sheets.footnotes(filled)
-        head = ['<th scope="col"></th>']
-        for group in filled.groups:
-            head.append(_header(f"{group.header}, paper"))
-            if _measured(group):
-                head.append(_header(group.header))
         body = []
         for i, row in enumerate(filled.rows):
             cells = [
@@ -113,15 +109,14 @@ class _Page:
             body.append(f'<tr><th scope="row">{escape(row)}</th>{"".join(cells)}</tr>')
         name = f"{filled.table.number}: {filled.table.caption}"
         said = [*notes, *sheets.remarks(filled, self.environments)]
-        return _article(name, "".join(head), "".join(body), said, filled.table.id)
+        return _article(name, _head(filled.groups), "".join(body), said, filled.table.id)
 
     def _cells(self, group: Group, one: Entry, marks: Mapping[str, str], place: str) -> str:
         given, measured = group.words(one)
-        noted = " ".join(f"[{marks[note]}]" for note in sheets.said(one))
-        small = f"<small>{noted}</small>" if noted else ""
+        first = f'<td class="paper">{escape(given)}{_small(sheets.said_of_paper(one), marks)}</td>'
         if not _measured(group):
-            return f'<td class="paper">{escape(given)}{small}</td>'
-        first = f'<td class="paper">{escape(given)}</td>'
+            return first
+        small = _small(one.notes, marks)
         if one.found is None or not measured:
             return f'{first}<td class="absent">{escape(measured)}{small}</td>'
         kind = "" if one.value is not None else ' class="st"'
@@ -139,7 +134,37 @@ class _Page:
 
 
 def _measured(group: Group) -> bool:
-    return any(entry.measured or entry.absent for entry in group.entries)
+    return any(entry.measured for entry in group.entries)
+
+
+def _small(notes: Sequence[str], marks: Mapping[str, str]) -> str:
+    """The marks of a cell's notes."""
+    return f"<small>{' '.join(f'[{marks[note]}]' for note in notes)}</small>" if notes else ""
+
+
+def _head(groups: Sequence[Group]) -> str:
+    """Columns, below them measures, below them the paper's and the measured values."""
+    corner = '<th scope="col"></th>'
+    spans, columns, measures, leaves = ["<colgroup></colgroup>"], [corner], [corner], [corner]
+    for column, of in itertools.groupby(groups, key=lambda one: one.column):
+        members, width = list(of), 0
+        for group in members:
+            sides = ("paper", "kbench") if _measured(group) else ("paper",)
+            label = group.header.removeprefix(column).strip()
+            measures.append(_over(label, len(sides)))
+            leaves += [_header(side, name=f"{group.header}, {side}") for side in sides]
+            width += len(sides)
+        absent = any(entry.absent for group in members for entry in group.entries)
+        gone = absent and not any(map(_measured, members))
+        columns.append(_over(f"{column} ({ABSENT})" if gone else column, width))
+        spans.append(f'<colgroup span="{width}"></colgroup>')
+    named = any(group.column for group in groups)
+    rows = [columns, measures, leaves] if named else [measures, leaves]
+    return "".join([*spans, "<thead>", *(f"<tr>{''.join(row)}</tr>" for row in rows), "</thead>"])
+
+
+def _over(text: str, width: int) -> str:
+    return f'<th scope="colgroup" colspan="{width}">{escape(text)}</th>'
 
 
 def _section(name: str, heading: str, content: str) -> str:
@@ -151,7 +176,7 @@ def _plain(found: Sequence[Sheet]) -> str:
     parts = []
     for sheet in found:
         kinds = ["word" if j < sheet.words else "" for j in range(len(sheet.header))]
-        head = "".join(map(_header, sheet.header, kinds))
+        head = f"<thead><tr>{''.join(map(_header, sheet.header, kinds))}</tr></thead>"
         body = []
         for first, *rest in sheet.rows:
             cells = [
@@ -170,7 +195,7 @@ def _article(name: str, head: str, body: str, notes: Sequence[str], id: str = ""
     return (
         f"<article{own}><h3>{label}</h3>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{_notes(notes)}</article>"
+        f"{head}<tbody>{body}</tbody></table></div>{_notes(notes)}</article>"
     )
 
 
@@ -211,8 +236,9 @@ def _summary(filled: Sequence[Filled], verdicts: Sequence[claim.Verdict]) -> str
     return f"{coverage(filled)} · {len(verdicts)} claims ({words})"
 
 
-def _header(text: str, kind: str = "") -> str:
+def _header(text: str, kind: str = "", name: str = "") -> str:
     own = f' class="{kind}"' if kind else ""
+    own += f' aria-label="{escape(name)}"' if name else ""
     return f'<th scope="col"{own}><button type="button">{escape(text)}</button></th>'
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,9 +109,22 @@ class Runs:
                 return list(zip(*told, strict=True))
         return []
 
-    def comparisons(self, methods: Container[str]) -> list[Comparison]:
-        """The comparisons of some methods."""
-        return comparisons([row for row in self.rows if row["method"] in methods])
+    def meetings(
+        self, wanted: Mapping[str, Selector]
+    ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
+        """Each comparison of what selectors take of any data set, its lines with their names."""
+        names = {
+            method: (name, one.params) for name, one in wanted.items() for method in one.methods
+        }
+        rows = [
+            row
+            for row in self.rows
+            if row["method"] in names and self._has(row, names[row["method"]][1])
+        ]
+        return [
+            (one, [(names[line.method][0], line) for line in one.lines])
+            for one in comparisons(rows)
+        ]
 
     def value(
         self, found: Found, measure: Measure, at: Mapping[str, float]

@@ -102,13 +102,18 @@ def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:
 
 def said(entry: Entry) -> list[str]:
     """All notes of a cell, on both its values."""
+    return [*said_of_paper(entry), *entry.notes]
+
+
+def said_of_paper(entry: Entry) -> list[str]:
+    """The notes on the printed value."""
     given = entry.printed
     own = []
     if given is not None and given.note and given.note != "computed":
         own.append(f"paper: {given.note}")
     if given is not None and given.status == "read off":
         own.append("paper: read off a plot")
-    return [*own, *entry.notes]
+    return own
 
 
 def comma_separated(tables: Iterable[Filled]) -> str:

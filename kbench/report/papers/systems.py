@@ -1,11 +1,14 @@
 """Algorithm against implementation: how much of a gain is a paper's idea, how much faster code.
 
-A system is a list of steps, from a usual program to the paper's method. A line of its table is one
-problem, machine and setting on which the last step and another one have ok runs; a part is the cost
-of one step over that of another, so 5 is five times less.
+A system is a list of steps, from a usual program to the paper's method. Its table has a line for
+each problem and machine, of the paper's own setting where the last step and another one have ok
+runs of it, otherwise of the setting that most steps have run, and one that sums up the other
+settings, such as those of a grid. A part is the cost of one step over that of
+another, so 5 is five times less.
 """
 
-import json
+import itertools
+import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,16 +16,23 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.layout import Selector, load, selector
+from kbench.report.papers.entries import limits
+from kbench.report.papers.layout import Selector, load, paper, selector
 from kbench.report.papers.runs import Runs, preference
 from kbench.report.quantities import Quantity, decimals_for, quantity
 from kbench.report.tables import Comparison, Line, Machine
 from kbench.report.versus import Sheet
 
+# The parameters in which steps agree, in words, and the line of each step.
+Setting = tuple[str, dict[str, Line]]
+
 
 @dataclass(frozen=True)
 class System:
-    """Steps by label, the parameters in which they agree, and what is compared."""
+    """Steps by label, the parameters in which they agree, and what is compared.
+
+    `own` are tables whose settings are the paper's own.
+    """
 
     name: str
     steps: Mapping[str, Selector]
@@ -30,6 +40,7 @@ class System:
     cost: Quantity
     score: Quantity
     parts: Mapping[str, tuple[str, str]]
+    own: Sequence[str] = ()
 
 
 @cache
@@ -43,6 +54,7 @@ def systems() -> tuple[System, ...]:
             quantity(one["cost"]),
             quantity(one["score"]),
             {label: (before, after) for label, (before, after) in one["parts"].items()},
+            one.get("own", ()),
         )
         for one in load("systems.yaml")
     )
@@ -50,60 +62,122 @@ def systems() -> tuple[System, ...]:
 
 def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     """The lines of a system, ordered by data set."""
-    costs = [f"{step}, {system.cost.title}" for step in system.steps]
-    scores = [f"{step}, {system.score.title}" for step in system.steps]
-    columns = [name for pair in zip(costs, scores, strict=True) for name in pair]
-    header = ["data set", *columns, *(f"× {part}" for part in system.parts)]
-    last = list(system.steps)[-1]
+    met = _meetings(system, runs)
+    ran = {step for _, settings in met for _, steps in settings for step in steps}
+    shown = [step for step in system.steps if step in ran or not met]
+    header = ["data set"]
+    for step in shown:
+        header += [f"{step}, {system.cost.title}", f"{step}, {system.score.title}"]
+    header += [f"× {part}" for part in system.parts]
     machines: dict[Machine, int] = {}
     rows = []
-    for comparison, shared, steps in _meetings(system, runs):
+    ended: dict[str, None] = {}
+    for comparison, ((words, steps), *others) in met:
         mark = machines.setdefault(comparison.machine, len(machines) + 1)
-        line = [f"{title(comparison.problem)} {shared} [{mark}]"]
-        for step in system.steps:
+        line = [f"{title(comparison.problem)} {words} [{mark}]"]
+        for step in shown:
             own = steps.get(step)
             line += [_text(own, system.cost), _text(own, system.score)]
-        for before, after in system.parts.values():
-            line.append(_part(steps.get(before), steps.get(after), system.cost))
-        rows.append(line)
-    parts = "; ".join(f"{part}: {a} over {b}" for part, (a, b) in system.parts.items())
-    notes = [f"× is {system.cost.title} of one step over that of another, {parts}."]
+            if own is not None and not own.ok:
+                ended |= dict.fromkeys(limits(own, comparison.problem))
+        rows.append(line + [_ratio(_part(steps, *part, system.cost)) for part in _parts(system)])
+        if others:
+            line = [f"… median of {len(others)} other settings", *[""] * (2 * len(shown))]
+            for part in _parts(system):
+                known = [_part(steps, *part, system.cost) for _, steps in others]
+                line.append(_median([one for one in known if one is not None]))
+            rows += [line] if any(line[1:]) else []
+    words = "; ".join(f"{name}: {a} over {b}" for name, (a, b) in system.parts.items())
+    notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
+    if gone := [step for step in system.steps if step not in shown]:
+        notes.append(f"Without runs at these settings: {', '.join(gone)}.")
+    notes += ended
     notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
     if not rows:
+        last = list(system.steps)[-1]
         notes = [f"No problem has ok runs of {last} and another step with the same settings."]
     return Sheet(f"{system.name}: algorithm against implementation", 1, header, rows, notes)
 
 
-def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, str, dict[str, Line]]]:
-    """Where steps meet: comparison, the shared setting in words, step -> its line."""
-    labels = {method: step for step, one in system.steps.items() for method in one.methods}
+def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
+    """Where steps meet: comparison, and its settings, the one that stands for them first."""
     last = list(system.steps)[-1]
+    own = _own(system)
     met = []
-    for comparison in runs.comparisons(labels):
-        by_setting: defaultdict[str, dict[str, Line]] = defaultdict(dict)
-        for line in comparison.lines:
-            if not line.ok or any(name not in line.params for name in system.same):
-                continue
-            shared = {name: line.params[name] for name in system.same}
-            steps = by_setting[json.dumps(shared)]
-            step = labels[line.method]
-            if step not in steps or preference(line) > preference(steps[step]):
-                steps[step] = line
-        for text, steps in sorted(by_setting.items()):
-            words = " ".join(f"{name}={value}" for name, value in json.loads(text).items())
-            if len(steps) > 1 and last in steps:
-                met.append((comparison, words, steps))
+    for comparison, lines in runs.meetings(system.steps):
+        by_setting: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
+        for step, line in lines:
+            values = tuple(line.params.get(name) for name in system.same)
+            # Several C in one fit are no setting, nor is a parameter that a method lacks.
+            if not any(one is None or isinstance(one, list) for one in values):
+                steps = by_setting[values]
+                if step not in steps or preference(line) > preference(steps[step]):
+                    steps[step] = line
+        problem = comparison.problem
+        settings = []
+        for values, steps in by_setting.items():
+            ok = [step for step, line in steps.items() if line.ok]
+            if len(ok) > 1 and last in ok:
+                stated = (problem.dataset, problem.variant, values) in own
+                settings.append((stated, len(ok), values, steps))
+        settings.sort(key=lambda one: (not one[0], -one[1], str(one[2])))
+        if settings:
+            named = [(_words(system, values), steps) for _, _, values, steps in settings]
+            met.append((comparison, named))
     return met
 
 
+def _own(system: System) -> set[tuple[str, str | None, tuple[Any, ...]]]:
+    """Data set, variant and values of the shared parameters, as the paper's tables have them."""
+    found = set()
+    for name in system.own:
+        of, _, table = name.partition("_")
+        layout = paper(of).tables[table]
+        for row, column in itertools.product(layout.rows.values(), layout.columns.values()):
+            wanted = row & column
+            for choice in paper(of).data[wanted.data] if wanted.data else ():
+                params = {**wanted.params, **choice.params}
+                if all(one in params for one in system.same):
+                    values = tuple(params[one] for one in system.same)
+                    found.add((choice.dataset, choice.variant, values))
+    return found
+
+
+def _words(system: System, values: Sequence[Any]) -> str:
+    pairs = zip(system.same, values, strict=True)
+    return " ".join(f"{name}={_short(value)}" for name, value in pairs)
+
+
 def _text(line: Line | None, of: Quantity) -> str:
-    measured = None if line is None else line.mean_sd(of.column)
-    return "" if measured is None else of.text(measured[0])
-
-
-def _part(before: Line | None, after: Line | None, of: Quantity) -> str:
-    values = [None if line is None else line.mean_sd(of.column) for line in (before, after)]
-    if values[0] is None or values[1] is None or not values[1][0]:
+    """The mean; of runs that failed how they ended."""
+    if line is None:
         return ""
-    ratio = values[0][0] / values[1][0]
-    return f"{ratio:.{decimals_for(ratio, 2)}f}"
+    measured = line.mean_sd(of.column)
+    if measured is not None:
+        return of.text(measured[0])
+    return "" if line.ok else ", ".join(sorted(line.failures))
+
+
+def _parts(system: System) -> list[tuple[str, str]]:
+    return list(system.parts.values())
+
+
+def _part(steps: Mapping[str, Line], before: str, after: str, of: Quantity) -> float | None:
+    """The cost of one step over that of another."""
+    costs = [steps[one].mean_sd(of.column) for one in (before, after) if one in steps]
+    if len(costs) < 2 or costs[0] is None or costs[1] is None or not costs[1][0]:
+        return None
+    return costs[0][0] / costs[1][0]
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.{decimals_for(value, 2)}f}"
+
+
+def _median(values: Sequence[float]) -> str:
+    """Of how many, too: not every step has run at every setting."""
+    return f"{_ratio(statistics.median(values))} of {len(values)}" if values else ""
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
