@@ -153,6 +153,24 @@ def test_bounds_are_at_least_or_at_most():
         Bound.of("> 2")
 
 
+def test_a_figure_has_its_unit_and_the_data_set_that_is_worst():
+    rows = [
+        rbf("svc", 0.99, fit_wall_s=40.0),
+        rbf("dcsvm_early", 0.985, fit_wall_s=2.0),
+        on_covtype("svc", 300.0),
+        on_covtype("dcsvm_early", 2.0),
+    ]
+    found = {one.says: verdict(one, runs(*rows)) for one in claims()}
+    faster = found["The early model is faster than LIBSVM on every data set, ten times and more."]
+    assert (faster.figure, faster.unit, faster.worst) == (20.0, "×", "ijcnn1")
+    assert (faster.answered, faster.data) == (2, ("ijcnn1", "covtype_93k"))
+    near = found["There the early model is as accurate as LIBSVM, to a few hundredths of a point."]
+    assert (near.unit, near.worst) == ("points", "")
+    most = [one for one in found.values() if one.claim.share is not None]
+    assert most
+    assert {one.unit for one in most} == {""}
+
+
 # systems
 
 
@@ -219,12 +237,15 @@ def folder(tmp_path):
 def test_claims_and_systems_in_every_format(folder):
     text = make_papers(folder, tables=["claims", "systems"], width=140)
     assert "holds" in text
-    assert "150 (covtype_93k)" in text
+    assert "150 × (covtype_93k)" in text
     assert all(len(line) <= 140 for line in text.splitlines())
-    assert "150 (covtype\\_93k)" in make_papers(folder, tables=["claims"], format="markdown")
+    narrow = make_papers(folder, tables=["claims"], width=80)
+    assert all(len(line) <= 80 and "…" not in line for line in narrow.splitlines())
+    assert "150 × (covtype_93k); paper:" in narrow
+    assert "150 × (covtype\\_93k)" in make_papers(folder, tables=["claims"], format="markdown")
     lines = list(csv.DictReader(io.StringIO(make_papers(folder, tables=["claims"], format="csv"))))
     assert len(lines) == len(claims())
-    assert (lines[0]["verdict"], lines[0]["figure"]) == ("holds", "150.0")
+    assert (lines[0]["verdict"], lines[0]["figure"], lines[0]["unit"]) == ("holds", "150.0", "×")
     page = make_papers(folder, tables=["claims"], format="html")
     assert page.count("<section") == 2  # the claims and the environments
     systems_csv = make_papers(folder, tables=["systems"], format="csv")

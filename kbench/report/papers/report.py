@@ -162,7 +162,7 @@ class _Report:
             found[-1].notes.append(sheets.LEGEND)
         if self.counted:
             found.append(coverage_sheet(self.counted))
-        found += verdict_sheets(self.verdicts, None if width is None else max(30, width - 96))
+        found += verdict_sheets(self.verdicts, width)
         for one in self.systems:
             whole = sheet(one, self.runs, self.environments)
             steps = [name.partition(",")[0] for name in whole.header[1:]]
