@@ -167,7 +167,10 @@ class _Report:
             whole = sheet(one, self.runs, self.environments)
             steps = [name.partition(",")[0] for name in whole.header[1:]]
             found += sheets.narrowed(whole, width, steps)
-        return found + [ranking_sheet(one) for one in self.rankings]
+        for ranking in self.rankings:
+            whole = ranking_sheet(ranking)
+            found += sheets.narrowed(whole, width, whole.header[1:])
+        return found
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         if format == "csv":
