@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.entries import limits
+from kbench.report.papers.cell_notes import limits
 from kbench.report.papers.layout import Selector, load, paper, selector
 from kbench.report.papers.runs import Runs, preference
 from kbench.report.quantities import Quantity, decimals_for, quantity
