@@ -89,8 +89,8 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
             rows += [line] if any(line[2:]) else []
     words = "; ".join(f"{name}: {a} over {b}" for name, (a, b) in system.parts.items())
     notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
-    own = [line for _, settings in met for line in settings[0][1].values()]
-    for name in sorted({line.method for line in own if isinstance(line.params.get("C"), list)}):
+    lines = [line for _, settings in met for line in settings[0][1].values()]
+    for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
         notes += [f"{name} fits several C at once: seconds of all, the score of the best."]
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
