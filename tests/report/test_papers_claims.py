@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
-from report_rows import failed
+from report_rows import failed, make_row
 
 from kbench.report import make_papers
 from kbench.report.papers.claims import (
@@ -153,6 +153,24 @@ def test_bounds_are_at_least_or_at_most():
         Bound.of("> 2")
 
 
+def test_a_figure_has_its_unit_and_the_data_set_that_is_worst():
+    rows = [
+        rbf("svc", 0.99, fit_wall_s=40.0),
+        rbf("dcsvm_early", 0.985, fit_wall_s=2.0),
+        on_covtype("svc", 300.0),
+        on_covtype("dcsvm_early", 2.0),
+    ]
+    found = {one.says: verdict(one, runs(*rows)) for one in claims()}
+    faster = found["The early model is faster than LIBSVM on every data set, ten times and more."]
+    assert (faster.figure, faster.unit, faster.worst) == (20.0, "×", "ijcnn1")
+    assert (faster.answered, faster.data) == (2, ("ijcnn1", "covtype_93k"))
+    near = found["There the early model is as accurate as LIBSVM, to a few hundredths of a point."]
+    assert (near.unit, near.worst) == ("points", "")
+    most = [one for one in found.values() if one.claim.share is not None]
+    assert most
+    assert {one.unit for one in most} == {""}
+
+
 # systems
 
 
@@ -165,9 +183,9 @@ def test_a_part_of_a_gain_is_a_quotient_of_steps_with_the_same_settings():
         rbf("svc", 0.9, C=1, fit_wall_s=100.0),
     ]
     found = sheet(system, runs(*rows), {})
-    ((name, *line),) = found.rows
-    values = dict(zip(found.header[1:], line, strict=True))
-    assert name == "ijcnn1 C=32 gamma=2 [1]"
+    (line,) = found.rows
+    values = dict(zip(found.header, line, strict=True))
+    assert line[:2] == ["ijcnn1 [1]", "C=32 gamma=2"]
     assert (values["× faster code"], values["× stopping early"]) == ("4.0", "4.0")
     assert values["× divide and conquer"] == ""
     assert "scikit-learn-intelex, fit s" not in values
@@ -191,8 +209,10 @@ def test_a_grid_is_one_line_beside_the_papers_own_setting():
             rbf("dcsvm_early", 0.9, C=C, fit_wall_s=1.0),
         ]
     found = sheet(system, runs(*rows), {})
-    names, *_ = zip(*found.rows, strict=True)
-    assert names == ("ijcnn1 C=32 gamma=2 [1]", "… median of 3 other settings")
+    assert [line[:2] for line in found.rows] == [
+        ["ijcnn1 [1]", "C=32 gamma=2"],
+        ["… median of others", "3"],
+    ]
     own, others = (dict(zip(found.header, line, strict=True)) for line in found.rows)
     assert (own["LIBSVM, fit s"], own["× faster code"], own["× stopping early"]) == (
         "timeout",
@@ -201,6 +221,21 @@ def test_a_grid_is_one_line_beside_the_papers_own_setting():
     )
     assert "svc on ijcnn1: not done within limits.wall_s=120" in found.notes
     assert (others["LIBSVM, fit s"], others["× stopping early"]) == ("", "2.0 of 3")
+
+
+def test_a_fit_of_several_C_stands_beside_fits_of_one():
+    (system,) = [one for one in systems() if one.name == "HSS-ADMM"]
+    hss = {"dataset": "a8a", "variant": "hss", "task": "binary"}
+    several = '{"C": [0.1, 1, 10], "gamma": 0.5}'
+    rows = [
+        make_row("svc", 0.84, params='{"C": 1, "gamma": 0.5}', fit_wall_s=60.0, **hss),
+        make_row("hss_admm", 0.83, params=several, fit_wall_s=2.0, **hss),
+    ]
+    found = sheet(system, runs(*rows), {})
+    (line,) = found.rows
+    assert line[:2] == ["a8a (hss) [1]", "C=1 gamma=0.5"]
+    assert dict(zip(found.header, line, strict=True))["× both"] == "30"
+    assert any(note.startswith("hss_admm fits several C at once") for note in found.notes)
 
 
 def test_a_system_without_rows_says_so():
@@ -219,13 +254,18 @@ def folder(tmp_path):
 def test_claims_and_systems_in_every_format(folder):
     text = make_papers(folder, tables=["claims", "systems"], width=140)
     assert "holds" in text
-    assert "150 (covtype_93k)" in text
+    assert "150 × (covtype_93k)" in text
     assert all(len(line) <= 140 for line in text.splitlines())
-    assert "150 (covtype\\_93k)" in make_papers(folder, tables=["claims"], format="markdown")
+    narrow = make_papers(folder, tables=["claims"], width=80)
+    assert all(len(line) <= 80 and "…" not in line for line in narrow.splitlines())
+    assert "150 × (covtype_93k); paper:" in narrow
+    assert "150 × (covtype\\_93k)" in make_papers(folder, tables=["claims"], format="markdown")
     lines = list(csv.DictReader(io.StringIO(make_papers(folder, tables=["claims"], format="csv"))))
     assert len(lines) == len(claims())
-    assert (lines[0]["verdict"], lines[0]["figure"]) == ("holds", "150.0")
+    assert (lines[0]["verdict"], lines[0]["figure"], lines[0]["unit"]) == ("holds", "150.0", "×")
     page = make_papers(folder, tables=["claims"], format="html")
     assert page.count("<section") == 2  # the claims and the environments
     systems_csv = make_papers(folder, tables=["systems"], format="csv")
-    assert "covtype_93k C=32 gamma=32 [1]" in systems_csv
+    assert "covtype_93k [1],C=32 gamma=32" in systems_csv
+    narrow = make_papers(folder, tables=["systems", "rankings", "cells"], width=80)
+    assert not any(line.endswith("…") for line in narrow.splitlines())

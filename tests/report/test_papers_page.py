@@ -415,6 +415,20 @@ def test_a_header_sorts_by_what_was_measured(opened):
     assert rows[:2] == ["DC-SVM (early)", "LIBSVM"]
 
 
+def test_no_printed_table_is_wider_than_its_page(opened):
+    """Landscape A4 and A3 within margins of 12 mm, in CSS pixels."""
+    opened.size(1032)
+    opened.call("Emulation.setEmulatedMedia", media="print")
+    pairs = "t => [t.scrollWidth, t.closest('.wide') !== null]"
+    widths = f"[...document.querySelectorAll('article table')].map({pairs})"
+    try:
+        found = opened.js(widths)
+    finally:
+        opened.call("Emulation.setEmulatedMedia", media="")
+    assert len(found) > 30
+    assert [pair for pair in found if pair[0] > (1496 if pair[1] else 1032)] == []
+
+
 def test_figures_are_drawn_and_nothing_is_wider_than_a_phone(opened):
     loaded = "[...document.querySelectorAll('.drawing')].every(i => i.naturalWidth > 0)"
     opened.wait(loaded)

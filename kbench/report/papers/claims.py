@@ -106,6 +106,10 @@ class Verdict:
         Of the two without a figure.
     figure, printed : float, optional
         The figure of the rows, and of the numbers that the paper prints.
+    unit : str
+        Of both: `×` of ratios, `points` of differences in per cent, or that of the values.
+    worst : str
+        The data set of the figure where several answer.
     answered, asked : int
         How many of the repetitions the rows answer.
     data : tuple of str
@@ -120,6 +124,8 @@ class Verdict:
     why: str = ""
     figure: float | None = None
     printed: float | None = None
+    unit: str = ""
+    worst: str = ""
     answered: int = 0
     asked: int = 0
     data: tuple[str, ...] = ()
@@ -137,6 +143,7 @@ class _Term:
     why: str = ""
     found: bool = False
     data: str = ""
+    unit: str = ""
     keys: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
 
@@ -226,18 +233,35 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         outcome = HOLDS
     else:
         outcome = WEAKER if claim.weaker.takes(figure) else FAILS
+    named = [
+        term.data
+        for one, value in zip(answers, own, strict=True)
+        if value is not None and value == figure
+        for term in one
+    ]
     return Verdict(
         claim,
         outcome,
         why,
         figure,
         paper_figure,
+        _unit(claim, answers[0][0].unit),
+        named[0] if named and answered > 1 and claim.share is None else "",
         answered,
         len(answers),
         tuple(dict.fromkeys(term.data for term in used if term.data)),
         tuple(dict.fromkeys(key for term in used for key in term.keys)),
         considered,
     )
+
+
+def _unit(claim: Claim, unit: str) -> str:
+    """Of the figure, where its terms are in `unit`; a share is of answers."""
+    if claim.share is not None:
+        return ""
+    if claim.kind == "ratio":
+        return "×"
+    return "points" if unit == "%" and claim.kind != "value" else unit
 
 
 def _answer(
@@ -324,13 +348,15 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         one = entry(table, runs, machine, cell.row, cell.column, cell.measure, choice)
         missing = f'no rows: "kbench -m {table.run}"'
     quantity = quantity_of(cell.measure)
-    given = None
-    if one.printed is not None and one.printed.number is not None:
-        given = one.printed.number * SECONDS_IN.get(one.printed.unit, 1.0)
+    given, unit = None, "%" if quantity.title.endswith("%") else ""
+    if one.printed is not None:
+        unit = "s" if one.printed.unit in SECONDS_IN else one.printed.unit
+        if one.printed.number is not None:
+            given = one.printed.number * SECONDS_IN.get(one.printed.unit, 1.0)
     found = one.found
     if found is None:
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return _Term(given, None, quantity.sign, why, considered=one.considered)
+        return _Term(given, None, quantity.sign, why, unit=unit, considered=one.considered)
     where = title(found.problem)
     return _Term(
         given,
@@ -341,6 +367,7 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         else f"{found.line.method} on {where}: {one.status or 'no value'}",
         True,
         where,
+        unit,
         tuple(row["key"] for row in found.line.rows),
         one.considered,
     )

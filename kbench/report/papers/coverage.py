@@ -17,7 +17,8 @@ STATES = ("measured", "ended otherwise", "no rows", ABSENT)
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
-    " of our own; an order of growth counts where its exponent is fitted."
+    " of our own; an order of growth counts where its exponent is fitted. The share is of those"
+    " with data."
 )
 
 
@@ -74,7 +75,7 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     lines = {paper(name).title: coverage(found) for name, found in own.items() if found}
     if len(lines) > 1:
         lines["all"] = coverage(tables)
-    header = ["paper", "cells", ABSENT, "with data", *STATES[:-1], "measured, of those with data"]
+    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "share"]
     rows = [
         [name, *(f"{n:,}" for n in (one.cells, one.absent, one.at_hand)), *map(str, _open(one))]
         for name, one in lines.items()

@@ -20,6 +20,7 @@ from kbench.report.style import COLOURS, Style, distinct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 # The outlines of `kbench.report.style.MARKERS`, in matplotlib's letters.
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -126,7 +127,7 @@ def svg(figure: Figure, panels: Sequence[Drawn], marks: Mapping[str, Style]) -> 
         handles: dict[str, Any] = {}
         for place, one in zip(axes, panels, strict=False):
             if figure.image:
-                _image(place, one)
+                _image(canvas, place, one)
             elif figure.heat:
                 _map(place, figure, one)
             else:
@@ -239,13 +240,13 @@ def decade(value: float) -> str:
     return power if float(mantissa) == 1.0 else f"{float(mantissa):g}·{power}"
 
 
-def _image(place: "Axes", one: Drawn) -> None:
+def _image(canvas: "Canvas", place: "Axes", one: Drawn) -> None:
     (points,) = one.points.values()
     side = math.isqrt(len(points))
     values = [value for _, _, value in sorted(points, key=lambda point: (point[1], point[0]))]
     rows = [values[i * side : (i + 1) * side] for i in range(side)]
     image = place.imshow(rows, cmap="cividis", vmin=0.0, vmax=max(values), interpolation="nearest")
-    place.get_figure().colorbar(image, ax=place, shrink=0.8)
+    canvas.colorbar(image, ax=place, shrink=0.8)
     place.set_xticks([])
     place.set_yticks([])
 

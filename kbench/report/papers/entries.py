@@ -3,15 +3,15 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kbench.report.cells import title
+from kbench.report.papers.cell_notes import differences, limits
 from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table, paper
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Line, Machine, Problem
+from kbench.report.tables import Machine, Problem
 
 ABSENT = "data not present"
 
@@ -190,7 +190,7 @@ def _measured(
     value = runs.value(found, measure, wanted.at)
     if value is None:
         return Entry(given, found, considered=found.considered)
-    notes = tuple(_notes(table, wanted, found))
+    notes = tuple(differences(table, wanted, found))
     return Entry(given, found, value[0], value[1], "", notes, found.considered)
 
 
@@ -329,57 +329,6 @@ def _growth(
     return Entry(given, met[-1], slope, None, "", (note, *failed), considered)
 
 
-def limits(line: Line, problem: Problem) -> tuple[str, ...]:
-    """What runs that failed say of it, such as the limit that they met."""
-    said = dict.fromkeys(str(row.get("message") or "").partition("\n")[0] for row in line.rows)
-    return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
-
-
 def _plain(measure: Measure) -> Quantity:
     count = measure.whole or any(name.startswith("n_") for name in measure.of)
     return Quantity(measure.label, measure.label, digits=3, decimals=0 if count else None)
-
-
-def _notes(table: Table, wanted: Selector, found: Found) -> list[str]:
-    """What of the data and the runs is not as the paper has it."""
-    notes = []
-    assert wanted.data is not None
-    sizes = _sizes(table, wanted.data)
-    problem = found.problem
-    n, test, features = problem.n_train, problem.n_test, problem.n_features
-    total = None if n is None or test is None else n + test
-    names = {"n_train": "training rows", "n": "rows", "n_features": "features"}
-    own = {"n_train": n, "n": n if n == sizes.get("n") else total, "n_features": features}
-    other = {
-        name: (mine, size)
-        for name, size in sizes.items()
-        if (mine := own[name]) is not None and mine != size
-    }
-    if other:
-        here = ", ".join(f"{mine:,} {names[name]}" for name, (mine, _) in other.items())
-        there = ", ".join(f"{size:,.0f}" for _, size in other.values())
-        settings = ", ".join(f"{name}={value:g}" for name, value in found.choice.params.items())
-        with_ = f", with {settings}" if settings else ""
-        notes.append(f"{title(problem)} has {here}{with_}; the paper's {wanted.data} {there}")
-    if not sizes and problem.n_train is not None:
-        notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
-    line = found.line
-    if line.failures:
-        notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")
-    if line.not_converged:
-        notes.append("stopped before convergence")
-    if wanted.methods and found.others:
-        ends = "s" if found.others > 1 else ""
-        notes.append(f"the newest; {found.others} other setting{ends} would do as well")
-    return notes
-
-
-def _sizes(table: Table, data: str) -> Mapping[str, float]:
-    """Sizes that the paper prints of a data set."""
-    values = printed(table.paper)
-    found = {}
-    for name in ("n_train", "n", "n_features"):
-        one = values.get((table.sizes, data, "", name))
-        if one is not None and one.number is not None:
-            found[name] = one.number
-    return found

@@ -85,6 +85,9 @@ _LEGEND = (
     f" the runs behind it, a header sorts. {sheets.RATIO}"
 )
 
+# So many columns fit on landscape A4; tables of more are printed on A3.
+_PRINTED = 20
+
 # What fails is as visible as what holds.
 _OUTCOMES = {claim.HOLDS: ' class="holds"', claim.FAILS: ' class="status"'}
 
@@ -192,6 +195,8 @@ def _plain(found: Sequence[Sheet]) -> str:
 def _article(name: str, head: str, body: str, notes: Sequence[str], id: str = "") -> str:
     label = escape(name)
     own = f' id="{id}"' if id else ""
+    if head.count("<button") > _PRINTED:
+        own += ' class="wide"'
     return (
         f"<article{own}><h3>{label}</h3>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table>'

@@ -165,7 +165,7 @@ class _Report:
             found[-1].notes.append(sheets.LEGEND)
         if self.counted:
             found.append(coverage_sheet(self.counted))
-        found += verdict_sheets(self.verdicts, None if width is None else max(30, width - 96))
+        found += verdict_sheets(self.verdicts, width)
         for one in self.systems:
             whole = sheet(one, self.runs, self.environments)
             steps = [name.partition(",")[0] for name in whole.header[1:]]
@@ -174,7 +174,10 @@ class _Report:
             whole = budget_sheet(budget, self.runs, self.environments)
             limits = [name.partition(",")[0] for name in whole.header[1:]]
             found += sheets.narrowed(whole, width, limits)
-        return found + [ranking_sheet(one) for one in self.rankings]
+        for ranking in self.rankings:
+            whole = ranking_sheet(ranking)
+            found += sheets.narrowed(whole, width, whole.header[1:])
+        return found
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         if format == "csv":

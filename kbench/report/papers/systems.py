@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.entries import limits
+from kbench.report.papers.cell_notes import limits
 from kbench.report.papers.layout import Selector, load, paper, selector
 from kbench.report.papers.runs import Runs, preference
 from kbench.report.quantities import Quantity, decimals_for, quantity
@@ -64,17 +64,17 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     """The lines of a system, ordered by data set."""
     met = _meetings(system, runs)
     ran = {step for _, settings in met for _, steps in settings for step in steps}
-    shown = [step for step in system.steps if step in ran or not met]
-    header = ["data set"]
+    shown = [step for step in system.steps if step in ran]
+    header = ["data set", "setting"]
     for step in shown:
         header += [f"{step}, {system.cost.title}", f"{step}, {system.score.title}"]
-    header += [f"× {part}" for part in system.parts]
+    header += [f"× {part}" for part in system.parts] if met else []
     machines: dict[Machine, int] = {}
     rows = []
     ended: dict[str, None] = {}
     for comparison, ((words, steps), *others) in met:
         mark = machines.setdefault(comparison.machine, len(machines) + 1)
-        line = [f"{title(comparison.problem)} {words} [{mark}]"]
+        line = [f"{title(comparison.problem)} [{mark}]", words]
         for step in shown:
             own = steps.get(step)
             line += [_text(own, system.cost), _text(own, system.score)]
@@ -82,13 +82,16 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
                 ended |= dict.fromkeys(limits(own, comparison.problem))
         rows.append(line + [_ratio(_part(steps, *part, system.cost)) for part in _parts(system)])
         if others:
-            line = [f"… median of {len(others)} other settings", *[""] * (2 * len(shown))]
+            line = ["… median of others", str(len(others)), *[""] * (2 * len(shown))]
             for part in _parts(system):
                 known = [_part(steps, *part, system.cost) for _, steps in others]
                 line.append(_median([one for one in known if one is not None]))
-            rows += [line] if any(line[1:]) else []
+            rows += [line] if any(line[2:]) else []
     words = "; ".join(f"{name}: {a} over {b}" for name, (a, b) in system.parts.items())
     notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
+    lines = [line for _, settings in met for line in settings[0][1].values()]
+    for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
+        notes += [f"{name} fits several C at once: seconds of all, the score of the best."]
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
     notes += ended
@@ -96,7 +99,7 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     if not rows:
         last = list(system.steps)[-1]
         notes = [f"No problem has ok runs of {last} and another step with the same settings."]
-    return Sheet(f"{system.name}: algorithm against implementation", 1, header, rows, notes)
+    return Sheet(f"{system.name}: algorithm against implementation", 2, header, rows, notes)
 
 
 def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
@@ -107,9 +110,7 @@ def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting
     for comparison, lines in runs.meetings(system.steps):
         by_setting: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
         for step, line in lines:
-            values = tuple(line.params.get(name) for name in system.same)
-            # Several C in one fit are no setting, nor is a parameter that a method lacks.
-            if not any(one is None or isinstance(one, list) for one in values):
+            for values in _values(system, line):
                 steps = by_setting[values]
                 if step not in steps or preference(line) > preference(steps[step]):
                     steps[step] = line
@@ -125,6 +126,13 @@ def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting
             named = [(_words(system, values), steps) for _, _, values, steps in settings]
             met.append((comparison, named))
     return met
+
+
+def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
+    """The settings of a line: of a fit of several C each, of a method that lacks one none."""
+    own = [line.params.get(name) for name in system.same]
+    spread = [one if isinstance(one, list) else [one] for one in own]
+    return [] if None in own else list(itertools.product(*spread))
 
 
 def _own(system: System) -> set[tuple[str, str | None, tuple[Any, ...]]]:

@@ -12,56 +12,98 @@ from kbench.report.quantities import decimals_for
 from kbench.report.versus import Sheet
 
 LEGEND = (
-    "Figures are ratios, differences in points or values, the worst over the repetitions of which"
-    " the rows answer so many; `paper` is the same query over the printed numbers. Verdicts are"
-    " computed, thresholds are in kbench/report/papers/claims.yaml."
+    "Figures are ratios, differences in points, values, or shares of the settings; of several data"
+    " sets it is the worst one's, and so many of those that the claim is about have rows. `paper`"
+    " is the same query over the printed numbers. Verdicts are computed, thresholds are in"
+    " kbench/report/papers/claims.yaml."
 )
+
+# Characters that the five columns take beside the claim; on fewer the last two join the others.
+_BESIDE = 94
+_LEAST_CLAIM = 26
 
 
 def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
-    """A sheet for each paper; sentences are broken into lines of at most `width` characters."""
+    """A sheet for each paper; texts are broken so that lines have at most `width` characters."""
     found: dict[str, Sheet] = {}
+    wide = width is None or width >= _BESIDE + _LEAST_CLAIM
+    header = (
+        ["verdict", "claim", "rows say", "paper", "where"]
+        if wide
+        else ["verdict", "claim", "rows say"]
+    )
     for one in verdicts:
-        claim = one.claim
-        name = f"{paper(claim.paper).title}: claims"
-        header = ["verdict", "claim", "rows say", "paper", "where"]
+        name = f"{paper(one.claim.paper).title}: claims"
         sheet = found.setdefault(name, Sheet(name, len(header), header, []))
-        said = _said(one)
-        lines = textwrap.wrap(claim.says, width) if width else [claim.says]
-        where = textwrap.wrap(claim.where, 26) if width else [claim.where]
-        given = textwrap.wrap(said, 34) if width else [said]
-        columns = [[one.outcome], lines, given, [_number(one.printed)], where]
-        rows = itertools.zip_longest(*columns, fillvalue="")
-        sheet.rows.extend([list(row) for row in rows])
+        texts = [one.claim.says, _said(one), _figure(one, one.printed), one.claim.where]
+        if width is None:
+            rows = [[one.outcome, *texts]]
+        else:
+            columns = _wide(texts, width) if wide else _narrow(texts, width)
+            rows = list(map(list, itertools.zip_longest([one.outcome], *columns, fillvalue="")))
+        sheet.rows.extend(rows)
     listed = list(found.values())
     if listed:
         listed[-1].notes.append(LEGEND)
     return listed
 
 
+def _wide(texts: Sequence[str], width: int) -> list[list[str]]:
+    says, said, printed, where = texts
+    return [
+        textwrap.wrap(says, width - _BESIDE),
+        textwrap.wrap(said, 32),
+        [printed],
+        textwrap.wrap(where, 20),
+    ]
+
+
+def _narrow(texts: Sequence[str], width: int) -> list[list[str]]:
+    says, said, printed, where = texts
+    given = f"{said}; paper: {printed}" if printed else said
+    half = (width - 23) // 2
+    return [textwrap.wrap(f"{says} ({where})", half), textwrap.wrap(given, half)]
+
+
 def comma_separated(verdicts: Sequence[Verdict]) -> str:
     """One line for each claim, nothing rounded."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = ["paper", "where", "claim", "verdict", "figure", "printed", "answered", "asked"]
-    writer.writerow([*names, "why", "data", "keys"])
+    names = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
+    writer.writerow([*names, "asked", "worst", "why", "data", "keys"])
     for one in verdicts:
         claim = one.claim
         line = [claim.paper, claim.where, claim.says, one.outcome, one.figure, one.printed]
-        line += [one.answered, one.asked, one.why, "; ".join(one.data), " ".join(one.keys)]
+        line += [
+            one.unit,
+            one.answered,
+            one.asked,
+            one.worst,
+            one.why,
+            "; ".join(one.data),
+            " ".join(one.keys),
+        ]
         writer.writerow(line)
     return text.getvalue()
 
 
 def _said(one: Verdict) -> str:
-    """The figure, of how many repetitions, and on which data; or why there is none."""
+    """The figure, the data set that it is of, and all that answer; or why there is none."""
     if one.figure is None:
         return one.why
-    times = f", {one.answered} of {one.asked}" if one.asked > 1 else ""
-    return f"{_number(one.figure)}{times} ({', '.join(one.data)})"
+    parts = [_figure(one, one.figure)]
+    if one.worst:
+        parts[0] += f" on {one.worst}"
+    if one.asked > 1:
+        parts.append(f"{one.answered} of {one.asked}")
+    names = [name for name in one.data if name != one.worst]
+    return ", ".join(parts) + (f" ({', '.join(names)})" if names else "")
 
 
-def _number(value: float | None) -> str:
+def _figure(one: Verdict, value: float | None) -> str:
+    """With its unit; a share in per cent."""
     if value is None:
         return ""
-    return f"{value:.{decimals_for(value, 3)}f}"
+    if one.claim.share is not None:
+        return f"{100 * value:.0f} %"
+    return f"{value:.{decimals_for(value, 3)}f} {one.unit}".rstrip()
