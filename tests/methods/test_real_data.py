@@ -97,4 +97,4 @@ def test_hss_matrices_take_what_the_papers_do(ijcnn1):
 def test_hss_matrices_reach_three_digits(ijcnn1):
     matrix = HSSMatrix(gamma=0.5, preset="accurate", random_state=0).fit(ijcnn1[0])
     assert matrix.relative_error(100, random_state=1) <= 1e-3
-    assert 8e-6 * matrix.n_parameters_ <= 130.0
+    assert 8e-6 * matrix.n_parameters_ <= 140.0
