@@ -1,4 +1,7 @@
-"""ijcnn1, the first data set of the DC-SVM paper: objective and accuracy at its C and gamma."""
+"""ijcnn1, the first data set of the DC-SVM paper: objective and accuracy at its C and gamma.
+
+And, with cod-rna, what HSS matrices of the HSS-ADMM paper's settings take and are worth.
+"""
 
 import lzma
 import os
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
+from kbench.approximation import HSSMatrix
 from kbench.methods import DCSVC, KernelSVC
 from kbench.solvers import strategy
 from kbench.solvers.row_cache import RowCache
@@ -22,10 +26,10 @@ def raw_file(name):
     pytest.skip(f"{name} is in no folder of KBENCH_DATA")
 
 
-def load(name):
+def load(name, n_features=22):
     path = raw_file(name)
     with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as stream:
-        X, y = load_svmlight_file(stream, n_features=22, dtype=np.float32)
+        X, y = load_svmlight_file(stream, n_features=n_features, dtype=np.float32)
     return X, y
 
 
@@ -80,3 +84,17 @@ def test_sparse_rows_give_the_same_machine():
         dense.decision_function(X[5000:6000].toarray()),
         atol=0.01,
     )
+
+
+def test_hss_matrices_take_what_the_papers_do(ijcnn1):
+    """MB of Table 4 of Cipolla and Gondzio (2022), 8 bytes a number, at its best bandwidths."""
+    rna, _ = load("cod-rna", 8)
+    for X, h, printed in ((ijcnn1[0], 0.1, 153.586), (rna.toarray(), 10.0, 181.47)):
+        matrix = HSSMatrix(gamma=0.5 / h**2, preset="paper_table4", random_state=0).fit(X)
+        assert 8e-6 * matrix.n_parameters_ == pytest.approx(printed, rel=0.15)
+
+
+def test_hss_matrices_reach_three_digits(ijcnn1):
+    matrix = HSSMatrix(gamma=0.5, preset="accurate", random_state=0).fit(ijcnn1[0])
+    assert matrix.relative_error(100, random_state=1) <= 1e-3
+    assert 8e-6 * matrix.n_parameters_ <= 140.0
