@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numba import njit, types
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.matrix import nbytes
@@ -34,17 +35,22 @@ class KernelCentres:
     kernel : KernelMatrix
     sample : (m,) indices
     weights : (k, m) array or CSR
-        W, one row for each centre.
+        W, one row for each centre. CSR where every sampled point belongs to one centre.
     """
 
     def __init__(
         self, kernel: KernelMatrix, sample: np.ndarray, weights: np.ndarray | sp.csr_array
     ) -> None:
         self._kernel: Kernel = kernel.kernel
+        gram = kernel.block(sample, kernel.points(sample))
+        self._square = np.asarray((weights * (weights @ gram)).sum(axis=1), np.float64)
+        self._starts: np.ndarray | None = None
+        if not isinstance(weights, np.ndarray):
+            # The points of a centre side by side: their values are then added up as they lie.
+            self._starts = weights.indptr.astype(np.int64)
+            sample, weights = sample[weights.indices], weights.data
         self._points = kernel.centres(sample)
         self._weights = weights.astype(kernel.dtype)
-        gram = kernel.block(sample, kernel.points(sample))
-        self._square = (weights * (weights @ gram)).sum(axis=1)
 
     @property
     def n_clusters(self) -> int:
@@ -57,7 +63,8 @@ class KernelCentres:
 
     @property
     def nbytes(self) -> int:
-        return nbytes(self._points) + nbytes(self._weights) + self._square.nbytes
+        starts = 0 if self._starts is None else self._starts.nbytes
+        return nbytes(self._points) + self._weights.nbytes + starts + self._square.nbytes
 
     def assign(self, X: Any) -> np.ndarray:
         """Nearest centre of rows X : (u, d) or, precomputed, (u, n); (u,) ints.
@@ -76,13 +83,17 @@ class KernelCentres:
         for start in range(0, len(labels), _BATCH):
             rows = slice(start, start + _BATCH)
             labels[rows] = self._nearest(kernel.points(rows))
-        kernel.count(len(kernel) * self._weights.shape[1])
+        kernel.count(len(kernel) * self.n_products)
         return labels
 
     def _nearest(self, points: Any) -> np.ndarray:
         values = np.empty((points.shape[0], self._points.shape[0]), self._weights.dtype)
         self._kernel.evaluate(points, self._points, values)
-        return np.argmin(self._square[:, None] - 2.0 * (self._weights @ values.T), axis=0)
+        if self._starts is None:
+            return np.argmin(self._square[:, None] - 2.0 * (self._weights @ values.T), axis=0)
+        labels = np.zeros(len(values), np.int64)
+        _nearest_mean(values, self._weights, self._starts, self._square, labels)
+        return labels
 
 
 def two_step_kernel_kmeans(
@@ -186,6 +197,33 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
             break
         labels = new
     return labels
+
+
+def _signature(real: types.Type) -> Any:
+    weights, starts, square = (
+        types.Array(dtype, 1, "C", readonly=True) for dtype in (real, types.int64, types.float64)
+    )
+    return types.void(real[:, ::1], weights, starts, square, types.int64[::1])
+
+
+@njit(
+    [_signature(dtype) for dtype in (types.float32, types.float64)],
+    cache=True,
+    nogil=True,
+    fastmath={"reassoc", "contract", "nsz"},
+)
+def _nearest_mean(values, weights, starts, square, labels):
+    """argmin_c square_c - 2 sum_j w_j values_ij over starts_c <= j < starts_{c+1}."""
+    for i in range(values.shape[0]):
+        lowest = np.inf
+        for c in range(square.shape[0]):
+            total = values.dtype.type(0.0)
+            for j in range(starts[c], starts[c + 1]):
+                total += weights[j] * values[i, j]
+            distance = square[c] - 2.0 * total
+            if distance < lowest:
+                lowest = distance
+                labels[i] = c
 
 
 def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from kbench.approximation import (
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_linear_dual
+from kbench.solvers.duplicates import Duplicates
 from kbench.trace import Trace
 
 
@@ -27,8 +28,9 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
     """Base of the machines; a subclass has its parameters and `_feature_map`.
 
     The dual of the linear machine is solved by coordinate descent on float32 features; all classes
-    share these. Where the features exceed `memory_mb`, they are computed again for every pass, in
-    blocks that are swept several times each.
+    share these. Copies of a row in one class are one row with the sum of their weights, which is
+    the same problem. Where the features exceed `memory_mb`, they are computed again for every pass,
+    in blocks that are swept several times each.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -74,10 +76,15 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
+            rows, Y, C = targets
+            copies = Duplicates.of(rows, Y.argmax(axis=1), Y[:, 0])
+            if copies is not None:
+                rows, Y = rows[copies.first], Y[copies.first]
+                C = np.bincount(copies.kind, C)
         with trace.phase("cluster"):
             self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(targets.X)
         with trace.phase("features"):
-            blocks = FeatureBlocks(self.feature_map_, targets.X, self.memory_mb, trace)
+            blocks = FeatureBlocks(self.feature_map_, rows, self.memory_mb, trace)
         n_seen = 0
 
         def show(_: float, state: dict[str, Any]) -> None:
@@ -94,8 +101,8 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
         with trace.phase("solve"):
             result = solve_linear_dual(
                 blocks,
-                targets.Y,
-                targets.C,
+                Y,
+                C,
                 rng,
                 loss=self.loss,
                 tol=self.tol,
@@ -104,7 +111,8 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
             )
         with trace.phase("prepare"):
             self._set_machine(result.coef)
-        self.n_support_ = self._count_by_class(targets.Y[result.alpha.any(axis=1)])
+        alpha = result.alpha if copies is None else result.alpha[copies.kind]
+        self.n_support_ = self._count_by_class(targets.Y[alpha.any(axis=1)])
         self.n_iter_ = result.n_iter
         self.objective_ = float(result.objective.sum())
         self.duality_gap_ = float(result.gap.sum())

@@ -24,6 +24,9 @@ from kbench.prediction import (
 from kbench.solvers import BoxDualResult
 from kbench.trace import Deadline, Trace
 
+# Where one cluster has more than this share of the points, training it is nearly the whole problem.
+_UNDIVIDED = 2 / 3
+
 
 class Level(NamedTuple):
     """What one level of training came to."""
@@ -74,7 +77,9 @@ class DCSVC(BoxSVC):
         Points that are clustered.
     n_levels : int, default=2
         Levels of training; 1 trains `n_clusters` clusters from zero. A level with more clusters
-        than points to sample is left out.
+        than points to sample is left out; with "exact" also one where a cluster has more than two
+        thirds of the points, so nearly the whole problem: where gamma is so large that points see
+        none of the sample, all of these are nearest to the same centre.
     branching : int, default=4
         Ratio of the numbers of clusters from level to level.
     preset : {"paper", "released"}, default="paper"
@@ -250,6 +255,8 @@ class DCSVC(BoxSVC):
         for division in self._divisions(problem, trace):
             centres, self.labels_ = division
             parts = [Part(rows, alpha[rows]) for _, rows in group_rows(self.labels_)]
+            if self.combine == "exact" and self.preset == "paper" and _undivided(parts):
+                continue
             with trace.phase("train"):
                 alpha, last = self._solve(problem, parts, deadline, n_jobs=self.n_jobs, **options)
             results += last
@@ -428,3 +435,9 @@ def _start(alpha: np.ndarray, rows: np.ndarray, refined: list[BoxDualResult]) ->
     gradient = np.full_like(alpha, np.nan)
     gradient[rows] = np.column_stack([result.gradient for result in refined])
     return Start(alpha, gradient, max(result.gradient_error for result in refined))
+
+
+def _undivided(parts: list[Part]) -> bool:
+    """Whether most points are in one part."""
+    sizes = [len(part.rows) for part in parts]
+    return max(sizes) > _UNDIVIDED * sum(sizes)

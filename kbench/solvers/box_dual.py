@@ -166,7 +166,9 @@ def solve_box_dual(
     )
     share = 2.0 if intercept else 1.0
     strategy = Strategy(cache_mb, shrinking, check_random_state(random_state))
-    copies = Duplicates.of(kernel, iterate.z, y > 0.0) if n > FEW_POINTS else None
+    copies = None
+    if n > FEW_POINTS and kernel.X is not None:
+        copies = Duplicates.of(kernel.X, y > 0.0, iterate.z)
     problem = iterate if copies is None else copies.merged(iterate)
     groups = []
     if split and len(problem) > FEW_POINTS:

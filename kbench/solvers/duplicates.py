@@ -6,10 +6,11 @@ has the same solutions. The sum is shared out by filling one bound after the oth
 most one free copy and keeps the conditions of optimality of every copy.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.kernels import KernelMatrix
 from kbench.solvers.iterate import Iterate
 
 # Fewer copies than this share of the points do not pay for finding them.
@@ -30,20 +31,19 @@ class Duplicates:
         self._order = np.argsort(kind, kind="stable")
 
     @staticmethod
-    def of(kernel: KernelMatrix, z: np.ndarray, positive: np.ndarray) -> "Duplicates | None":
-        """The duplicates among n points with linear term z and sign `positive`; None if few.
+    def of(X: Any, *alike: np.ndarray) -> "Duplicates | None":
+        """The duplicates among rows X : (n, d); None if they are few.
 
-        O(n d) to project the rows at random, O(n log n) to sort; equal projections are compared.
+        Copies also agree in each of `alike` : (n,). O(n d) to project the rows at random,
+        O(n log n) to sort; equal projections are compared.
         """
-        X, n = kernel.X, len(z)
-        if X is None:
-            return None
+        n = X.shape[0]
         direction = np.random.RandomState(0).standard_normal(X.shape[1])
-        key = X @ direction.astype(X.dtype)
-        order = np.lexsort((positive, z, key))
+        keys = (X @ direction.astype(X.dtype), *alike)
+        order = np.lexsort(keys[::-1])
         a, b = order[:-1], order[1:]
-        near = (key[a] == key[b]) & (z[a] == z[b]) & (positive[a] == positive[b])
-        if near.mean() < _LEAST_SHARE:
+        near = np.logical_and.reduce([key[a] == key[b] for key in keys])
+        if not near.any() or near.mean() < _LEAST_SHARE:
             return None
         same = near.copy()
         same[near] = _equal_rows(X[a[near]], X[b[near]])

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.clustering import (
+    KernelCentres,
     approximate_kernel_kmeans,
     kernel_kmeans,
+    mean_weights,
     sampled_kmeans,
     two_step_kernel_kmeans,
 )
@@ -83,6 +85,23 @@ def test_two_step_assigns_to_the_nearest_mean_in_feature_space():
         ]
     )
     np.testing.assert_array_equal(centres.assign(new), distances.argmin(axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_means_of_sampled_points_are_the_same_centres_as_their_weights_in_full(dtype):
+    X, new = blobs(), blobs(300, seed=9)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.1), X, dtype)
+    rng = np.random.default_rng(0)
+    sample = rng.permutation(400)[:90]
+    weights = mean_weights(rng.permutation(np.arange(90) % 7))
+    means, full = (
+        KernelCentres(kernel, sample, weights),
+        KernelCentres(kernel, sample, weights.toarray()),
+    )
+    np.testing.assert_array_equal(means.assign(new), full.assign(new))
+    np.testing.assert_array_equal(means.assign_training(kernel), full.assign_training(kernel))
+    assert means.n_products == full.n_products == 90
+    assert means.nbytes < full.nbytes
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -165,6 +165,22 @@ def test_conquest_is_cheaper_than_the_solver_from_zero(monkeypatch):
     assert conquest < conquests[1]
 
 
+def test_levels_that_do_not_divide_are_passed_over():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5))
+    y = np.where(X[:, 0] + rng.normal(size=1500) > 0, 1, -1)
+    options = {"n_levels": 3, "n_samples": 100, "partition": "kernel_kmeans", "random_state": 0}
+    # So narrow a kernel that points see none of the sample.
+    model = DCSVC(4, combine="exact", gamma=1e4, **options).fit(X, y)
+    assert [level.n_clusters for level in model.levels_] == [1]
+    zero = KernelSVC(fit_intercept=False, gamma=1e4).fit(X, y)
+    assert model.objective_ == pytest.approx(zero.objective_, rel=1e-9)
+    assert model.kernel_entries_ <= zero.kernel_entries_ + 4 * 100 * len(X)
+    # The other forms have no other machines.
+    early = DCSVC(4, gamma=1e4, **options).fit(X, y)
+    assert early.levels_[-1].n_clusters == len(np.unique(early.labels_))
+
+
 def test_released_preset_refines_and_stops():
     X, y = blobs(400)
     options = {"n_clusters": 4, "n_levels": 2, "combine": "exact", "random_state": 0}

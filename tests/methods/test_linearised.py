@@ -43,6 +43,29 @@ def test_llsvm_is_the_machine_of_its_low_rank_kernel():
     np.testing.assert_allclose(model.decision_function(X), F @ model.coef_[0], atol=1e-3)
 
 
+@pytest.mark.parametrize("machine", [LLSVM, LTPU, FastfoodSVC])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_copies_of_rows_are_solved_once(machine, sparse):
+    X, y = binary(120)
+    y[:40] = "perhaps"
+    rng = np.random.default_rng(1)
+    rows = np.concatenate([np.arange(120), rng.integers(0, 100, 200)])
+    X, y, weight = np.vstack([X[rows], X[:5]]), np.append(y[rows], ["no"] * 5), rng.random(325)
+    options = {"C": 2.0, "gamma": 0.5, "tol": 1e-6, "max_iter": 20_000, "random_state": 0}
+    given = sp.csr_array(X) if sparse else X
+    model = machine(20, **options).fit(given, y, sample_weight=weight)
+    F = model.feature_map_.transform(X)
+    Y = np.where(np.equal.outer(y, model.classes_), 1.0, -1.0)
+    every_row = solve_linear_dual(
+        F, Y, 2.0 * weight, np.random.RandomState(0), tol=1e-6, max_iter=20_000
+    )
+    assert model.objective_ == pytest.approx(every_row.objective.sum(), rel=1e-5)
+    np.testing.assert_allclose(model.coef_.T, every_row.coef, atol=1e-2)
+    if hasattr(model, "kernel_entries_"):
+        distinct = len(np.unique(np.column_stack([X, y == "no", y == "yes"]), axis=0))
+        assert model.kernel_entries_ == 20 * distinct
+
+
 def test_ltpu_with_one_centre_a_point_is_a_linear_machine_on_kernel_rows():
     X, y = binary(200)
     model = LTPU(200, C=0.5, gamma=0.5, tol=1e-7, max_iter=20_000, random_state=0).fit(X, y)

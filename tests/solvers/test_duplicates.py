@@ -26,7 +26,7 @@ def copies(n, seed=0):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_kinds_are_the_distinct_rows_and_terms(sparse):
     X, y = copies(500)
-    found = Duplicates.of(matrix(sp.csr_array(X) if sparse else X), y, y > 0)
+    found = Duplicates.of(sp.csr_array(X) if sparse else X, y)
     expected = np.unique(np.column_stack([X, y]), axis=0)
     assert len(found.first) == len(expected)
     np.testing.assert_array_equal(X[found.first][found.kind], X)
@@ -37,7 +37,7 @@ def test_few_copies_are_left_alone():
     X = np.random.default_rng(0).normal(size=(400, 3))
     X[1] = X[0]
     y = np.ones(400)
-    assert Duplicates.of(matrix(X), y, y > 0) is None
+    assert Duplicates.of(X, y) is None
 
 
 @given(seed=st.integers(0, 1000), m=st.integers(1, 10), n=st.integers(1, 60))
