@@ -175,7 +175,7 @@ class Iterate:
     def true_objective(self) -> float:
         """f(b), where the residual is up to date at all points that are not zero."""
         # Kb = z - e
-        return -0.5 * float(self.beta @ (self.z + self.residual))
+        return -0.5 * float(np.sum(self.beta * (self.z + self.residual)))
 
     def report(self, violation: float, n_active: int) -> None:
         """Tell the trace where the solve is."""
