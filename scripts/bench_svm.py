@@ -1,7 +1,8 @@
-"""KernelSVC beside scikit-learn's and scikit-learn-intelex's SVC, on one thread.
+"""KernelSVC beside scikit-learn's and scikit-learn-intelex's SVC, on one thread or more.
 
     python scripts/bench_svm.py [--only NAME ...] [--grid] [--cap SECONDS] [--repeats R]
                                 [--solvers kernel_svc kernel_svc_free svc svc_intelex] [--first N]
+                                [--threads T]
 
 All solve the same problem, with intercept, to tol=1e-3; `kernel_svc_free` is the one without, for
 which there is no peer. Each fit is a process of its own that first fits 2,000 rows, and ends at the
@@ -12,7 +13,8 @@ The gap is LIBSVM's criterion, max up - min down over all points, from float64 k
 coefficients that the solver returned; above 1e-3 the problem has not been solved. `times` is the
 solver's CPU seconds over KernelSVC's. --grid is the 25 settings of DC-SVM's Table 7 on ijcnn1, and
 their geometric means, where a run that met the cap counts as the cap. --first takes that many rows
-at most. Data that are not at hand are named and passed over.
+at most. With --threads every solver has as many threads and cores, and wall seconds are what tells.
+Data that are not at hand are named and passed over.
 """
 
 import argparse
@@ -28,9 +30,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 # Threads are counted when the libraries are loaded.
+_early = argparse.ArgumentParser(add_help=False)
+_early.add_argument("--threads", type=int, default=1, metavar="T")
+THREADS = _early.parse_known_args()[0].threads
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    os.environ[_name] = str(THREADS)
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-THREADS:])
 
 import numpy as np  # noqa: E402
 import scipy.sparse as sp  # noqa: E402
@@ -218,7 +223,7 @@ def compare(problem: Problem, solvers: list[str], cap: float, repeats: int) -> d
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[_early])
     parser.add_argument("--only", nargs="+", choices=[p.name for p in PROBLEMS], metavar="NAME")
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--cap", type=float, default=150.0, metavar="SECONDS")

@@ -194,7 +194,7 @@ def solve_box_dual(
         intercept=iterate.intercept,
         objective=iterate.objective,
         violation=violation,
-        duality_gap=float(alpha @ np.maximum(margin, 0.0) + (C - alpha) @ np.maximum(-margin, 0.0)),
+        duality_gap=float(np.sum(np.where(margin > 0.0, alpha, alpha - C) * margin)),
         n_iter=budget.n_iter,
         kernel_entries=kernel.n_entries - entries_before,
         converged=violation <= tol,
@@ -207,7 +207,7 @@ def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -
     """y alpha0 in the box and, where `coupled`, with the sum that it had before; (n,)."""
     beta = y * np.clip(alpha0, 0.0, C)
     if coupled and not np.array_equal(beta, y * alpha0):
-        surplus = float(beta.sum() - y @ alpha0)
+        surplus = float(np.sum(beta - y * alpha0))
         side = np.sign(beta) == np.sign(surplus)
         total = float(np.abs(beta[side]).sum())
         if total > 0.0:

@@ -38,11 +38,14 @@ class Duplicates:
         O(n log n) to sort; equal projections are compared.
         """
         n = X.shape[0]
-        direction = np.random.RandomState(0).standard_normal(X.shape[1])
-        keys = (X @ direction.astype(X.dtype), *alike)
-        order = np.lexsort(keys[::-1])
+        weights = np.random.RandomState(0).standard_normal(X.shape[1] + len(alike))
+        direction, further = np.split(weights, [X.shape[1]])
+        key = _projected(X, direction.astype(X.dtype)).astype(np.float64)
+        for weight, values in zip(further, alike, strict=True):
+            key += weight * values
+        order = np.argsort(key, kind="stable")
         a, b = order[:-1], order[1:]
-        near = np.logical_and.reduce([key[a] == key[b] for key in keys])
+        near = np.logical_and.reduce([of[a] == of[b] for of in (key, *alike)])
         if not near.any() or near.mean() < _LEAST_SHARE:
             return None
         same = near.copy()
@@ -89,6 +92,13 @@ class Duplicates:
         alpha = np.empty(len(self.kind))
         alpha[self._order] = share
         return np.where(upper > 0.0, alpha, -alpha)
+
+
+def _projected(X: Any, direction: np.ndarray) -> np.ndarray:
+    if sp.issparse(X):
+        return np.asarray(X @ direction)
+    # Not by BLAS, whose threads, once awake, keep a core from others for milliseconds.
+    return np.einsum("ij,j->i", X, direction)
 
 
 def _equal_rows(A: object, B: object) -> np.ndarray:

@@ -6,7 +6,8 @@ vectorises, and so does the first place at which it stands.
 """
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 FLAGS = {"contract", "nsz", "arcp", "nnan"}
 
@@ -16,40 +17,54 @@ def as_integers(x: np.ndarray) -> np.ndarray:
     return x.view(np.int32 if x.dtype == np.float32 else np.int64)
 
 
+def bits_of(x: np.floating) -> np.integer:
+    """The bits of a float32 or float64, as an integer."""
+    return x.view(np.int32 if x.dtype == np.float32 else np.int64)
+
+
+@overload(bits_of)
+def _compile_bits_of(x):
+    if x == types.float32:
+        return lambda x: np.float32(x).view(np.int32)
+    return lambda x: np.float64(x).view(np.int64)
+
+
 @njit(fastmath=FLAGS, nogil=True)
-def place_of_largest(bits):
-    """First place of the largest of (q,) floats >= 0, given their bits."""
-    integer, q = bits.dtype.type, np.int32(bits.shape[0])
-    largest = integer(0)
-    for k in range(q):
-        largest = max(largest, bits[k])
+def place_of(value, bits):
+    """First place of `value` among (q,) integers of its type; q where it is not there."""
+    q = np.int32(bits.shape[0])
     place = q
     for k in range(q):
-        place = min(place, np.int32(k) if bits[k] == largest else q)
+        place = min(place, np.int32(k) if bits[k] == value else q)
     return place
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def places_of_extremes(v, bits, grow, fall):
-    """First places of max {v_k : grow_k > 0} and min {v_k : fall_k > 0}; q where there is none.
+def place_with_room(value, bits, room):
+    """The same among the places k at which room[k] > 0."""
+    q, nothing = np.int32(bits.shape[0]), room.dtype.type(0)
+    place = q
+    for k in range(q):
+        place = min(place, np.int32(k) if bits[k] == value and room[k] > nothing else q)
+    return place
 
-    v, grow, fall : (q,); bits are those of v.
+
+@njit(fastmath=FLAGS, nogil=True)
+def place_of_largest(bits):
+    """First place of the largest of (q,) floats >= 0, given their bits."""
+    largest = bits.dtype.type(0)
+    for k in range(bits.shape[0]):
+        largest = max(largest, bits[k])
+    return place_of(largest, bits)
+
+
+@njit(fastmath=FLAGS, nogil=True)
+def ordered(number, like):
+    """Bits of a float, as an integer that orders among others as it does; applied twice, the bits.
+
+    number : the bits as an integer; like : any array of its type.
     """
-    integer, q, nothing = bits.dtype.type, np.int32(v.shape[0]), v.dtype.type(0)
-    sign = integer(8 * bits.itemsize - 1)
+    integer = like.dtype.type
+    sign = integer(8 * like.itemsize - 1)
     most = integer(~(integer(1) << sign))
-    least = integer(-most - 1)
-    highest, lowest = least, most
-    for k in range(q):
-        b = bits[k]
-        key = integer(b ^ integer(integer(b >> sign) & most))
-        highest = max(highest, key if grow[k] > nothing else least)
-        lowest = min(lowest, key if fall[k] > nothing else most)
-    up, down = q, q
-    for k in range(q):
-        b = bits[k]
-        key = integer(b ^ integer(integer(b >> sign) & most))
-        place = np.int32(k)
-        up = min(up, place if key == highest and grow[k] > nothing else q)
-        down = min(down, place if key == lowest and fall[k] > nothing else q)
-    return up, down
+    return integer(number ^ integer(integer(number >> sign) & most))

@@ -182,7 +182,7 @@ class Iterate:
 
     def _objective(self, points: Any) -> float:
         # Kb = z - e
-        return -0.5 * float(self.beta[points] @ (self.z + self.residual)[points])
+        return -0.5 * float(np.sum(self.beta[points] * (self.z + self.residual)[points]))
 
     def report(self, violation: float, n_active: int) -> None:
         """Tell the trace where the solve is."""

@@ -14,7 +14,14 @@ In contrast to LIBSVM the decrease that ranks j is that of the clipped step.
 import numpy as np
 from numba import njit
 
-from kbench.solvers.float_order import FLAGS, as_integers, place_of_largest, places_of_extremes
+from kbench.solvers.float_order import (
+    FLAGS,
+    as_integers,
+    bits_of,
+    ordered,
+    place_of,
+    place_with_room,
+)
 
 # A curvature below this share of K_ii + K_jj is rounding: points that coincide.
 _FLAT = 1e-6
@@ -59,7 +66,8 @@ def pair_steps(
 
 
 # Compiled when imported (or read from numba's cache), so that no fit pays for it. Loops over points
-# write one array each: with more, the compiler gives up on showing that none overlap.
+# write one array each: with more, the compiler gives up on showing that none overlap. What is
+# searched next is searched as it is written.
 @njit(
     [
         f"i8({k}[:,::1], f8[::1], {k}[::1], {i}[::1], {k}[::1], {i}[::1],"
@@ -73,23 +81,37 @@ def pair_steps(
 )
 def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
     q = v.shape[0]
-    number = K.dtype.type
+    number, integer = K.dtype.type, v_bits.dtype.type
     nothing, flat, two, half = number(0), number(_FLAT), number(2), number(0.5)
     d = diagonal.astype(K.dtype)
     grow, fall = (upper - beta).astype(K.dtype), (beta - lower).astype(K.dtype)
+    most = integer(~(integer(1) << integer(8 * v_bits.itemsize - 1)))
+    least = integer(-most - 1)
+    highest_key, lowest_key = least, most
+    for k in range(q):
+        key = ordered(v_bits[k], v_bits)
+        highest_key = max(highest_key, key if grow[k] > nothing else least)
+        lowest_key = min(lowest_key, key if fall[k] > nothing else most)
     step = 0
     while step < max_steps:
-        i, j = places_of_extremes(v, v_bits, grow, fall)
-        if i == q or j == q or v[i] - v[j] <= stop:
+        if highest_key == least or lowest_key == most:
+            break
+        # Any place of `gain` does to read its float from.
+        gain_bits[0] = ordered(lowest_key, v_bits)
+        i = place_with_room(ordered(highest_key, v_bits), v_bits, grow)
+        if v[i] - gain[0] <= stop:
             break
         row_i, highest, room, d_i = K[i], v[i], grow[i], d[i]
+        largest = integer(0)
         for k in range(q):
             way = max(highest - v[k], nothing)
             total = d_i + d[k]
             h = max(total - two * row_i[k], flat * total)
             s = min(min(way / h, room), fall[k])
-            gain[k] = s * (way - half * h * s)
-        j = place_of_largest(gain_bits)
+            gain_k = s * (way - half * h * s)
+            gain[k] = gain_k
+            largest = max(largest, bits_of(gain_k))
+        j = place_of(largest, gain_bits)
         if j == q or gain[j] <= nothing:
             # Below the resolution: nothing more can be gained.
             break
@@ -104,8 +126,13 @@ def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, ma
         grow[i], fall[i] = upper[i] - beta[i], beta[i] - lower[i]
         grow[j], fall[j] = upper[j] - beta[j], beta[j] - lower[j]
         row_j, t = K[j], number(move)
+        highest_key, lowest_key = least, most
         for k in range(q):
             # The difference of two values is all but exact, however long the step.
-            v[k] += t * (row_j[k] - row_i[k])
+            e_k = v[k] + t * (row_j[k] - row_i[k])
+            v[k] = e_k
+            key = ordered(bits_of(e_k), v_bits)
+            highest_key = max(highest_key, key if grow[k] > nothing else least)
+            lowest_key = min(lowest_key, key if fall[k] > nothing else most)
         step += 1
     return step

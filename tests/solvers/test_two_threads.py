@@ -1,0 +1,80 @@
+"""A second thread changes how long a solve takes, and nothing else."""
+
+import numba
+import numpy as np
+import pytest
+
+from kbench.kernels import KernelMatrix, make_kernel, threads
+from kbench.solvers import solve_box_dual
+from kbench.solvers.row_cache import RowCache
+
+pytestmark = pytest.mark.skipif(
+    numba.config.NUMBA_NUM_THREADS == 1, reason="numba may use one thread here"
+)
+
+
+@pytest.fixture(autouse=True)
+def threads_afterwards():
+    before = numba.get_num_threads()
+    yield
+    numba.set_num_threads(before)
+
+
+def features(kind, n):
+    rng = np.random.default_rng(0)
+    if kind == "bits":
+        return rng.integers(0, 2, size=(n, 40)).astype(np.float32), 0.05
+    X = rng.normal(size=(n, 5)).astype(np.float32)
+    if kind == "groups":
+        X[:, 0] += 30.0 * rng.integers(0, 5, n)
+    return X, 0.5
+
+
+@pytest.mark.parametrize("kind", ["features", "groups", "bits"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_two_threads_find_the_model_of_one_bit_for_bit_each_time(kind, intercept, monkeypatch):
+    n, handed_over = 6000, []
+    X, gamma = features(kind, n)
+    y = np.where(np.sin(X[:, 1]) + 0.3 * X[:, 2] > 0.1, 1.0, -1.0)
+    helped = threads._helped
+    monkeypatch.setattr(threads, "_helped", lambda work: handed_over.append(1) or helped(work))
+
+    def solve(n_threads):
+        numba.set_num_threads(n_threads)
+        handed_over.clear()
+        kernel = KernelMatrix(make_kernel("rbf", X, gamma=gamma), X)
+        result = solve_box_dual(kernel, y, 2.0, intercept=intercept, cache_mb=20)
+        assert len(handed_over) >= 1 if n_threads > 1 else not handed_over
+        decisions = kernel.product(np.arange(n), result.alpha * y) + result.intercept
+        return result, decisions
+
+    one, decisions_of_one = solve(1)
+    two, decisions_of_two = solve(2)
+    again, _ = solve(2)
+    assert two.converged
+    assert two.violation <= 1e-3
+    assert two.objective == pytest.approx(one.objective, rel=1e-6)
+    assert two.kernel_entries == again.kernel_entries
+    clear = np.abs(decisions_of_one) > 1e-2
+    np.testing.assert_array_equal(decisions_of_two[clear] > 0, decisions_of_one[clear] > 0)
+    np.testing.assert_array_equal(two.alpha, again.alpha)
+    np.testing.assert_array_equal(two.gradient, again.gradient)
+    assert two.intercept == again.intercept
+
+
+def test_stored_rows_and_squares_are_those_of_one_thread():
+    X, gamma = features("features", 4000)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=gamma), X)
+    rows, coef = np.arange(500), np.random.default_rng(1).normal(size=500)
+    corner = kernel.block(rows, kernel.points(rows))
+    found = []
+    for n_threads in (1, 2):
+        numba.set_num_threads(n_threads)
+        cache = RowCache(kernel, 100.0, 1)
+        cache.lay_out(np.arange(4000), 4000)
+        products = [cache.product(rows, coef) for _ in range(2)]
+        fresh = RowCache(kernel, 0.0, 2)
+        fresh.lay_out(np.arange(4000), 4000)
+        found.append((*products, fresh.gram(np.arange(1000), corner).copy()))
+    for of_one, of_two in zip(*found, strict=True):
+        np.testing.assert_array_equal(of_two, of_one)
