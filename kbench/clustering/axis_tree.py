@@ -25,15 +25,16 @@ _LEAVES = types.Array(types.int64, 1, "C", readonly=True)
 
 
 @intrinsic
-def _descend(typing_context, rows, stride, nodes, n_nodes, reached):
+def _descend(typing_context, rows, stride, nodes, n_nodes, depth, reached):
     """Take _LOCKSTEP rows down the tree; writes the int64 numbers of their nodes at `reached`.
 
-    rows : address of the first, stride : bytes from row to row. Where the rows are stays in
-    registers, and the processor has the instructions for all of them at once.
+    rows : address of the first, stride : bytes from row to row, depth : of the tree, at least 1.
+    Where the rows are stays in registers, and the processor has the instructions for all of them at
+    once.
     """
 
     def generate(context, builder, signature, arguments):
-        first, stride, table, count, target = arguments
+        first, stride, table, count, depth, target = arguments
         integer, whole, real = ir.IntType(64), ir.IntType(32), ir.FloatType()
         features = builder.inttoptr(table, whole.as_pointer())
         children = builder.gep(features, [builder.mul(count, integer(2))])
@@ -41,6 +42,7 @@ def _descend(typing_context, rows, stride, nodes, n_nodes, reached):
         starts = [builder.add(first, builder.mul(stride, integer(r))) for r in range(_LOCKSTEP)]
         points = [builder.inttoptr(start, real.as_pointer()) for start in starts]
         states = [cgutils.alloca_once_value(builder, integer(0)) for _ in points]
+        levels = cgutils.alloca_once_value(builder, depth)
 
         def level(point, state):
             node = builder.load(state)
@@ -58,19 +60,22 @@ def _descend(typing_context, rows, stride, nodes, n_nodes, reached):
         builder.branch(body)
         builder.position_at_end(body)
         steps = [level(point, state) for point, state in zip(points, states, strict=True)]
-        changed = reduce(builder.or_, steps)
-        builder.cbranch(builder.icmp_unsigned("!=", changed, integer(0)), body, done)
+        changed = builder.icmp_unsigned("!=", reduce(builder.or_, steps), integer(0))
+        remaining = builder.sub(builder.load(levels), integer(1))
+        builder.store(remaining, levels)
+        deeper = builder.icmp_unsigned("!=", remaining, integer(0))
+        builder.cbranch(builder.and_(changed, deeper), body, done)
         builder.position_at_end(done)
         numbers = builder.inttoptr(target, integer.as_pointer())
         for r, state in enumerate(states):
             builder.store(builder.load(state), builder.gep(numbers, [integer(r)]))
         return context.get_dummy_value()
 
-    return types.void(*[types.intp] * 5), generate
+    return types.void(*[types.intp] * 6), generate
 
 
-@njit(types.void(_ROWS, _NODES, _LEAVES, types.int64[::1]), nogil=True, cache=True)
-def _walk(X, nodes, leaf, labels):
+@njit(types.void(_ROWS, _NODES, types.int64, _LEAVES, types.int64[::1]), nogil=True, cache=True)
+def _walk(X, nodes, depth, leaf, labels):
     n, stride = X.shape[0], 4 * X.shape[1]
     reached = np.empty(_LOCKSTEP, np.int64)
     # Rows at the end are walked twice, fewer than a lockstep's one by one.
@@ -78,7 +83,7 @@ def _walk(X, nodes, leaf, labels):
     for start in range(0, n, _LOCKSTEP if step else 1):
         begin = min(start, n - _LOCKSTEP) if step else start
         rows_at = X.ctypes.data + stride * begin
-        _descend(rows_at, step, nodes.ctypes.data, nodes.shape[1], reached.ctypes.data)
+        _descend(rows_at, step, nodes.ctypes.data, nodes.shape[1], depth, reached.ctypes.data)
         for r in range(_LOCKSTEP if step else 1):
             labels[begin + r] = leaf[reached[r]]
 
@@ -116,6 +121,7 @@ class AxisTree:
         self.nodes[2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
         self.leaf = np.where(inner, -1, np.cumsum(~inner) - 1).astype(np.int64)
         self.n_leaves = int((~inner).sum())
+        self.depth = max(1, int(self.comparisons().max()))
 
     @property
     def nbytes(self) -> int:
@@ -131,7 +137,7 @@ class AxisTree:
 
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
-        _walk(X, self.nodes, self.leaf, labels)
+        _walk(X, self.nodes, self.depth, self.leaf, labels)
 
     def assign(self, X: np.ndarray) -> np.ndarray:
         """Leaf of float32 rows X : (u, d); (u,) int64."""
