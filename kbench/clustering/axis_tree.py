@@ -24,8 +24,7 @@ _NODES = types.Array(types.uint32, 2, "C", readonly=True)
 _LEAVES = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@intrinsic
-def _descend(typing_context, rows, stride, nodes, n_nodes, depth, reached):
+def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reached):
     """Take _LOCKSTEP rows down the tree; writes the int64 numbers of their nodes at `reached`.
 
     rows : address of the first, stride : bytes from row to row, depth : of the tree, at least 1.
@@ -72,6 +71,9 @@ def _descend(typing_context, rows, stride, nodes, n_nodes, depth, reached):
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6), generate
+
+
+_descend: Any = intrinsic(_compile_descend)
 
 
 @njit(types.void(_ROWS, _NODES, types.int64, _LEAVES, types.int64[::1]), nogil=True, cache=True)
@@ -161,7 +163,7 @@ def class_tree(
     weights : (n,)
     """
     if n_leaves == 1:
-        return _single()
+        return single_leaf()
     tree: Any = DecisionTreeClassifier(
         criterion="entropy", max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
@@ -174,7 +176,7 @@ def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> A
     Parameters as in `class_tree`.
     """
     if n_leaves == 1:
-        return _single()
+        return single_leaf()
     tree: Any = DecisionTreeRegressor(
         max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
@@ -189,7 +191,7 @@ def variance_tree(
     Parameters as in `class_tree`.
     """
     if n_leaves == 1:
-        return _single()
+        return single_leaf()
     rows = rng.permutation(len(X))[:_SAMPLE]
     smallest = max(1, min_rows * len(rows) // len(X))
     tree: Any = DecisionTreeRegressor(
@@ -203,7 +205,8 @@ def _tree(fitted: Any) -> AxisTree:
     return AxisTree(tree.feature, tree.threshold, tree.children_left, tree.children_right)
 
 
-def _single() -> AxisTree:
+def single_leaf() -> AxisTree:
+    """The tree of no comparison."""
     none = np.array([-1])
     return AxisTree(none, np.zeros(1), none, none)
 
