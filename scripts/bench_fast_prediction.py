@@ -3,11 +3,13 @@
     python scripts/bench_fast_prediction.py [--svc] [DATASET[:VARIANT] ...]
 
 Sizes are the data sets' own. The unit is a float32 product of 20,000 rows with one vector in the
-same process; machines see the same 20,000 rows. One thread; ns a row are the least of many
-repeats, as the machine may be shared; `fit` is CPU seconds. `one` is a call of `predict` with one
-row, `bare` one of the compiled function, in microseconds. `dcpred` is shown with its ingredients
-switched off one by one; `exact` is the machine on all rows. With --svc, scikit-learn's SVC stands
-beside them, and scikit-learn-intelex's where it is installed.
+same process; machines see the same 20,000 rows. One thread, CPU time; ns a row are the least of
+many repeats, as the machine may be shared. `one` is a call of `predict` with one row, at most 150
+microseconds, `bare` one of the compiled function, at most 10. `million` is a row's share of a call
+with a million rows, in units of the arithmetic: products of matrices for the centres and landmarks
+that a row meets, and an exponential for each of the landmarks; at most 2. `dcpred` is shown with
+its ingredients switched off one by one; `exact` is the machine on all rows. With --svc,
+scikit-learn's SVC stands beside them, and scikit-learn-intelex's where it is installed.
 """
 
 import sys
@@ -19,13 +21,15 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from kbench.clustering import KMeansTree
 from kbench.config import composer
 from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
 from kbench.methods import DCSVC, DCPredClassifier, DCPredTrainedClassifier, KernelSVC
+from kbench.prediction.landmarks import LocalLandmarks
 
 NAMES = ("covtype_93k", "ijcnn1", "a9a", "letter:dcpred", "usps:dcpred")
-ROWS = 20_000
+ROWS, MILLION = 20_000, 1_000_000
 ABLATIONS: dict[str, dict[str, Any]] = {
     "dcpred": {},
     " no pseudo landmarks": {"pseudo": "none"},
@@ -48,15 +52,37 @@ def load(name: str) -> tuple[Dataset, dict[str, dict[str, Any]]]:
     return data, {u: {k: v for k, v in p.items() if k != "from"} for u, p in uses.items()}
 
 
-def least(function: Callable[[], Any], repeats: int = 15) -> float:
-    """Wall seconds, the least of some repeats and of as many as fit into half a second."""
+def least(function: Callable[[], Any], repeats: int = 15, calls: int = 1) -> float:
+    """CPU seconds of a call, the least of some repeats and of as many as fit into half a second."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < 3 or (len(times) < repeats and time.perf_counter() - begin < 0.5):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
+        start = time.process_time()
+        for _ in range(calls):
+            function()
+        times.append((time.process_time() - start) / calls)
     return min(times)
+
+
+def arithmetic(machine: LocalLandmarks, rows: np.ndarray) -> float:
+    """Seconds a row of the products and exponentials that it takes, by NumPy."""
+    labels = np.zeros(len(rows), np.int64)
+    machine.router.route(rows, labels)
+    landmarks = machine.leaves[labels, 1].mean()
+    entry, exponential = rates(machine.features.shape[1])
+    seconds = landmarks * (entry + exponential)
+    if isinstance(machine.router, KMeansTree):
+        seconds += machine.router.distances()[labels].mean() * rates(rows.shape[1])[0]
+    return seconds
+
+
+def rates(n_features: int) -> tuple[float, float]:
+    """Seconds that an entry of a product of matrices and an exponential take, in float32."""
+    left, right = (np.ones(shape, np.float32) for shape in ((8000, n_features), (n_features, 1024)))
+    block = left @ right
+    entry = least(lambda: np.matmul(left, right, out=block)) / block.size
+    block[:] = -1.0
+    return entry, least(lambda: np.exp(block)) / block.size
 
 
 def show(label: str, model: Any, data: Dataset, rows: np.ndarray, compiled: bool = True) -> None:
@@ -69,12 +95,15 @@ def show(label: str, model: Any, data: Dataset, rows: np.ndarray, compiled: bool
     unit = least(lambda: rows @ weights, 100)
     seconds = least(lambda: model.predict(rows))
     unit = min(unit, least(lambda: rows @ weights, 100))
-    one = 1e6 * least(lambda: model.predict(rows[:1]), 200)
+    one = 1e6 * least(lambda: model.predict(rows[:1]), 20, 10)
     text = f"{label:26} {accuracy:7.2f} {1e9 * seconds / len(rows):9.1f} {seconds / unit:9.1f}"
     text += f" {fit:7.2f} {one:7.0f}"
     if compiled:
         evaluate, row = model.compile(), rows[0]
-        text += f" {1e6 * least(lambda: evaluate(row), 1000):6.1f}"
+        text += f" {1e6 * least(lambda: evaluate(row), 20, 50):6.1f}"
+        many = np.tile(rows, (1 + MILLION // len(rows), 1))[:MILLION]
+        share = least(lambda: model.predict(many), 3) / MILLION
+        text += f" {share / arithmetic(model._machine, rows):8.2f}"
     print(text, flush=True)
 
 
@@ -110,7 +139,10 @@ def _trained(machine: dict[str, Any], use: dict[str, dict[str, Any]]) -> DCPredT
 
 def main() -> None:
     names = [argument for argument in sys.argv[1:] if argument != "--svc"]
-    print(f"{'':26} {'acc':>7} {'ns a row':>9} {'x linear':>9} {'fit':>7} {'one':>7} {'bare':>6}")
+    print(
+        f"{'':26} {'acc':>7} {'ns a row':>9} {'x linear':>9} {'fit':>7} {'one':>7} {'bare':>6}"
+        f" {'million':>8}"
+    )
     for name in names or NAMES:
         try:
             compare(name, "--svc" in sys.argv)

@@ -6,16 +6,26 @@ import numpy as np
 
 from kbench.approximation.feature_map import FeatureMap
 from kbench.approximation.landmarks import LandmarkFeatures
+from kbench.clustering.axis_tree import single_leaf
+from kbench.kernels import KernelMatrix
+from kbench.kernels.exponential import RBF
 from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.packing import LandmarkMachine
 
 # Rows whose features are held while their values are computed.
 _BATCH = 2048
+# So few Gaussian landmarks on so few features are taken sixteen at a time, in float32, where its
+# rounding is below this share of the values at the landmarks.
+_FEW_LANDMARKS, _FEW_FEATURES, _ROUNDING = 512, 1024, 1e-3
 
 
 class FeatureMachine:
     """One or more linear functions of the features of a row.
 
-    Features of landmarks are folded into the coefficients: f is an expansion in kernel values.
+    Features of landmarks are folded into the coefficients: f is an expansion in kernel values, and
+    with few Gaussian ones a local machine of a single leaf (`kbench.prediction.landmarks`).
 
     Parameters
     ----------
@@ -31,10 +41,13 @@ class FeatureMachine:
     def __init__(self, feature_map: FeatureMap, weights: np.ndarray) -> None:
         self.feature_map = feature_map
         self.weights = weights
-        self.expansion: KernelExpansion | None = None
+        self.expansion: KernelExpansion | LocalLandmarks | None = None
         if isinstance(feature_map, LandmarkFeatures):
             coef = feature_map.landmark_coef(weights)
             kernel = feature_map.landmarks_
+            self.expansion = _single_leaf_machine(kernel, coef)
+            if self.expansion is not None:
+                return
             dtype = prediction_dtype(kernel.astype(np.float32), coef)
             self.expansion = KernelExpansion(kernel, np.arange(len(kernel)), coef, dtype)
 
@@ -47,7 +60,8 @@ class FeatureMachine:
     def flops(self, n_features: int) -> float:
         """Cost of a row, in products of `n_features` numbers."""
         if self.expansion is not None:
-            return self.expansion.flops(n_features)
+            width = 1.0 + (TRANSCENDENTAL + self.weights.shape[1]) / n_features
+            return len(self.feature_map.landmarks_) * width
         return self.feature_map.flops(n_features) + self.weights.size / n_features
 
     def __call__(self, X: Any) -> np.ndarray:
@@ -63,3 +77,22 @@ class FeatureMachine:
             self.feature_map.fill(X[rows], part)
             values[rows] = part @ weights
         return values
+
+
+def _single_leaf_machine(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmarks | None:
+    """The expansion in landmarks with coefficients coef : (l, m); None where it is no such one."""
+    function, X = kernel.kernel, kernel.X
+    if not isinstance(function, RBF) or not isinstance(X, np.ndarray):
+        return None
+    if len(X) > _FEW_LANDMARKS or X.shape[1] > _FEW_FEATURES:
+        return None
+    values = KernelMatrix(function, X, np.float64).product(np.arange(len(X)), coef)
+    error = np.finfo(np.float32).eps * np.abs(coef).sum(axis=0)
+    if np.any(error > _ROUNDING * np.abs(values).max(axis=0)):
+        return None
+    offset = float32_offset(X)
+    landmarks = X if offset is None else X - offset
+    machine = LandmarkMachine(
+        np.zeros(coef.shape[1]), landmarks, np.full(len(X), function.gamma), coef
+    )
+    return LocalLandmarks(single_leaf(), [machine], X.shape[1], offset=offset)

@@ -24,16 +24,16 @@ _NODES = types.Array(types.uint32, 2, "C", readonly=True)
 _LEAVES = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@intrinsic
-def _descend(typing_context, rows, stride, nodes, n_nodes, reached):
+def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reached):
     """Take _LOCKSTEP rows down the tree; writes the int64 numbers of their nodes at `reached`.
 
-    rows : address of the first, stride : bytes from row to row. Where the rows are stays in
-    registers, and the processor has the instructions for all of them at once.
+    rows : address of the first, stride : bytes from row to row, depth : of the tree, at least 1.
+    Where the rows are stays in registers, and the processor has the instructions for all of them at
+    once.
     """
 
     def generate(context, builder, signature, arguments):
-        first, stride, table, count, target = arguments
+        first, stride, table, count, depth, target = arguments
         integer, whole, real = ir.IntType(64), ir.IntType(32), ir.FloatType()
         features = builder.inttoptr(table, whole.as_pointer())
         children = builder.gep(features, [builder.mul(count, integer(2))])
@@ -41,6 +41,7 @@ def _descend(typing_context, rows, stride, nodes, n_nodes, reached):
         starts = [builder.add(first, builder.mul(stride, integer(r))) for r in range(_LOCKSTEP)]
         points = [builder.inttoptr(start, real.as_pointer()) for start in starts]
         states = [cgutils.alloca_once_value(builder, integer(0)) for _ in points]
+        levels = cgutils.alloca_once_value(builder, depth)
 
         def level(point, state):
             node = builder.load(state)
@@ -58,19 +59,25 @@ def _descend(typing_context, rows, stride, nodes, n_nodes, reached):
         builder.branch(body)
         builder.position_at_end(body)
         steps = [level(point, state) for point, state in zip(points, states, strict=True)]
-        changed = reduce(builder.or_, steps)
-        builder.cbranch(builder.icmp_unsigned("!=", changed, integer(0)), body, done)
+        changed = builder.icmp_unsigned("!=", reduce(builder.or_, steps), integer(0))
+        remaining = builder.sub(builder.load(levels), integer(1))
+        builder.store(remaining, levels)
+        deeper = builder.icmp_unsigned("!=", remaining, integer(0))
+        builder.cbranch(builder.and_(changed, deeper), body, done)
         builder.position_at_end(done)
         numbers = builder.inttoptr(target, integer.as_pointer())
         for r, state in enumerate(states):
             builder.store(builder.load(state), builder.gep(numbers, [integer(r)]))
         return context.get_dummy_value()
 
-    return types.void(*[types.intp] * 5), generate
+    return types.void(*[types.intp] * 6), generate
 
 
-@njit(types.void(_ROWS, _NODES, _LEAVES, types.int64[::1]), nogil=True, cache=True)
-def _walk(X, nodes, leaf, labels):
+_descend: Any = intrinsic(_compile_descend)
+
+
+@njit(types.void(_ROWS, _NODES, types.int64, _LEAVES, types.int64[::1]), nogil=True, cache=True)
+def _walk(X, nodes, depth, leaf, labels):
     n, stride = X.shape[0], 4 * X.shape[1]
     reached = np.empty(_LOCKSTEP, np.int64)
     # Rows at the end are walked twice, fewer than a lockstep's one by one.
@@ -78,7 +85,7 @@ def _walk(X, nodes, leaf, labels):
     for start in range(0, n, _LOCKSTEP if step else 1):
         begin = min(start, n - _LOCKSTEP) if step else start
         rows_at = X.ctypes.data + stride * begin
-        _descend(rows_at, step, nodes.ctypes.data, nodes.shape[1], reached.ctypes.data)
+        _descend(rows_at, step, nodes.ctypes.data, nodes.shape[1], depth, reached.ctypes.data)
         for r in range(_LOCKSTEP if step else 1):
             labels[begin + r] = leaf[reached[r]]
 
@@ -116,6 +123,7 @@ class AxisTree:
         self.nodes[2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
         self.leaf = np.where(inner, -1, np.cumsum(~inner) - 1).astype(np.int64)
         self.n_leaves = int((~inner).sum())
+        self.depth = max(1, int(self.comparisons().max()))
 
     @property
     def nbytes(self) -> int:
@@ -131,7 +139,7 @@ class AxisTree:
 
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
-        _walk(X, self.nodes, self.leaf, labels)
+        _walk(X, self.nodes, self.depth, self.leaf, labels)
 
     def assign(self, X: np.ndarray) -> np.ndarray:
         """Leaf of float32 rows X : (u, d); (u,) int64."""
@@ -155,7 +163,7 @@ def class_tree(
     weights : (n,)
     """
     if n_leaves == 1:
-        return _single()
+        return single_leaf()
     tree: Any = DecisionTreeClassifier(
         criterion="entropy", max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
@@ -168,7 +176,7 @@ def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> A
     Parameters as in `class_tree`.
     """
     if n_leaves == 1:
-        return _single()
+        return single_leaf()
     tree: Any = DecisionTreeRegressor(
         max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
@@ -183,7 +191,7 @@ def variance_tree(
     Parameters as in `class_tree`.
     """
     if n_leaves == 1:
-        return _single()
+        return single_leaf()
     rows = rng.permutation(len(X))[:_SAMPLE]
     smallest = max(1, min_rows * len(rows) // len(X))
     tree: Any = DecisionTreeRegressor(
@@ -197,7 +205,8 @@ def _tree(fitted: Any) -> AxisTree:
     return AxisTree(tree.feature, tree.threshold, tree.children_left, tree.children_right)
 
 
-def _single() -> AxisTree:
+def single_leaf() -> AxisTree:
+    """The tree of no comparison."""
     none = np.array([-1])
     return AxisTree(none, np.zeros(1), none, none)
 

@@ -26,8 +26,9 @@ from kbench.prediction.packing import LandmarkMachine
 from kbench.prediction.vectors import LANES
 from kbench.trace import Trace
 
-# A synthetic row lies up to so far on the way from one row to another.
-_FARTHEST_SYNTHETIC = 0.3
+# A synthetic row is a row and normal noise of so many standard deviations of each feature in the
+# leaf.
+_NOISE = 0.5
 
 
 class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
@@ -64,8 +65,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         What is learnt: values of the exact machine of the leaf or of all rows, or labels (nothing
         of step 2, and plain k-means).
     n_synthetic : float, default=0.0
-        Rows that are added to each leaf, as a multiple of its own: between two of its rows, with
-        the values of the machine of all rows; so only with target="global".
+        Rows that are added to each leaf, as a multiple of its own: its rows with normal noise of
+        half the features' deviations in the leaf, and the values of the machine of all rows; so
+        only with target="global".
     epochs : int, default=20
         Passes over a leaf of 400 rows or more; up to 200 over smaller ones.
     C : float, default=1.0
@@ -317,10 +319,10 @@ def _train_leaf(
         weights = (coef**2).sum(axis=1)
     if teacher is not None and model.n_synthetic:
         size = int(np.ceil(model.n_synthetic * len(X)))
-        first, second = rng.randint(len(X), size=(2, size))
-        share = rng.uniform(0.0, _FARTHEST_SYNTHETIC, (size, 1)).astype(np.float32)
-        added = X[first] + share * (X[second] - X[first])
-        X, C = np.vstack([X, added]), np.concatenate([C, C[first]])
+        chosen = rng.randint(len(X), size=size)
+        noise = _NOISE * X.std(axis=0) * rng.normal(size=(size, X.shape[1]))
+        added = (X[chosen] + noise).astype(np.float32)
+        X, C = np.vstack([X, added]), np.concatenate([C, C[chosen]])
         targets = np.vstack([targets, teacher.machine(added)[:, split]])
         weights = np.concatenate([weights, np.zeros(size)])
     task = Task(X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True)

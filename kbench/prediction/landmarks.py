@@ -53,8 +53,9 @@ from kbench.prediction.vectors import (
 )
 
 # Rows that are checked and routed stay in the L2 cache; leaves get so many rows on average, where
-# there are that many, that their numbers are read once for several.
-_PART_BYTES, _LEAF_ROWS = 1 << 18, 32
+# there are that many, that their numbers are read once for several, and few leaves so many that
+# hardly any are left over from tiles.
+_PART_BYTES, _LEAF_ROWS, _MANY_ROWS = 1 << 18, 32, 1 << 15
 # Those of a group, and their columns, in the L1 cache.
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
 # Sixteen rows at a landmark: up to so many features, and for no fewer rows.
@@ -387,7 +388,8 @@ class LocalLandmarks:
         # Stored models, and pickled ones, come back at any address.
         self.table, self.coef = aligned(self.table), aligned(self.coef)
         part = max(LANES, _PART_BYTES // (4 * max(1, X.shape[1])))
-        batch = max(part, _LEAF_ROWS * len(self.leaves))
+        n_leaves = len(self.leaves)
+        batch = max(part, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MANY_ROWS))
         labels = np.zeros(min(batch, X.shape[0]), np.int64)
         for start in range(0, len(values), batch):
             rows = float32_rows(X[start : start + batch], self.offset)

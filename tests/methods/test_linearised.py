@@ -11,6 +11,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
 from kbench.methods import LLSVM, LTPU, FastfoodSVC, KernelSVC, RandomFourierSVC
+from kbench.prediction import KernelExpansion
+from kbench.prediction.landmarks import LocalLandmarks
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
 
@@ -187,3 +189,19 @@ def test_targets_that_cannot_be_are_named(cls):
         cls().fit(X, np.ones(30))
     with pytest.raises(ValueError, match="1 class with positive weight"):
         cls().fit(X, y, sample_weight=(y == "yes").astype(float))
+
+
+def test_few_landmarks_are_evaluated_sixteen_at_a_time_and_many_as_an_expansion():
+    X, y = binary(700)
+    model = LLSVM(n_components=40, gamma=0.5, random_state=0).fit(X, y)
+    machine = model._machine
+    assert isinstance(machine.expansion, LocalLandmarks)
+    expected = machine.feature_map.transform(X) @ machine.weights
+    values = machine(X)
+    np.testing.assert_allclose(values, expected, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_array_equal(machine(sp.csr_array(X)), values)
+    for size in (1, 7, 100):
+        parts = [machine(X[i : i + size]) for i in range(0, 700, size)]
+        np.testing.assert_array_equal(np.concatenate(parts), values)
+    many = LLSVM(n_components=600, gamma=0.5, random_state=0).fit(X, y)
+    assert isinstance(many._machine.expansion, KernelExpansion)
