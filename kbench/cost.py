@@ -1,7 +1,9 @@
-"""The units of prediction costs: what a row costs a linear model.
+"""What it costs to predict a row, and the units of these costs: what it costs a linear model.
 
 A row's share of the product of many rows with one vector, and, as the papers of 2014 have it, a
-loop over the entries of one row after the other, as LIBLINEAR's `predict` runs it.
+loop over the entries of one row after the other, as LIBLINEAR's `predict` runs it. Methods predict
+as many rows as the unit has, where the test rows are fewer and that is fast: a call has its price,
+checks of its input above all, that thousands of rows share.
 
 Seconds are of the CPU where the platform counts these finely: wall seconds of a machine that works
 for others, too, are also theirs.
@@ -19,6 +21,8 @@ from numba import njit, types
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 REPEATS = 5
+# Slower predictions are not repeated for more rows than there are: the call does not show.
+_FAST_S = 0.05
 # Of the loop, which has no call to pay for.
 _LOOP_ROWS = 500
 # Linux and macOS count CPU time by the nanosecond or microsecond, Windows by 16 ms.
@@ -34,10 +38,28 @@ def unit_rows(X: Any) -> Any:
     X : (n, d) dense or CSR
         Dense rows become C-contiguous float32.
     """
-    n, d = X.shape
-    size = UNIT_ROWS if not isinstance(X, np.ndarray) else min(UNIT_ROWS, UNIT_BYTES // (4 * d) + 1)
-    rows = X[np.arange(size) % n]
+    rows = X[np.arange(_most_rows(X)) % X.shape[0]]
     return np.ascontiguousarray(rows, np.float32) if isinstance(rows, np.ndarray) else rows
+
+
+def _most_rows(X: Any) -> int:
+    dense = isinstance(X, np.ndarray)
+    return min(UNIT_ROWS, UNIT_BYTES // (4 * X.shape[1]) + 1) if dense else UNIT_ROWS
+
+
+def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float:
+    """Median seconds a row of `predict`.
+
+    Parameters
+    ----------
+    X : (n, d) dense or CSR, the test rows. seconds : of `predict(X)`.
+    """
+    n = X.shape[0]
+    size = min(_most_rows(X), int(n * _FAST_S / max(seconds, 1e-9)))
+    if size <= n:
+        return seconds / n
+    rows = X[np.arange(size) % n]
+    return median_s(lambda: predict(rows)) / size
 
 
 def median_s(function: Callable[[], Any]) -> float:

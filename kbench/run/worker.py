@@ -102,7 +102,7 @@ def run(
         Whatever the method raises; the caller decides what becomes of it.
     """
     # The runner imports this module, too: only the fork server has use for compiled code.
-    from kbench.cost import COUNTS_CPU, linear_prediction_s, row_loop_s
+    from kbench.cost import COUNTS_CPU, linear_prediction_s, prediction_s, row_loop_s
     from kbench.data import open_prepared
 
     begin = time.perf_counter()
@@ -145,7 +145,8 @@ def run(
     fit_wall_s = fit.wall_s - trace.paused_wall_s
     learning.close(fit_wall_s, predicted)
     n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
-    row_s = (predict_cpu_s if COUNTS_CPU else predict_wall_s) / data.X_test.shape[0]
+    predict_s = predict_cpu_s if COUNTS_CPU else predict_wall_s
+    row_s = prediction_s(estimator.predict, data.X_test, predict_s)
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from kbench import cost
-from kbench.cost import linear_prediction_s, row_loop_s
+from kbench.cost import UNIT_ROWS, linear_prediction_s, prediction_s, row_loop_s
 from kbench.run import measure, processes
 from kbench.run.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
 from kbench.trace import Trace
@@ -215,3 +215,22 @@ def test_the_warm_up_meets_read_only_arrays_as_the_fit_does(make):
     arrays = (part,) if isinstance(part, np.ndarray) else (part.data, part.indices, part.indptr)
     assert not any(array.flags.writeable for array in arrays)
     assert part.dtype == np.float32
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("n", "seconds", "most"),
+    [(1000, 1e-3, UNIT_ROWS), (1000, 1e-2, 5000), (1000, 0.06, 1000), (UNIT_ROWS, 1e-3, UNIT_ROWS)],
+)
+def test_a_row_is_predicted_among_so_many_that_the_call_does_not_show(n, seconds, most, sparse):
+    X = np.arange(2.0 * n).reshape(n, 2)
+    seen = []
+    cost = prediction_s(lambda rows: seen.append(rows), sp.csr_array(X) if sparse else X, seconds)
+    assert cost > 0
+    if most == n:
+        assert not seen
+        assert cost == seconds / n
+    else:
+        assert {rows.shape for rows in seen} == {(most, 2)}
+        rows = seen[-1].toarray() if sparse else seen[-1]
+        np.testing.assert_array_equal(rows, X[np.arange(most) % n])
