@@ -272,7 +272,7 @@ def test_a_path_goes_on_behind_a_trial_that_fails(here, wrong, status, fits):
 
 def test_a_path_stopped_on_its_way_keeps_what_was_done(here):
     words = ["tune", "method=walker", "method.shrink=0,0.25,0.5,0.75", "tune.validation=0.25"]
-    words += ["method.seconds=1", "parallel.jobs=1"]
+    words += ["method.seconds=2", "parallel.jobs=1"]
     process = start(*words)
     wait_for_worker = time.monotonic() + 60
     while not list(Path("datasets").glob("**/meta.json")) and time.monotonic() < wait_for_worker:
