@@ -275,7 +275,7 @@ def _overview(comparisons: Sequence[Comparison], datasets: Mapping[str, int]) ->
         measured = best.mean_sd(one.score.column) if best else None
         failed = sum(len(line.rows) - len(line.ok) for line in one.lines)
         cells: list[tuple[str, Callable[[str], str]]] = [
-            (best.label if best else "", _word),
+            (best.label if best else "", _words),
             (one.score.text(measured[0]) if measured else "", _number),
             (one.score.title, _word),
             (problem.task or "", _word),
@@ -297,6 +297,10 @@ def _overview(comparisons: Sequence[Comparison], datasets: Mapping[str, int]) ->
 
 def _word(text: str) -> str:
     return f'<td class="word">{escape(text)}</td>'
+
+
+def _words(text: str) -> str:
+    return f'<td class="long">{escape(text)}</td>'
 
 
 def _number(text: str) -> str:
