@@ -10,7 +10,7 @@ from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.prediction.flops import expansion_flops
 from kbench.prediction.landmarks import LocalLandmarks, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 
@@ -60,8 +60,8 @@ class FeatureMachine:
     def flops(self, n_features: int) -> float:
         """Cost of a row, in products of `n_features` numbers."""
         if self.expansion is not None:
-            width = 1.0 + (TRANSCENDENTAL + self.weights.shape[1]) / n_features
-            return len(self.feature_map.landmarks_) * width
+            n_centres = len(self.feature_map.landmarks_)
+            return expansion_flops(n_centres, self.weights.shape[1], n_features)
         return self.feature_map.flops(n_features) + self.weights.size / n_features
 
     def __call__(self, X: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ import scipy.linalg
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import nbytes
-from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.prediction.flops import expansion_flops
 
 _BATCH = 2048
 _MAX_CENTRES = 1000
@@ -83,7 +83,7 @@ class BayesianCommittee:
     def flops(self, n_features: int) -> float:
         """Cost of a row, in products of `n_features` numbers."""
         return sum(
-            len(member.coef) * (1.0 + (TRANSCENDENTAL + self.n_outputs) / n_features)
+            expansion_flops(len(member.coef), self.n_outputs, n_features)
             + len(member.chosen) ** 2 / (2.0 * n_features)
             for member in self.members
         )

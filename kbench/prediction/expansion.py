@@ -10,7 +10,7 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix, expand
 from kbench.kernels.matrix import nbytes
-from kbench.prediction.flops import TRANSCENDENTAL
+from kbench.prediction.flops import expansion_flops
 
 _BATCH = 8192
 # float32 kernel values are off by a few 6e-8 each, so f by up to eps sum |coef|. Beyond this error
@@ -69,7 +69,7 @@ class KernelExpansion:
     def flops(self, n_features: int) -> float:
         """Cost of a row, in products of `n_features` numbers."""
         s, m = self.coef.shape
-        return s * (1.0 + (TRANSCENDENTAL + m) / n_features)
+        return expansion_flops(s, m, n_features)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) (precomputed: (u, n)); (u, m) float64. O(u s d)."""

@@ -9,6 +9,11 @@ from typing import Any
 TRANSCENDENTAL = 10.0
 
 
+def expansion_flops(n_centres: int, n_outputs: int, n_features: int) -> float:
+    """Of a row, m functions in the span of s centres: s (1 + (10 + m) / d)."""
+    return n_centres * (1.0 + (TRANSCENDENTAL + n_outputs) / n_features)
+
+
 class CountedPrediction:
     """Mixin of estimators whose `_machine` has `flops`.
 

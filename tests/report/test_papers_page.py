@@ -14,7 +14,8 @@ from report_rows import failed, make_row
 from kbench.config import shipped_root
 from kbench.report import make_papers, write_report
 from kbench.report.papers.drawing import decade, drawings, method_styles, svg
-from kbench.report.papers.figures import drawn, exponent, figures
+from kbench.report.papers.figures import drawn, figures
+from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import identity
 from kbench.report.style import distinct

@@ -12,7 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kbench.report.papers.entries import ABSENT
-from kbench.report.papers.figures import Drawn, Figure, drawn, exponent, figures
+from kbench.report.papers.figures import Drawn, Figure, drawn, figures
+from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES

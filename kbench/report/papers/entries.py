@@ -1,12 +1,12 @@
 """Cells of a paper's table: the printed value, the measured one, and what must be said of them."""
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kbench.report.papers.cell_notes import differences, limits
+from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table, paper
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
@@ -322,8 +322,7 @@ def _growth(
     if len(points) < LEAST_SIZES:
         status = f"{len(points)} of {len(choices)} sizes"
         return Entry(given, met[-1], status=status, notes=tuple(failed), considered=considered)
-    sizes, values = ([math.log(one) for one in axis] for axis in zip(*points, strict=True))
-    slope = statistics.linear_regression(sizes, values).slope
+    slope = exponent(points)
     least, most = (end(size for size, _ in points) for end in (min, max))
     note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
     return Entry(given, met[-1], slope, None, "", (note, *failed), considered)

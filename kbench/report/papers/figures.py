@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from statistics import linear_regression
 from typing import Any
 
 from kbench.report.cells import title
@@ -238,14 +237,6 @@ def _time_limit(row: Row) -> float | None:
     """Seconds at which a run was stopped."""
     _, told, seconds = (row["message"] or "").partition(TIMED_OUT)
     return float(seconds) if told else None
-
-
-def exponent(points: Sequence[Point]) -> float | None:
-    """b of y = a x^b, by least squares of the logarithms; None of points with one abscissa."""
-    if len({x for x, _, _ in points}) < 2:
-        return None
-    x, y, _ = zip(*points, strict=True)
-    return linear_regression([math.log(v) for v in x], [math.log(v) for v in y]).slope
 
 
 def _of_line(

@@ -1,0 +1,16 @@
+"""Orders of growth, fitted: the slope of a straight line through logarithms."""
+
+import math
+from collections.abc import Sequence
+from statistics import linear_regression
+
+
+def exponent(points: Sequence[tuple[float, ...]]) -> float | None:
+    """b of y = a x^b, by least squares of the logarithms; None of points with one abscissa.
+
+    points : x and y, both positive, and whatever else a point has.
+    """
+    if len({point[0] for point in points}) < 2:
+        return None
+    x, y = ([math.log(point[axis]) for point in points] for axis in (0, 1))
+    return linear_regression(x, y).slope
