@@ -10,7 +10,10 @@ independent of those of another.
 """
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+
+from kbench.kernels.handing_over import SHARED, shared
+from kbench.kernels.threads import in_parts
 
 _FLAGS = {"contract", "nsz", "nnan", "ninf", "arcp"}
 
@@ -132,14 +135,26 @@ def uniforms(seed, stream, block, out):
             out[3 * quarter + i] = _unit(w3) + _HALF * _TO_UNIT
 
 
-@njit("void(f4[:,::1], f4, i8, i8)", cache=True, fastmath=_FLAGS, nogil=True)
-def cosines_and_sines(rows, scale, start, stop):
-    """In rows `start` to `stop` of (n, 2 r): angles in turns in the first half become scaled
-    cosines, and their sines the second half. Angles t are rounded before: 4e-7 |t| off.
-    """
+@njit(fastmath=_FLAGS)
+def _some_cosines_and_sines(rows, scale, start, stop):
     r = rows.shape[1] // 2
     for i in range(start, stop):
         cosines, sines = rows[i, :r], rows[i, r:]
         for j in range(r):
             c, s = _cosine_and_sine(cosines[j])
             cosines[j], sines[j] = scale * c, scale * s
+
+
+_share_cosines_and_sines = shared(_some_cosines_and_sines)
+
+
+@njit([types.void(types.float32[:, ::1], types.float32, *SHARED)], cache=True, nogil=True)
+def _cosines_and_sines(rows, scale, n, part, boxes):
+    _share_cosines_and_sines((rows, scale), n, part, boxes)
+
+
+def cosines_and_sines(rows: np.ndarray, scale: np.float32) -> None:
+    """In rows : (n, 2 r) float32: angles in turns in the first half become scaled cosines, and
+    their sines the second half. Angles t are rounded before: 4e-7 |t| off.
+    """
+    in_parts(_cosines_and_sines, rows, scale, n=len(rows), nanoseconds=rows.size, multiple=1)

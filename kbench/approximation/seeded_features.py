@@ -25,7 +25,6 @@ import scipy.fft
 import scipy.sparse as sp
 
 from kbench.approximation import philox
-from kbench.kernels.threads import in_parts
 from kbench.prediction.flops import TRANSCENDENTAL
 
 # Features of a tile of rows are used before they leave the L2 cache.
@@ -158,12 +157,7 @@ class _FourierBlocks(SeededFeatures):
             out[:, :r] = X @ drawn
         else:
             np.matmul(X, drawn, out=out[:, :r])
-        scale = np.float32(1.0 / np.sqrt(r))
-
-        def work(start: int, stop: int) -> None:
-            philox.cosines_and_sines(out, scale, start, stop)
-
-        in_parts(work, len(out), out.size, 1)
+        philox.cosines_and_sines(out, np.float32(1.0 / np.sqrt(r)))
 
 
 class GaussianBlocks(_FourierBlocks):

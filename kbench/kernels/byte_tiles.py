@@ -18,6 +18,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from kbench.kernels.handing_over import SHARED, shared
 from kbench.kernels.lattice import BytePoints, nanoseconds_of_bytes
 from kbench.kernels.threads import in_parts
 from kbench.kernels.tiles import power_of_two
@@ -148,19 +149,12 @@ def _signature(real: types.Type) -> Any:
         return types.Array(dtype, ndim, "C", readonly=True)
 
     side = (array(types.uint32, 2), array(types.int32, 1))
-    column = (types.int64, types.int64)
     outputs = (types.float64[::1], real[:, ::1])
-    return types.void(*side, *side, real, *column, array(real, 1), *outputs)
+    return types.void(*side, *side, real, array(real, 1), *outputs, *SHARED)
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(
-    [_signature(types.float32), _signature(types.float64)],
-    fastmath=_FLAGS,
-    nogil=True,
-    cache=True,
-)
-def _tiles(left, shifts, right, squares, unit, start, stop, coef, values, block):
+@njit(fastmath=_FLAGS)
+def _some_tiles(left, shifts, right, squares, unit, coef, values, block, start, stop):
     """Kernel values of columns start .. stop-1: summed into `values`, or written into `block`.
 
     left : (b, w), shifts : (b,), |x|^2 - 256 sum_k x_k, b a multiple of 6; right : (w, n),
@@ -193,15 +187,20 @@ def _tiles(left, shifts, right, squares, unit, start, stop, coef, values, block)
                         _write(row, shifts[i + r], norms, unit, block[i + r, first:last])
 
 
+_share_tiles = shared(_some_tiles)
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+@njit([_signature(types.float32), _signature(types.float64)], nogil=True, cache=True)
+def _tiles(left, shifts, right, squares, unit, coef, values, block, n, part, boxes):
+    arguments = (left, shifts, right, squares, unit, coef, values, block)
+    _share_tiles(arguments, n, part, boxes)
+
+
 def fill(A: BytePoints, B: BytePoints, unit: float, out: np.ndarray) -> None:
     """Write 2^-(unit D) between points A (a of them) and B (n) into out : (a, n), C-contiguous."""
-    none, nothing, scale = np.empty(0, out.dtype), np.empty(0), out.dtype.type(unit)
-    sides = (*_left(A), B.words, B.squares)
-
-    def work(start: int, stop: int) -> None:
-        _tiles(*sides, scale, start, stop, none, nothing, out)
-
-    in_parts(work, out.shape[1], out.size * nanoseconds_of_bytes(len(B.words)), _COLUMNS)
+    none, nothing = np.empty(0, out.dtype), np.empty(0)
+    _in_parts(*_left(A), B, out.dtype.type(unit), none, nothing, out)
 
 
 def accumulate(
@@ -215,13 +214,14 @@ def accumulate(
     left, shifts = _left(A)
     weights = np.zeros(len(left), coef.dtype)
     weights[: len(coef)] = coef
-    none, scale = np.empty((0, 0), coef.dtype), coef.dtype.type(unit)
+    _in_parts(left, shifts, B, coef.dtype.type(unit), weights, out, np.empty((0, 0), coef.dtype))
 
-    def work(start: int, stop: int) -> None:
-        _tiles(left, shifts, B.words, B.squares, scale, start, stop, weights, out, none)
 
-    cost = len(out) * len(coef) * nanoseconds_of_bytes(len(B.words))
-    in_parts(work, len(out), cost, _COLUMNS)
+def _in_parts(left: np.ndarray, shifts: np.ndarray, B: BytePoints, *arguments: Any) -> None:
+    n = B.shape[0]
+    cost = n * len(left) * nanoseconds_of_bytes(len(B.words))
+    sides = (left, shifts, B.words, B.squares)
+    in_parts(_tiles, *sides, *arguments, n=n, nanoseconds=cost, multiple=_COLUMNS)
 
 
 def _left(A: BytePoints) -> tuple[np.ndarray, np.ndarray]:

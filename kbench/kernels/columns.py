@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from kbench.kernels.handing_over import SHARED, shared
 from kbench.kernels.threads import allowed_threads, in_parts
 
 _NANOSECONDS = 0.4
@@ -26,16 +27,26 @@ def take_columns(array: np.ndarray, columns: Any) -> np.ndarray:
     indices = np.ascontiguousarray(columns, np.int64)
     out = np.empty((len(array), len(indices)), array.dtype)
 
-    def work(start: int, stop: int) -> None:
-        _gather(array, indices, start, stop, out)
-
-    in_parts(work, len(indices), _NANOSECONDS * out.size, _MULTIPLE)
+    cost = _NANOSECONDS * out.size
+    in_parts(_gather, array, indices, out, n=len(indices), nanoseconds=cost, multiple=_MULTIPLE)
     return out
 
 
 def _signature(dtype: types.Type) -> Any:
     source = types.Array(dtype, 2, "C", readonly=True)
-    return types.void(source, types.int64[::1], types.int64, types.int64, dtype[:, ::1])
+    return types.void(source, types.int64[::1], dtype[:, ::1], *SHARED)
+
+
+@njit
+def _gather_part(array, indices, out, start, stop):
+    """out[:, start:stop] = array[:, indices[start:stop]]"""
+    for k in range(array.shape[0]):
+        source, target = array[k], out[k]
+        for j in range(start, stop):
+            target[j] = source[indices[j]]
+
+
+_share_gather = shared(_gather_part)
 
 
 # Compiled when imported (or read from numba's cache), so that no fit pays for it.
@@ -44,9 +55,5 @@ def _signature(dtype: types.Type) -> Any:
     cache=True,
     nogil=True,
 )
-def _gather(array, indices, start, stop, out):
-    """out[:, start:stop] = array[:, indices[start:stop]]"""
-    for k in range(array.shape[0]):
-        source, target = array[k], out[k]
-        for j in range(start, stop):
-            target[j] = source[indices[j]]
+def _gather(array, indices, out, n, part, boxes):
+    _share_gather((array, indices, out), n, part, boxes)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit, types
 
+from kbench.kernels.handing_over import SHARED, shared
 from kbench.kernels.threads import in_parts
 from kbench.kernels.tiles import power_of_two
 
@@ -30,11 +31,15 @@ def products(A: Any, B: Any, out: np.ndarray) -> None:
     for start in range(0, A.shape[0], _ROWS):
         left = _arrays(sp.csc_array(A[start : start + _ROWS]))
         block = out[start : start + _ROWS]
-
-        def work(first: int, last: int, left: _Arrays = left, block: np.ndarray = block) -> None:
-            _multiply(*left, *right, first, last, block)
-
-        in_parts(work, B.shape[0], block.size, _COLUMNS)
+        in_parts(
+            _multiply,
+            *left,
+            *right,
+            block,
+            n=B.shape[0],
+            nanoseconds=block.size,
+            multiple=_COLUMNS,
+        )
 
 
 def _arrays(matrix: Any) -> _Arrays:
@@ -46,17 +51,11 @@ def _signature(real: types.Type) -> Any:
         return types.Array(dtype, 1, "C", readonly=True)
 
     matrix = (array(types.int64), array(types.int64), array(real))
-    return types.void(*matrix, *matrix, types.int64, types.int64, real[:, ::1])
+    return types.void(*matrix, *matrix, real[:, ::1], *SHARED)
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(
-    [_signature(types.float32), _signature(types.float64)],
-    fastmath={"contract", "nsz"},
-    nogil=True,
-    cache=True,
-)
-def _multiply(column_start, owners, values, row_start, indices, data, start, stop, out):
+@njit(fastmath={"contract", "nsz"})
+def _multiply_part(column_start, owners, values, row_start, indices, data, out, start, stop):
     """out[:, j] = A (row j of B), start <= j < stop; A as CSC (owners: its rows), B as CSR."""
     n_rows = out.shape[0]
     acc = np.empty(_COLUMNS * n_rows, data.dtype)
@@ -74,6 +73,16 @@ def _multiply(column_start, owners, values, row_start, indices, data, start, sto
             target = out[r, first : first + width]
             for c in range(width):
                 target[c] = acc[c * n_rows + r]
+
+
+_share_multiply = shared(_multiply_part)
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+@njit([_signature(types.float32), _signature(types.float64)], nogil=True, cache=True)
+def _multiply(column_start, owners, values, row_start, indices, data, out, n, part, boxes):
+    arguments = (column_start, owners, values, row_start, indices, data, out)
+    _share_multiply(arguments, n, part, boxes)
 
 
 @njit(

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic, overload
 
+from kbench.kernels.handing_over import SHARED, shared
 from kbench.kernels.threads import in_parts
 
 # Rows of the left points in a tile, and features taken at a time: prepared points have multiples.
@@ -205,32 +206,14 @@ def _signature(real: types.Type) -> Any:
     features = types.Array(real, 2, "C", readonly=True)
     words = types.Array(types.uint32, 2, "C", readonly=True)
     coef = types.Array(real, 1, "C", readonly=True)
-    column = (types.int64, types.int64)
     outputs = (types.float64[::1], real[:, ::1])
-    return types.void(
-        features, words, features, words, real, types.boolean, *column, coef, *outputs
-    )
+    sides = (features, words, features, words)
+    return types.void(*sides, real, types.boolean, coef, *outputs, *SHARED)
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(
-    [_signature(types.float32), _signature(types.float64)],
-    fastmath=_FLAGS,
-    nogil=True,
-    cache=True,
-)
-def _tiles(
-    left,
-    left_words,
-    right,
-    right_words,
-    unit,
-    squared,
-    start,
-    stop,
-    coef,
-    values,
-    block,
+@njit(fastmath=_FLAGS)
+def _some_tiles(
+    left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
 ):
     """Kernel values of columns start .. stop-1: summed into `values`, or written into `block`.
 
@@ -262,6 +245,18 @@ def _tiles(
                     _write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
 
 
+_share_tiles = shared(_some_tiles)
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+@njit([_signature(types.float32), _signature(types.float64)], nogil=True, cache=True)
+def _tiles(
+    left, left_words, right, right_words, unit, squared, coef, values, block, n, part, boxes
+):
+    arguments = (left, left_words, right, right_words, unit, squared, coef, values, block)
+    _share_tiles(arguments, n, part, boxes)
+
+
 # left : (b, p) and their bits (b, w), b a multiple of STEP; right : (p, n) and their bits (w, n);
 # p a multiple of STEP, w of WORDS, bits uint32.
 Operands = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -286,12 +281,7 @@ def fill(operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> 
     dtype = operands[0].dtype
     none, nothing = np.empty(0, dtype), np.empty(0)
     scale = dtype.type(unit)
-
-    def work(start: int, stop: int) -> None:
-        _tiles(*operands, scale, squared, start, stop, none, nothing, out)
-
-    cost = out.size * nanoseconds(len(operands[2]), len(operands[3]))
-    in_parts(work, out.shape[1], cost, _COLUMNS)
+    _in_parts(operands, scale, squared, none, nothing, out, out.size)
 
 
 def accumulate(
@@ -307,9 +297,12 @@ def accumulate(
     scale = dtype.type(unit)
     weights = np.zeros(len(operands[0]), dtype)
     weights[: len(coef)] = coef
+    _in_parts(operands, scale, squared, weights, out, none, len(out) * len(coef))
 
-    def work(start: int, stop: int) -> None:
-        _tiles(*operands, scale, squared, start, stop, weights, out, none)
 
-    cost = len(out) * len(coef) * nanoseconds(len(operands[2]), len(operands[3]))
-    in_parts(work, len(out), cost, _COLUMNS)
+def _in_parts(operands: Operands, *arguments: Any) -> None:
+    """`_tiles` of the operands and all arguments but the last, the number of entries."""
+    _, _, right, right_words = operands
+    cost = arguments[-1] * nanoseconds(len(right), len(right_words))
+    columns = {"n": right.shape[1], "nanoseconds": cost, "multiple": _COLUMNS}
+    in_parts(_tiles, *operands, *arguments[:-1], **columns)

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit, types
 
 from kbench.kernels import KernelMatrix
+from kbench.kernels.handing_over import SHARED, shared
 from kbench.kernels.threads import in_parts
 
 # Missing rows are computed this many at a time: enough for GEMM to reach its speed.
@@ -171,10 +172,9 @@ class RowCache:
         return slots
 
     def _add_rows(self, slots: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
-        def work(start: int, stop: int) -> None:
-            _add_rows(self._rows, slots, coef, start, stop, out)
-
-        in_parts(work, len(out), _NANOSECONDS * len(out) * len(slots), _COLUMNS)
+        cost = _NANOSECONDS * len(out) * len(slots)
+        columns = {"n": len(out), "nanoseconds": cost, "multiple": _COLUMNS}
+        in_parts(_add_rows, self._rows, slots, coef, out, **columns)
 
     def _points_from(self, first: int) -> Any:
         """Prepared points of the columns from `first` on; gathered once for many rows."""
@@ -186,17 +186,8 @@ class RowCache:
         return self._gathered[1]
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(
-    [
-        "(f4[:,::1], i8[::1], f4[::1], i8, i8, f8[::1])",
-        "(f8[:,::1], i8[::1], f8[::1], i8, i8, f8[::1])",
-    ],
-    cache=True,
-    nogil=True,
-    fastmath={"contract", "nsz", "arcp", "reassoc"},
-)
-def _add_rows(rows, slots, coef, first, last, out):
+@njit(fastmath={"contract", "nsz", "arcp", "reassoc"})
+def _add_some(rows, slots, coef, out, first, last):
     """out[first:last] += coef @ rows[slots, first:last]; eight rows are added in their own type."""
     n_rows = slots.shape[0]
     # A tile of `out` and eight rows of it stay in the L1 cache.
@@ -228,6 +219,22 @@ def _add_rows(rows, slots, coef, first, last, out):
             k += 1
 
 
+_share_add = shared(_add_some)
+
+
+# Compiled when imported (or read from numba's cache), so that no fit pays for it.
+@njit(
+    [
+        types.void(real[:, ::1], types.int64[::1], real[::1], types.float64[::1], *SHARED)
+        for real in (types.float32, types.float64)
+    ],
+    cache=True,
+    nogil=True,
+)
+def _add_rows(rows, slots, coef, out, n, part, boxes):
+    _share_add((rows, slots, coef, out), n, part, boxes)
+
+
 @njit(
     [
         "(f4[:,::1], i8[::1], i8[::1], i8[::1], f4[:,::1])",
@@ -248,21 +255,12 @@ def _complete_square(corner: np.ndarray, out: np.ndarray) -> None:
     """Fill the first rows of a symmetric matrix: `corner` : (h, h), and what the others tell."""
     h = len(corner)
 
-    def work(start: int, stop: int) -> None:
-        _mirror(corner, out, start, stop)
-
-    in_parts(work, h, _NANOSECONDS * h * len(out), _TILE)
+    cost = _NANOSECONDS * h * len(out)
+    in_parts(_mirror, corner, out, n=h, nanoseconds=cost, multiple=_TILE)
 
 
-@njit(
-    [
-        types.void(types.Array(real, 2, "A"), real[:, ::1], types.int64, types.int64)
-        for real in (types.float32, types.float64)
-    ],
-    cache=True,
-    nogil=True,
-)
-def _mirror(corner, out, start, stop):
+@njit
+def _mirror_some(corner, out, start, stop):
     """Rows start .. stop-1 of out : (q, q), which is symmetric and begins with corner : (h, h)."""
     h, q = corner.shape[0], out.shape[0]
     # Through a tile of whole cache lines: rows a power of two apart share few places in the cache.
@@ -286,3 +284,18 @@ def _mirror(corner, out, start, stop):
                 for r in range(i, min(i + _TILE, stop)):
                     for k in range(j, min(j + _TILE, q)):
                         out[r, k] = out[k, r]
+
+
+_share_mirror = shared(_mirror_some)
+
+
+@njit(
+    [
+        types.void(types.Array(real, 2, "A"), real[:, ::1], *SHARED)
+        for real in (types.float32, types.float64)
+    ],
+    cache=True,
+    nogil=True,
+)
+def _mirror(corner, out, n, part, boxes):
+    _share_mirror((corner, out), n, part, boxes)

@@ -61,6 +61,6 @@ def test_cosines_and_sines_of_turns(largest):
     turns = np.random.default_rng(0).uniform(-largest, largest, (50, 101)).astype(np.float32)
     turns[0, :3] = 0.0, 0.25, -0.5
     out = np.hstack([turns, np.full_like(turns, np.nan)])
-    philox.cosines_and_sines(out, np.float32(3.0), 0, len(out))
+    philox.cosines_and_sines(out, np.float32(3.0))
     exact = 2 * np.pi * np.remainder(turns.astype(np.float64), 1.0)
     np.testing.assert_allclose(out, 3.0 * np.hstack([np.cos(exact), np.sin(exact)]), atol=1e-6)
