@@ -1,10 +1,13 @@
 """Rows a few at a time, dense and in float64, whatever they are stored as."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from kbench.kernels.threads import in_any_order
 
 _ROWS = 4096
 # Values of dense rows that are taken at a time: they stay in the L2 cache on their way.
@@ -13,14 +16,33 @@ _VALUES = 1 << 16
 
 def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """X[:, columns] as dense float64, some rows at a time."""
+    for rows in _slices(X):
+        yield rows, _dense(X[rows], columns)
+
+
+def each_chunk(X: Any, columns: np.ndarray, work: Callable[[slice, np.ndarray], None]) -> None:
+    """Call work(rows, X[rows][:, columns]), dense and float64, for some rows at a time.
+
+    In any order, and several at once where threads are allowed.
+    """
+
+    def task(rows: slice) -> None:
+        work(rows, _dense(X[rows], columns))
+
+    in_any_order(functools.partial(task, rows) for rows in _slices(X))
+
+
+def _slices(X: Any) -> Iterator[slice]:
     step = _ROWS
     if not sp.issparse(X):
         step = min(step, _VALUES // (X.shape[1] + 1) + 1)
     for start in range(0, X.shape[0], step):
-        rows = slice(start, start + step)
-        part = X[rows]
-        if sp.issparse(part):
-            part = part[:, columns].toarray() if len(columns) < X.shape[1] else part.toarray()
-        elif len(columns) < X.shape[1]:
-            part = part[:, columns]
-        yield rows, part.astype(np.float64, copy=False)
+        yield slice(start, start + step)
+
+
+def _dense(part: Any, columns: np.ndarray) -> np.ndarray:
+    if sp.issparse(part):
+        part = part[:, columns].toarray() if len(columns) < part.shape[1] else part.toarray()
+    elif len(columns) < part.shape[1]:
+        part = part[:, columns]
+    return part.astype(np.float64, copy=False)

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
 from kbench.kernels import tiles
-from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.chunks import dense_chunks, each_chunk
 from kbench.kernels.columns import take_columns
 from kbench.kernels.functions import Kernel, csr_rows, squared_norms
 from kbench.kernels.lattice import BytePoints, nanoseconds_of_bytes
@@ -142,10 +142,19 @@ class Exponential(Kernel):
                 return points
         words = layout.pack(X)
         features = np.zeros((_padded(p if words is not None else p + q), n), dtype)
-        for rows, values in dense_chunks(X, layout.features) if p else ():
-            features[:p, rows] = self._scaled(values - layout.origin).T
-        for rows, values in dense_chunks(X, layout.bits) if words is None else ():
-            features[p : p + q, rows] = self._scaled(values - layout.low).T
+
+        def write(first: int, columns: np.ndarray, origin: np.ndarray) -> None:
+            target = features[first : first + len(columns)]
+
+            def scale(rows: slice, values: np.ndarray) -> None:
+                target[:, rows] = self._scaled(values - origin).T
+
+            if len(columns):
+                each_chunk(X, columns, scale)
+
+        write(0, layout.features, layout.origin)
+        if words is None:
+            write(p, layout.bits, layout.low)
         return DensePoints(features, words, factor)
 
     def _factor(self, X: Any, layout: Layout) -> np.ndarray | None:

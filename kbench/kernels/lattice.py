@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.chunks import dense_chunks, each_chunk
 from kbench.kernels.columns import take_columns
 
 LEVELS = 255
@@ -122,18 +122,23 @@ class Lattice:
         blur = _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
         words = np.empty((-(-p // 4), n), np.uint32)
         totals, squares = np.empty(n, np.int32), np.empty(n, np.int32)
-        for rows, values in dense_chunks(X, self.columns):
-            shifted = values - self.offset
-            k = np.rint(shifted / self.step)
-            if not (
-                np.all((k >= 0.0) & (k <= LEVELS))
-                and np.abs(shifted - self.step * k).max(initial=0.0) <= blur
-            ):
-                return None
+        off: list[slice] = []
+
+        def pack(rows: slice, values: np.ndarray) -> None:
+            values = values - self.offset
+            k = np.rint(values / self.step)
+            values -= self.step * k
+            if off or k.min() < 0.0 or k.max() > LEVELS or np.abs(values, out=values).max() > blur:
+                off.append(rows)
+                return
             totals[rows], squares[rows] = k.sum(axis=1), np.einsum("ij,ij->i", k, k)
             padded = np.zeros((len(k), 4 * len(words)), np.uint8)
             padded[:, :p] = k
             words[:, rows] = padded.view("<u4").T
+
+        each_chunk(X, self.columns, pack)
+        if off:
+            return None
         return BytePoints(words, totals, squares, factor)
 
     def unpack(self, points: BytePoints) -> np.ndarray:

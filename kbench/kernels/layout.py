@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit, types
 
-from kbench.kernels.chunks import dense_chunks
+from kbench.kernels.chunks import each_chunk
 from kbench.kernels.lattice import Lattice
 
 # Fewer columns than this are no cheaper as a word of bits: a word costs as much as 4 to 8 features.
@@ -91,10 +91,14 @@ class Layout:
             n_bytes = (4 * len(features) + len(bits) // 8) * X.shape[0]
             if n_bytes > _DENSE_GROWTH * 8 * X.nnz + _DENSE_BYTES * X.shape[0]:
                 return None
-        origin = np.zeros(len(features))
-        for _, rows in dense_chunks(X, features):
-            origin += rows.sum(axis=0)
-        origin /= X.shape[0]
+        sums: dict[int, np.ndarray] = {}
+
+        def add(rows: slice, values: np.ndarray) -> None:
+            sums[rows.start] = values.sum(axis=0)
+
+        each_chunk(X, features, add)
+        # In one order, whatever was done first.
+        origin = np.sum([sums[start] for start in sorted(sums)], axis=0) / X.shape[0]
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
         lattice = None
         if len(features) >= max(_FEWEST_BYTES, len(bits) / _BITS_AS_BYTES):
@@ -120,14 +124,21 @@ class Layout:
         if sp.issparse(X):
             return self._pack_sparse(X)
         words = np.empty((self.n_words, X.shape[0]), np.uint32)
-        for rows, values in dense_chunks(X, self.bits):
+        others: list[slice] = []
+
+        def pack(rows: slice, values: np.ndarray) -> None:
             ones = values == self.high
-            if not np.all(ones | (values == self.low)):
-                return None
+            if others or not np.all(ones | (values == self.low)):
+                others.append(rows)
+                return
             padded = np.zeros((len(ones), 32 * self.n_words), bool)
             padded[:, : len(self.bits)] = ones
             packed = np.packbits(padded, axis=1, bitorder="little").view("<u4")
             words[:, rows] = packed.T
+
+        each_chunk(X, self.bits, pack)
+        if others:
+            return None
         return words
 
     def _pack_sparse(self, X: Any) -> np.ndarray | None:

@@ -78,13 +78,15 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self.classes_, index = np.unique(y, return_inverse=True)
-        weighted = np.unique(index[weight > 0])
-        if len(weighted) < 2:
+        n_weighted = np.count_nonzero(np.bincount(index, weight > 0))
+        if n_weighted < 2:
             raise ValueError(
-                f"y has {len(weighted)} class with positive weight, but 2 classes are needed"
+                f"y has {n_weighted} class with positive weight, but 2 classes are needed"
             )
-        class_weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        return X, index, np.multiply.outer(weight * class_weight[index], self.C)
+        if self.class_weight is not None:
+            class_weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            weight = weight * class_weight[index]
+        return X, index, np.multiply.outer(weight, self.C)
 
     def _signs(self, index: np.ndarray) -> np.ndarray:
         """Y of the binary problems for classes index : (n,); (n, m)."""

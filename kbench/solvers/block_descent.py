@@ -27,7 +27,8 @@ from kbench.solvers.pair_descent import pair_steps
 from kbench.solvers.row_cache import RowCache
 
 _WORKING_SET = 512
-# Where more points than this are free, a larger block lets more of them settle together.
+# Pairs of points take twice as many. Where more points than this are free, single ones do too: more
+# of them settle together.
 _MANY_FREE = 512
 _INNER_RELATIVE = 0.03
 _STEPS_PER_POINT = 20
@@ -86,11 +87,7 @@ class BlockDescent:
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
         steps_in = pair_steps if it.coupled else coordinate_steps
-        # A step of a coordinate is rounded by eps times its length; float64 where that would show.
-        coarse = (
-            np.finfo(np.float32).eps * diagonal.max(initial=0.0) * (upper - lower).max(initial=0.0)
-        )
-        fine = coarse > _VISIBLE * target and not it.coupled
+        fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
         W, K_W = np.empty(0, np.intp), np.empty((0, 0), self.kernel.dtype)
         lowest, stalled, exhausted = math.inf, 0, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
@@ -106,8 +103,9 @@ class BlockDescent:
             if stalled > _PATIENCE:
                 break
             size = 2 * _WORKING_SET
-            if len(S) > size and np.count_nonzero((beta > lower) & (beta < upper)) <= _MANY_FREE:
-                size = _WORKING_SET
+            if not it.coupled and len(S) > size:
+                n_free = np.count_nonzero((beta > lower) & (beta < upper))
+                size = _WORKING_SET if n_free <= _MANY_FREE else size
             kept = min(size // 2, len(W))
             W = _working_set(e_up, e_down, it.intercept, W[len(W) - kept :], size, it.coupled)
             whole = len(W) == len(S)
@@ -160,6 +158,12 @@ class BlockDescent:
         if whole:
             self._gram = block
         return block
+
+
+def _rounding(diagonal: np.ndarray, room: np.ndarray) -> float:
+    """By how much float32 rounds the residual after the longest step of a coordinate."""
+    longest = diagonal.max(initial=0.0) * room.max(initial=0.0)
+    return float(np.finfo(np.float32).eps * longest)
 
 
 def _working_set(

@@ -28,7 +28,7 @@ class Duplicates:
 
     def __init__(self, first: np.ndarray, kind: np.ndarray) -> None:
         self.first, self.kind = first, kind
-        self._order = np.argsort(kind, kind="stable")
+        self._order = np.argsort(kind)
 
     @staticmethod
     def of(X: Any, *alike: np.ndarray) -> "Duplicates | None":
@@ -43,7 +43,7 @@ class Duplicates:
         key = _projected(X, direction.astype(X.dtype)).astype(np.float64)
         for weight, values in zip(further, alike, strict=True):
             key += weight * values
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key)
         a, b = order[:-1], order[1:]
         near = np.logical_and.reduce([of[a] == of[b] for of in (key, *alike)])
         if not near.any() or near.mean() < _LEAST_SHARE:

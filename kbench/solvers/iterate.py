@@ -18,12 +18,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from kbench.kernels import KernelMatrix
+from kbench.kernels.handing_over import SHARED, shared
+from kbench.kernels.threads import in_parts
 from kbench.trace import Trace
 
 _FAR = 1e300
+# To look at a point somewhere, and how many are looked at together: a cache line of the output.
+_NANOSECONDS = 2.0
+_TOGETHER = 8
 
 
 @dataclass
@@ -163,10 +168,11 @@ class Iterate:
 
     def resistance(self, points: np.ndarray | None = None) -> np.ndarray:
         """How firmly these points (default: all) are held; negative where they are in violation."""
-        out = np.empty(len(self) if points is None else len(points))
         indices = np.arange(len(self)) if points is None else points
+        out = np.empty(len(indices))
         state = self.beta, self.residual, self.lower, self.upper
-        _resistance(*state, self.intercept, indices, out)
+        every = {"n": len(out), "nanoseconds": _NANOSECONDS * len(out), "multiple": _TOGETHER}
+        in_parts(_resistance, *state, self.intercept, indices, out, **every)
         return out
 
     def settle(self) -> float:
@@ -261,10 +267,24 @@ def _extremes(beta, e, lower, upper, e_up, e_down):
     return up, down
 
 
-@njit(["(f8[::1], f8[::1], f8[::1], f8[::1], f8, i8[::1], f8[::1])"], cache=True, nogil=True)
-def _resistance(beta, residual, lower, upper, intercept, points, out):
-    for k in range(out.shape[0]):
+@njit
+def _some_resistances(beta, residual, lower, upper, intercept, points, out, start, stop):
+    for k in range(start, stop):
         i = points[k]
         e = residual[i] - intercept
         down = e if beta[i] > lower[i] else np.inf
         out[k] = min(down, -e if beta[i] < upper[i] else np.inf)
+
+
+_share_resistances = shared(_some_resistances)
+_vector = types.float64[::1]
+
+
+@njit(
+    [types.void(*[_vector] * 4, types.float64, types.int64[::1], _vector, *SHARED)],
+    cache=True,
+    nogil=True,
+)
+def _resistance(beta, residual, lower, upper, intercept, points, out, n, part, boxes):
+    arguments = (beta, residual, lower, upper, intercept, points, out)
+    _share_resistances(arguments, n, part, boxes)

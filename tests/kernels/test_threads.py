@@ -9,8 +9,10 @@ import time
 import numba
 import numpy as np
 import pytest
+from numba import njit, types
 
 from kbench.kernels import threads
+from kbench.kernels.handing_over import AWAKE, SHARED, shared
 from kbench.kernels.threads import allowed_threads, in_any_order, in_parts
 
 several = pytest.mark.skipif(
@@ -45,73 +47,151 @@ def test_an_exception_is_raised_and_ends_what_has_not_begun():
     assert len(done) < 1000
 
 
-@pytest.mark.parametrize("n", [0, 7, 1000])
-def test_parts_cover_every_place_once(n, monkeypatch):
+def test_an_exception_of_any_kind_is_not_taken_for_the_end_of_the_tasks():
+    def fail():
+        [].pop()
+
+    for place in range(3):
+        tasks = [lambda: None] * 3
+        tasks[place] = fail
+        with pytest.raises(IndexError):
+            in_any_order(tasks)
+
+
+@njit
+def _mark_some(seen, bounds, start, stop):
+    bounds[start] += 1
+    for place in range(start, stop):
+        seen[place] += 1
+
+
+_share_mark = shared(_mark_some)
+
+
+@njit([types.void(types.int64[::1], types.int64[::1], *SHARED)], nogil=True)
+def _mark(seen, bounds, n, part, boxes):
+    _share_mark((seen, bounds), n, part, boxes)
+
+
+def mark(n, multiple=1, nanoseconds=1e6):
+    """How often each place was seen, and where parts began."""
+    seen, bounds = np.zeros(n, int), np.zeros(n + 1, int)
+    in_parts(_mark, seen, bounds, n=n, nanoseconds=nanoseconds, multiple=multiple)
+    return seen, np.flatnonzero(bounds)
+
+
+@pytest.mark.parametrize("n", [0, 7, 1000, 1024])
+@pytest.mark.parametrize("nanoseconds", [1.0, 1e5, 1e7])
+def test_parts_cover_every_place_once(n, nanoseconds, monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 3)
-    parts = []
-    in_parts(lambda start, stop: parts.append((start, stop)), n, 1e9, 16)
-    assert sorted(place for start, stop in parts for place in range(start, stop)) == list(range(n))
-    assert all(start % 16 == 0 for start, _ in parts)
+    for _ in range(50):
+        seen, bounds = mark(n, 16, nanoseconds)
+        assert np.all(seen == 1)
+        assert np.all(bounds % 16 == 0)
+    if n >= 1000:
+        assert (len(bounds) > 1) == (nanoseconds > 1e4)
 
 
-def test_helpers_are_kept_and_raise_what_their_work_raised(monkeypatch):
+def test_helpers_are_kept_awake_or_asleep(monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 3)
-    seen = []
-
-    def work(start, stop):
-        seen.append(threading.get_ident())
-
-    in_parts(work, 999, 1e9, 1)
+    mark(999)
     before = threading.active_count()
-    for _ in range(20):
-        in_parts(work, 999, 1e9, 1)
+    for pause in [0.0] * 20 + [0.05] * 5:
+        time.sleep(pause)
+        seen, _ = mark(999)
+        assert np.all(seen == 1)
     assert threading.active_count() == before
-    assert len(seen) == 63
+    # Nobody spins for long.
+    deadline = time.perf_counter() + 10.0
+    while any(helper._box[AWAKE] for helper in threads._idle):
+        assert time.perf_counter() < deadline
+        time.sleep(0.01)
 
-    def fail_elsewhere(start, stop):
-        if start:
-            raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        in_parts(fail_elsewhere, 999, 1e9, 1)
-    in_parts(work, 999, 1e9, 1)
-    assert len(seen) == 66
+def test_a_helper_takes_part(monkeypatch):
+    """Its box is posted, taken and freed again: a caller alone would see the parts in order."""
+    monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
+
+    def orders():
+        order, turn = np.zeros(4000, int), np.zeros(1, int)
+        in_parts(_number, order, turn, n=4000, nanoseconds=1e8, multiple=1)
+        return order
+
+    assert any(np.any(np.diff(orders()) < 0) for _ in range(200))
+
+
+@njit
+def _number_some(order, turn, start, stop):
+    for place in range(start, stop):
+        # Longer than it takes to begin.
+        total = 0.0
+        for k in range(2000):
+            total += 1.0 / (k + place + 1.0)
+        turn[0] += 1 if total > 0.0 else 2
+        order[place] = turn[0]
+
+
+_share_number = shared(_number_some)
+
+
+@njit([types.void(types.int64[::1], types.int64[::1], *SHARED)], nogil=True)
+def _number(order, turn, n, part, boxes):
+    _share_number((order, turn), n, part, boxes)
+
+
+@several
+def test_threads_without_a_task_help_with_the_loops_of_others():
+    helped = []
+
+    def long():
+        deadline = time.perf_counter() + 10.0
+        while not threads._own.spare and time.perf_counter() < deadline:
+            time.sleep(0.001)
+        helped.append(len(threads._own.spare))
+        for _ in range(20):
+            seen, bounds = mark(1000)
+            assert np.all(seen == 1)
+            assert len(bounds) > 1
+        assert len(threads._own.spare) == helped[0]
+
+    in_any_order([long, lambda: None])
+    assert helped[0] >= 1
+    assert threads._own.spare is None
+    assert len(set(threads._idle)) == len(threads._idle)
 
 
 def test_several_threads_have_helpers_of_their_own(monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
-    totals = np.zeros(4, int)
+    good = []
 
-    def count(place):
-        def work(start, stop):
-            for _ in range(start, stop):
-                parts[place].append(stop - start)
+    def count():
+        good.append(all(np.all(mark(100)[0] == 1) for _ in range(200)))
 
-        for _ in range(100):
-            in_parts(work, 10, 1e9, 1)
-        totals[place] = len(parts[place])
-
-    parts = [[] for _ in totals]
-    callers = [threading.Thread(target=count, args=(place,)) for place in range(len(totals))]
+    callers = [threading.Thread(target=count) for _ in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
-    assert np.array_equal(totals, np.full(4, 1000))
+    assert good == [True] * 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_has_helpers_of_its_own():
     code = """
 import os, warnings
+import numpy as np
 from kbench.kernels import threads
+from kbench.kernels.columns import take_columns
 threads.allowed_threads = lambda: 2
-done = []
-threads.in_parts(lambda start, stop: done.append(stop - start), 10, 1e9, 1)
+array = np.arange(400_000.0).reshape(4, -1)
+columns = np.arange(100_000)[::-1]
+assert np.array_equal(take_columns(array, columns), array[:, columns])
+assert len(threads._idle) == 1
 warnings.simplefilter("ignore")
 child = os.fork()
-threads.in_parts(lambda start, stop: done.append(stop - start), 10, 1e9, 1)
-assert sum(done) == 20
+assert len(threads._idle) == (1 if child else 0)
+assert np.array_equal(take_columns(array, columns), array[:, columns])
+assert len(threads._idle) == 1
 if child:
     assert os.waitpid(child, 0)[1] == 0
 else:

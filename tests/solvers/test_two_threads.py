@@ -36,8 +36,8 @@ def test_two_threads_find_the_model_of_one_bit_for_bit_each_time(kind, intercept
     n, handed_over = 6000, []
     X, gamma = features(kind, n)
     y = np.where(np.sin(X[:, 1]) + 0.3 * X[:, 2] > 0.1, 1.0, -1.0)
-    helped = threads._helped
-    monkeypatch.setattr(threads, "_helped", lambda work: handed_over.append(1) or helped(work))
+    helper = threads._helper
+    monkeypatch.setattr(threads, "_helper", lambda: handed_over.append(1) or helper())
 
     def solve(n_threads):
         numba.set_num_threads(n_threads)
@@ -57,6 +57,7 @@ def test_two_threads_find_the_model_of_one_bit_for_bit_each_time(kind, intercept
     assert two.kernel_entries == again.kernel_entries
     clear = np.abs(decisions_of_one) > 1e-2
     np.testing.assert_array_equal(decisions_of_two[clear] > 0, decisions_of_one[clear] > 0)
+    np.testing.assert_array_equal(two.alpha, one.alpha)
     np.testing.assert_array_equal(two.alpha, again.alpha)
     np.testing.assert_array_equal(two.gradient, again.gradient)
     assert two.intercept == again.intercept
