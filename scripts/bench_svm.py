@@ -2,7 +2,7 @@
 
     python scripts/bench_svm.py [--only NAME ...] [--grid] [--cap SECONDS] [--repeats R]
                                 [--solvers kernel_svc kernel_svc_free svc svc_intelex] [--first N]
-                                [--threads T]
+                                [--threads T] [--pairs]
 
 All solve the same problem, with intercept, to tol=1e-3; `kernel_svc_free` is the one without, for
 which there is no peer. Each fit is a process of its own that first fits 2,000 rows, and ends at the
@@ -14,6 +14,8 @@ coefficients that the solver returned; above 1e-3 the problem has not been solve
 solver's CPU seconds over KernelSVC's. --grid is the 25 settings of DC-SVM's Table 7 on ijcnn1, and
 their geometric means, where a run that met the cap counts as the cap. --first takes that many rows
 at most. With --threads every solver has as many threads and cores, and wall seconds are what tells.
+--pairs compares KernelSVC on T threads with itself on one, fit by fit in turns, beside what T
+threads gain on kernel values alone: not T where cores share what they compute with.
 Data that are not at hand are named and passed over.
 """
 
@@ -37,6 +39,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "M
     os.environ[_name] = str(THREADS)
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-THREADS:])
 
+import numba  # noqa: E402
 import numpy as np  # noqa: E402
 import scipy.sparse as sp  # noqa: E402
 from sklearn.svm import SVC  # noqa: E402
@@ -222,6 +225,45 @@ def compare(problem: Problem, solvers: list[str], cap: float, repeats: int) -> d
     return seconds
 
 
+def compare_threads(problem: Problem, repeats: int) -> None:
+    """Print the seconds of KernelSVC on one thread and on all."""
+    X, y, *_ = load(problem)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=problem.gamma), X)
+    rows = np.arange(1000)
+
+    def machine() -> None:
+        for _ in range(3):
+            kernel.product(rows, np.ones(1000))
+
+    def solve() -> None:
+        model = kernel_svc(problem).fit(X, y)
+        coef = sp.csr_array(model.dual_coef_)
+        found.append((coef.indices.tobytes(), coef.data.tobytes(), *model.intercept_))
+
+    found: list[tuple[Any, ...]] = []
+    seconds: dict[Any, list[float]] = {}
+    for _ in range(1 + repeats):
+        for work in (machine, solve):
+            for threads in (1, THREADS):
+                numba.set_num_threads(threads)
+                before = time.perf_counter()
+                work()
+                seconds.setdefault((work, threads), []).append(time.perf_counter() - before)
+    # The first of each has compiled and prepared what the others find.
+    runs = {key: taken[1:] for key, taken in seconds.items()}
+    one, several = (statistics.median(runs[solve, threads]) for threads in (1, THREADS))
+    gain, most = (
+        statistics.median(a / b for a, b in zip(runs[work, 1], runs[work, THREADS], strict=True))
+        for work in (solve, machine)
+    )
+    same = "the same" if len(set(found)) == 1 else "ANOTHER"
+    print(
+        f"{problem.name:20} one thread {one:.2f} s, {THREADS} threads {several:.2f} s: {gain:.2f} "
+        f"times, kernel values alone {most:.2f} times; {same} machine",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[_early])
     parser.add_argument("--only", nargs="+", choices=[p.name for p in PROBLEMS], metavar="NAME")
@@ -229,11 +271,18 @@ def main() -> None:
     parser.add_argument("--cap", type=float, default=150.0, metavar="SECONDS")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--first", type=int, metavar="N")
+    parser.add_argument("--pairs", action="store_true")
     parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=list(SOLVERS))
     arguments = parser.parse_args()
     chosen = [p for p in PROBLEMS if arguments.only is None or p.name in arguments.only]
     if arguments.grid:
         chosen = [] if arguments.only is None else chosen
+    if arguments.pairs:
+        if THREADS == 1:
+            parser.error("--pairs needs --threads of at least 2, got 1")
+        for problem in chosen:
+            compare_threads(problem, arguments.repeats)
+        return
     header = "cpu s   wall s   times       gap       objective     nSV accuracy"
     print(f"{'problem':20} {'solver':16}    {header}")
 

@@ -27,8 +27,7 @@ from kbench.solvers.pair_descent import pair_steps
 from kbench.solvers.row_cache import RowCache
 
 _WORKING_SET = 512
-# Pairs of points take twice as many. Where more points than this are free, single ones do too: more
-# of them settle together.
+# Where more points than this are free, a larger block lets more of them settle together.
 _MANY_FREE = 512
 _INNER_RELATIVE = 0.03
 _STEPS_PER_POINT = 20
@@ -88,7 +87,8 @@ class BlockDescent:
         diagonal = it.diagonal[S]
         steps_in = pair_steps if it.coupled else coordinate_steps
         fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
-        W, K_W = np.empty(0, np.intp), np.empty((0, 0), self.kernel.dtype)
+        size = _WORKING_SET if len(S) > 2 * _WORKING_SET else 2 * _WORKING_SET
+        W, half = np.empty(0, np.intp), slice(0, 0)
         lowest, stalled, exhausted = math.inf, 0, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
@@ -102,14 +102,12 @@ class BlockDescent:
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
             if stalled > _PATIENCE:
                 break
-            size = 2 * _WORKING_SET
-            if not it.coupled and len(S) > size:
+            if size < 2 * _WORKING_SET:
                 n_free = np.count_nonzero((beta > lower) & (beta < upper))
-                size = _WORKING_SET if n_free <= _MANY_FREE else size
-            kept = min(size // 2, len(W))
-            W = _working_set(e_up, e_down, it.intercept, W[len(W) - kept :], size, it.coupled)
+                size *= 2 if n_free > _MANY_FREE else 1
+            W, half = _working_set(e_up, e_down, it.intercept, W, half, size, it.coupled)
             whole = len(W) == len(S)
-            K_W = self._block(W, whole, K_W[len(K_W) - kept :, len(K_W) - kept :])
+            K_W = self._block(W, whole, half)
             most = _STEPS_ALONE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
@@ -147,14 +145,14 @@ class BlockDescent:
         it.beta[S], it.residual[S] = beta, e
         return violation
 
-    def _block(self, W: np.ndarray, whole: bool, corner: np.ndarray) -> np.ndarray:
+    def _block(self, W: np.ndarray, whole: bool, new: slice) -> np.ndarray:
         """K_WW; kept for the next solve where it is that of all active points.
 
-        corner : values between the points of W that were in the last working set, its first.
+        new : where W differs from the last working set.
         """
         if self._gram is not None:
             return self._gram
-        block = self.rows.gram(W, None if whole else corner)
+        block = self.rows.gram(W, None if whole else new)
         if whole:
             self._gram = block
         return block
@@ -170,24 +168,42 @@ def _working_set(
     e_up: np.ndarray,
     e_down: np.ndarray,
     intercept: float,
-    kept: np.ndarray,
+    last: np.ndarray,
+    new: slice,
     size: int,
     coupled: bool,
-) -> np.ndarray:
-    """`kept`, then the worst of the others; all points when they are few. Overwrites e_up, e_down.
+) -> tuple[np.ndarray, slice]:
+    """The working set after `last`, in which `new` was new, and what is new in it.
+
+    The worst points take the place of the older half; of all where that had another size. All
+    points when they are few. Overwrites e_up, e_down.
 
     `coupled`: as many of the worst upwards as downwards; a step needs one of each.
     """
     if len(e_up) <= size:
-        return np.arange(len(e_up))
+        return np.arange(len(e_up)), slice(0, len(e_up))
+    half = size // 2
+    W = np.empty(size, np.intp)
+    if len(last) != size:
+        new, kept = slice(0, size), last[:0]
+    elif new.start == 0:
+        new, kept = slice(half, size), last[:half]
+        W[:half] = kept
+    else:
+        new, kept = slice(0, half), last[half:]
+        W[half:] = kept
+    n_new = new.stop - new.start
     if not coupled:
         worst = np.maximum(e_up - intercept, e_down + intercept)
         worst[kept] = -np.inf
-        return np.concatenate([kept, _largest(worst, size - len(kept))])
+        W[new] = _largest(worst, n_new)
+        return W, new
     e_up[kept] = e_down[kept] = -np.inf
-    ups = _largest(e_up, (size - len(kept)) // 2)
+    ups = _largest(e_up, n_new // 2)
     e_down[ups] = -np.inf
-    return np.concatenate([kept, ups, _largest(e_down, size - len(kept) - len(ups))])
+    # In turns: either half of what is new has as many of both.
+    W[new][::2], W[new][1::2] = ups, _largest(e_down, n_new - len(ups))
+    return W, new
 
 
 def _largest(values: np.ndarray, k: int) -> np.ndarray:

@@ -24,25 +24,24 @@ _NANOSECONDS = 0.2
 _NANOSECONDS_SCATTERED = 1.0
 
 
-class _Rooms(threading.local):
-    """Memory for squares, in turns; fresh memory costs as much as what is written to it.
+class _Room(threading.local):
+    """Memory for a square; fresh memory costs as much as what is written to it.
 
-    A thread has its own, which all its solves share: two squares of the largest working set.
+    A thread has its own, which all its solves share: a square of the largest working set.
     """
 
     def __init__(self) -> None:
-        self._rooms = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
+        self._bytes = np.empty(0, np.uint8)
 
     def square(self, q: int, dtype: np.dtype) -> np.ndarray:
-        """(q, q), any values; not that of the last call."""
+        """(q, q), what was there before; any values where it was not as large."""
         n_bytes = q * q * dtype.itemsize
-        self._rooms.reverse()
-        if len(self._rooms[0]) < n_bytes:
-            self._rooms[0] = np.empty(n_bytes, np.uint8)
-        return self._rooms[0][:n_bytes].view(dtype).reshape(q, q)
+        if len(self._bytes) < n_bytes:
+            self._bytes = np.empty(n_bytes, np.uint8)
+        return self._bytes[:n_bytes].view(dtype).reshape(q, q)
 
 
-_rooms = _Rooms()
+_room = _Room()
 
 
 class RowCache:
@@ -114,17 +113,21 @@ class RowCache:
             self._add_rows(slots, coef[stored].astype(self._rows.dtype), out)
         return out
 
-    def gram(self, positions: np.ndarray, corner: np.ndarray | None = None) -> np.ndarray:
+    def gram(self, positions: np.ndarray, new: slice | None = None) -> np.ndarray:
         """K between columns[positions] : (q, q).
 
-        Nothing is computed that is in `corner` : (h, h), the values between the first h of them, or
-        follows by symmetry. Stored rows are read where they are stored at their first use: a
-        scattered value takes as long to read as a cheap one to compute. With a corner, of any size,
-        the result is valid until the thread asks for the next but one with a corner.
+        new : slice, optional
+            Where positions differ from those of the last call of this thread, which had as many: a
+            range from the first or to the last. What is not new is not computed again, and what
+            follows by symmetry is not either. The result is valid until the thread's next call;
+            without `new`, as long as it is needed.
+
+        Stored rows are read where they are stored at their first use: a scattered value takes as
+        long to read as a cheap one to compute.
         """
         points = self.columns[positions]
         q, dtype = len(points), self._rows.dtype
-        out = np.empty((q, q), dtype) if corner is None else _rooms.square(q, dtype)
+        out = np.empty((q, q), dtype) if new is None else _room.square(q, dtype)
         if self._min_uses == 1:
             known = self._slot_of[points] >= 0
             known[known] = self._length[self._slot_of[points[known]]] == len(self.columns)
@@ -141,10 +144,9 @@ class RowCache:
                 rows = points[others]
                 out[np.ix_(others, others)] = self._kernel.block(rows, self._kernel.points(rows))
             return out
-        h = 0 if corner is None else len(corner)
-        self._kernel.block(points[h:], self._kernel.points(points), out=out[h:])
-        if corner is not None and h:
-            _complete_square(corner, out)
+        new = slice(0, q) if new is None else new
+        self._kernel.block(points[new], self._kernel.points(points), out=out[new])
+        _mirror_columns(out, new)
         return out
 
     def _complete(self, rows: np.ndarray) -> np.ndarray:
@@ -263,39 +265,36 @@ def _gather(rows, slots, columns, places, out, n, part, boxes):
     _share_gather((rows, slots, columns, places, out), n, part, boxes)
 
 
-def _complete_square(corner: np.ndarray, out: np.ndarray) -> None:
-    """Fill the first rows of a symmetric matrix: `corner` : (h, h), and what the others tell."""
-    h = len(corner)
-
-    cost = _NANOSECONDS * h * len(out)
-    in_parts(_mirror, corner, out, n=h, nanoseconds=cost, multiple=_TILE)
+def _mirror_columns(square: np.ndarray, new: slice) -> None:
+    """Bring up to date the columns `new` of a symmetric matrix whose rows `new` are."""
+    first, last = (new.stop, len(square)) if new.start == 0 else (0, new.start)
+    cost = _NANOSECONDS * (last - first) * (new.stop - new.start)
+    of = {"n": last - first, "nanoseconds": cost, "multiple": _TILE}
+    in_parts(_mirror, square, first, new.start, new.stop, **of)
 
 
 @njit
-def _mirror_some(corner, out, start, stop):
-    """Rows start .. stop-1 of out : (q, q), which is symmetric and begins with corner : (h, h)."""
-    h, q = corner.shape[0], out.shape[0]
+def _mirror_some(square, offset, first, last, start, stop):
+    """square[i, first:last] = square[first:last, i], start <= i - offset < stop."""
     # Through a tile of whole cache lines: rows a power of two apart share few places in the cache.
-    tile = np.empty(_TILE * _TILE, out.dtype)
-    for i in range(start, stop, _TILE):
-        for r in range(i, min(i + _TILE, stop)):
-            source, target = corner[r], out[r, :h]
-            for k in range(h):
-                target[k] = source[k]
-        for j in range(h, q, _TILE):
-            if i + _TILE <= stop and j + _TILE <= q:
+    tile = np.empty(_TILE * _TILE, square.dtype)
+    for i in range(offset + start, offset + stop, _TILE):
+        height = min(_TILE, offset + stop - i)
+        for j in range(first, last, _TILE):
+            width = min(_TILE, last - j)
+            if height == _TILE and width == _TILE:
                 for k in range(_TILE):
-                    source = out[j + k, i : i + _TILE]
+                    source = square[j + k, i : i + _TILE]
                     for r in range(_TILE):
                         tile[r * _TILE + k] = source[r]
                 for r in range(_TILE):
-                    target = out[i + r, j : j + _TILE]
+                    target = square[i + r, j : j + _TILE]
                     for k in range(_TILE):
                         target[k] = tile[r * _TILE + k]
             else:
-                for r in range(i, min(i + _TILE, stop)):
-                    for k in range(j, min(j + _TILE, q)):
-                        out[r, k] = out[k, r]
+                for r in range(height):
+                    for k in range(width):
+                        square[i + r, j + k] = square[j + k, i + r]
 
 
 _share_mirror = shared(_mirror_some)
@@ -303,11 +302,11 @@ _share_mirror = shared(_mirror_some)
 
 @njit(
     [
-        types.void(types.Array(real, 2, "A"), real[:, ::1], *SHARED)
+        types.void(real[:, ::1], *[types.int64] * 3, *SHARED)
         for real in (types.float32, types.float64)
     ],
     cache=True,
     nogil=True,
 )
-def _mirror(corner, out, n, part, boxes):
-    _share_mirror((corner, out), n, part, boxes)
+def _mirror(square, offset, first, last, n, part, boxes):
+    _share_mirror((square, offset, first, last), n, part, boxes)
