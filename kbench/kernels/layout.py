@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit, types
 
-from kbench.kernels.chunks import each_chunk
+from kbench.kernels.chunks import each_chunk, each_slice
 from kbench.kernels.lattice import Lattice
 
 # Fewer columns than this are no cheaper as a word of bits: a word costs as much as 4 to 8 features.
@@ -124,22 +124,15 @@ class Layout:
         if sp.issparse(X):
             return self._pack_sparse(X)
         words = np.empty((self.n_words, X.shape[0]), np.uint32)
+        columns = self.bits.astype(np.uint64)
         others: list[slice] = []
 
         def pack(rows: slice, values: np.ndarray) -> None:
-            ones = values == self.high
-            if others or not np.all(ones | (values == self.low)):
+            if others or not _pack_bits(values, columns, self.low, self.high, words[:, rows]):
                 others.append(rows)
-                return
-            padded = np.zeros((len(ones), 32 * self.n_words), bool)
-            padded[:, : len(self.bits)] = ones
-            packed = np.packbits(padded, axis=1, bitorder="little").view("<u4")
-            words[:, rows] = packed.T
 
-        each_chunk(X, self.bits, pack)
-        if others:
-            return None
-        return words
+        each_slice(X, pack)
+        return None if others else words
 
     def _pack_sparse(self, X: Any) -> np.ndarray | None:
         """The same of canonical CSR rows; O(nnz)."""
@@ -209,6 +202,35 @@ def _see_others(rows, low, high, others):
         row = rows[i]
         for j in range(row.shape[0]):
             others[j] |= (row[j] != least[j]) & (row[j] != most[j])
+
+
+@njit(
+    [
+        types.boolean(
+            types.Array(real, 2, "C", readonly=True),
+            types.uint64[::1],
+            *[types.Array(types.float64, 1, "C", readonly=True)] * 2,
+            types.uint32[:, :],
+        )
+        for real in (types.float32, types.float64)
+    ],
+    cache=True,
+    nogil=True,
+)
+def _pack_bits(rows, columns, low, high, words):
+    """Bits of rows[i, columns] : (q,) that are `high` into words[:, i]; whether all are of two."""
+    q, others = columns.shape[0], False
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for w in range(words.shape[0]):
+            word = np.uint32(0)
+            for k in range(32 * w, min(32 * w + 32, q)):
+                value = row[columns[k]]
+                one = value == high[k]
+                others |= (value != low[k]) & ~one
+                word |= np.uint32(np.uint32(one) << np.uint32(k & 31))
+            words[w, i] = word
+    return not others
 
 
 # `stored` and bits before are as in `Layout._pack_sparse`.
