@@ -35,6 +35,9 @@ _PATIENCE = 1 << 17
 # Types of the last arguments of what `shared` makes.
 SHARED = (types.int64, types.int64, types.int64[::1])
 
+# It calls what it decorates with one argument less than was declared.
+_intrinsic: Any = intrinsic
+
 _ORDER = "seq_cst"
 _INT = ir.IntType(64)
 
@@ -48,7 +51,7 @@ def _place(builder: Any, address: Any) -> Any:
     return builder.inttoptr(address, _INT.as_pointer())
 
 
-@intrinsic
+@_intrinsic
 def _load(typing_context, address):
     def generate(context, builder, signature, arguments):
         return builder.load_atomic(_place(builder, arguments[0]), _ORDER, 8)
@@ -56,7 +59,7 @@ def _load(typing_context, address):
     return types.int64(types.int64), generate
 
 
-@intrinsic
+@_intrinsic
 def _store(typing_context, address, value):
     def generate(context, builder, signature, arguments):
         builder.store_atomic(arguments[1], _place(builder, arguments[0]), _ORDER, 8)
@@ -65,7 +68,7 @@ def _store(typing_context, address, value):
     return types.void(types.int64, types.int64), generate
 
 
-@intrinsic
+@_intrinsic
 def _add(typing_context, address, value):
     """What was there before."""
 
@@ -75,7 +78,7 @@ def _add(typing_context, address, value):
     return types.int64(types.int64, types.int64), generate
 
 
-@intrinsic
+@_intrinsic
 def _replace(typing_context, address, before, after):
     """Whether `before` was there, and `after` is now."""
 
@@ -86,7 +89,7 @@ def _replace(typing_context, address, before, after):
     return types.boolean(types.int64, types.int64, types.int64), generate
 
 
-@intrinsic
+@_intrinsic
 def _rest(typing_context):
     """Let the other half of the core work for some cycles."""
 
@@ -100,7 +103,7 @@ def _rest(typing_context):
     return types.void(), generate
 
 
-@intrinsic
+@_intrinsic
 def _offer_core(typing_context):
     """Let another thread have this one's core, if one waits for it."""
 
@@ -116,7 +119,7 @@ def _offer_core(typing_context):
 _CODE = ir.FunctionType(ir.VoidType(), [_INT] * 4)
 
 
-@intrinsic
+@_intrinsic
 def _call(typing_context, code, arguments, turn, n, part):
     def generate(context, builder, signature, values):
         builder.call(builder.inttoptr(values[0], _CODE.as_pointer()), values[1:])
@@ -148,7 +151,7 @@ def shared(function: Any) -> Any:
         boxes : (h,) int64, addresses of the boxes of helpers
     """
 
-    @intrinsic
+    @_intrinsic
     def handle(typing_context, arguments):
         """Addresses of code that takes parts of function(*arguments, start, stop), of `arguments`,
         and of a turn of 0, both on the stack of the calling function.

@@ -304,5 +304,5 @@ def _in_parts(operands: Operands, *arguments: Any) -> None:
     """`_tiles` of the operands and all arguments but the last, the number of entries."""
     _, _, right, right_words = operands
     cost = arguments[-1] * nanoseconds(len(right), len(right_words))
-    columns = {"n": right.shape[1], "nanoseconds": cost, "multiple": _COLUMNS}
-    in_parts(_tiles, *operands, *arguments[:-1], **columns)
+    n = right.shape[1]
+    in_parts(_tiles, *operands, *arguments[:-1], n=n, nanoseconds=cost, multiple=_COLUMNS)

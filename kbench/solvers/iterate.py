@@ -170,9 +170,11 @@ class Iterate:
         """How firmly these points (default: all) are held; negative where they are in violation."""
         indices = np.arange(len(self)) if points is None else points
         out = np.empty(len(indices))
-        state = self.beta, self.residual, self.lower, self.upper
-        every = {"n": len(out), "nanoseconds": _NANOSECONDS * len(out), "multiple": _TOGETHER}
-        in_parts(_resistance, *state, self.intercept, indices, out, **every)
+        state = self.beta, self.residual, self.lower, self.upper, self.intercept
+        cost = _NANOSECONDS * len(out)
+        in_parts(
+            _resistance, *state, indices, out, n=len(out), nanoseconds=cost, multiple=_TOGETHER
+        )
         return out
 
     def settle(self) -> float:

@@ -137,8 +137,8 @@ class RowCache:
             stored, others = np.flatnonzero(known), np.flatnonzero(~known)
             slots = self._slot_of[points[stored]]
             cost = _NANOSECONDS_SCATTERED * len(slots) * len(positions)
-            places = {"n": len(slots), "nanoseconds": cost, "multiple": 1}
-            in_parts(_gather, self._rows, slots, positions, stored, out, **places)
+            arguments = (self._rows, slots, positions, stored, out)
+            in_parts(_gather, *arguments, n=len(slots), nanoseconds=cost, multiple=1)
             if len(others):
                 out[np.ix_(others, stored)] = out[np.ix_(stored, others)].T
                 rows = points[others]
@@ -179,8 +179,8 @@ class RowCache:
 
     def _add_rows(self, slots: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
         cost = _NANOSECONDS * len(out) * len(slots)
-        columns = {"n": len(out), "nanoseconds": cost, "multiple": _COLUMNS}
-        in_parts(_add_rows, self._rows, slots, coef, out, **columns)
+        arguments = (self._rows, slots, coef, out)
+        in_parts(_add_rows, *arguments, n=len(out), nanoseconds=cost, multiple=_COLUMNS)
 
     def _points_from(self, first: int) -> Any:
         """Prepared points of the columns from `first` on; gathered once for many rows."""
@@ -268,9 +268,8 @@ def _gather(rows, slots, columns, places, out, n, part, boxes):
 def _mirror_columns(square: np.ndarray, new: slice) -> None:
     """Bring up to date the columns `new` of a symmetric matrix whose rows `new` are."""
     first, last = (new.stop, len(square)) if new.start == 0 else (0, new.start)
-    cost = _NANOSECONDS * (last - first) * (new.stop - new.start)
-    of = {"n": last - first, "nanoseconds": cost, "multiple": _TILE}
-    in_parts(_mirror, square, first, new.start, new.stop, **of)
+    n, cost = last - first, _NANOSECONDS * (last - first) * (new.stop - new.start)
+    in_parts(_mirror, square, first, new.start, new.stop, n=n, nanoseconds=cost, multiple=_TILE)
 
 
 @njit
