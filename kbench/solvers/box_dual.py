@@ -165,7 +165,8 @@ def solve_box_dual(
         residual_error=gradient_error if known else 0.0,
     )
     share = 2.0 if intercept else 1.0
-    strategy = Strategy(cache_mb, shrinking, check_random_state(random_state))
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed))
     copies = None
     if n > FEW_POINTS and kernel.X is not None:
         copies = Duplicates.of(kernel.X, y > 0.0, iterate.z)

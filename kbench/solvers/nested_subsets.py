@@ -43,13 +43,13 @@ class NestedSubsets:
     ----------
     iterate : Iterate
     descent : BlockDescent on it, without active points
-    rng : numpy RandomState
+    rng : numpy Generator
     everything : bool
         Whether S is to hold all points, always.
     """
 
     def __init__(
-        self, iterate: Iterate, descent: BlockDescent, rng: np.random.RandomState, everything: bool
+        self, iterate: Iterate, descent: BlockDescent, rng: np.random.Generator, everything: bool
     ) -> None:
         self.iterate, self.descent, self.rng = iterate, descent, rng
         n = len(iterate)

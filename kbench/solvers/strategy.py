@@ -50,7 +50,7 @@ class Strategy:
 
     cache_mb: float
     shrinking: bool
-    rng: np.random.RandomState
+    rng: np.random.Generator
 
     def solver(self, iterate: Iterate) -> NestedSubsets:
         """A solver of one problem that stores rows where that pays."""
@@ -63,8 +63,7 @@ class Strategy:
 
     def for_part(self, cache_mb: float) -> "Strategy":
         """The same with a part of the cache, and random numbers that no other part shares."""
-        rng = np.random.RandomState(self.rng.randint(2**31 - 1))
-        return Strategy(cache_mb, self.shrinking, rng)
+        return Strategy(cache_mb, self.shrinking, self.rng.spawn(1)[0])
 
 
 def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float, str]:
