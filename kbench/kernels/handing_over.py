@@ -28,9 +28,9 @@ FREE, POSTED, BUSY, CALLED = range(4)
 STATE, CODE, ARGUMENTS, TURN, N, PART, AWAKE = range(7)
 _LENGTH = 16
 # Looks after which the core is offered to others, and in vain after which a helper returns: about
-# a few milliseconds.
+# two milliseconds.
 _OFFER = 256
-_PATIENCE = 1 << 17
+_PATIENCE = 1 << 16
 
 # Types of the last arguments of what `shared` makes.
 SHARED = (types.int64, types.int64, types.int64[::1])

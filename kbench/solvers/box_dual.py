@@ -20,6 +20,8 @@ from kbench.trace import Trace
 
 # The part of the tolerance that splitting may use up.
 _NEGLECTED = 0.1
+# Points that one working set holds are solved together, whether they see one another or not.
+_FEW_IN_GROUP = 512
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,9 @@ def solve_box_dual(
     problem = iterate if copies is None else copies.merged(iterate)
     groups = []
     if split and len(problem) > FEW_POINTS:
-        groups = independent_groups(problem.kernel, float(C.sum()), _NEGLECTED * tol / share)
+        groups = independent_groups(
+            problem.kernel, float(C.sum()), _NEGLECTED * tol / share, _FEW_IN_GROUP
+        )
     neglected = _NEGLECTED * tol if groups else 0.0
     solve = functools.partial(solve_groups, groups=groups) if groups else solve_whole
     violation, stop_reason = solve(problem, tol=(tol - neglected) / share, strategy=strategy)

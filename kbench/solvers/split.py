@@ -33,7 +33,9 @@ _CHUNK = 4096
 _MOST_LABELS = 2**62
 
 
-def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list[np.ndarray]:
+def independent_groups(
+    kernel: KernelMatrix, total: float, slack: float, least: int = 1
+) -> list[np.ndarray]:
     """Groups of points that do not see one another; empty where there is but one.
 
     Parameters
@@ -43,6 +45,8 @@ def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list
         Bound on the sum of the coefficients.
     slack : float
         What may be neglected of a residual.
+    least : int
+        Groups of fewer points are put together: apart they may take more time than their points.
 
     Returns
     -------
@@ -62,10 +66,21 @@ def independent_groups(kernel: KernelMatrix, total: float, slack: float) -> list
         label = _by_gaps(X, radius)
     if not label.any():
         label = _by_boxes(X, reach, power)
+    if label.any():
+        label = _bundled(label, least)
     if not label.any():
         return []
     order = np.argsort(label, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+
+
+def _bundled(label: np.ndarray, least: int) -> np.ndarray:
+    """Number of each point's group, from 0, once those of fewer than `least` are put together."""
+    sizes = np.bincount(label)
+    few = sizes < least
+    before = np.cumsum(np.where(few, sizes, 0)) - sizes
+    bundle = np.where(few, before // least, len(label) + np.arange(len(sizes)))
+    return np.unique(bundle[label], return_inverse=True)[1]
 
 
 def _by_gaps(X: np.ndarray, radius: float) -> np.ndarray:

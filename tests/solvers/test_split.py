@@ -67,6 +67,7 @@ def test_gaps_in_several_features_cross(most, monkeypatch):
 def test_groups_tell_the_objective_of_all_of_them_from_a_warm_start_on(monkeypatch):
     X, y = islands(900, 4, 20.0)
     monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(box_dual, "_FEW_IN_GROUP", 1)
     monkeypatch.setattr(strategy, "FEW_POINTS", 100)
     loose = solve_box_dual(matrix(X, 1.0), y, 5.0, tol=0.3)
     told = []
@@ -90,6 +91,7 @@ def test_groups_tell_the_objective_of_all_of_them_from_a_warm_start_on(monkeypat
 def test_split_is_unsplit(intercept, monkeypatch):
     X, y = islands(900, 4, 20.0)
     monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(box_dual, "_FEW_IN_GROUP", 1)
     monkeypatch.setattr(strategy, "FEW_POINTS", 100)
     options = {"tol": 1e-6, "intercept": intercept}
     whole = solve_box_dual(matrix(X, 1.0), y, 5.0, split=False, **options)
@@ -111,6 +113,40 @@ def test_split_is_unsplit(intercept, monkeypatch):
     g = y * (K @ (parts.alpha * y)) - 1 + y * parts.intercept
     miss = np.where(parts.alpha < 5.0, -g, 0), np.where(parts.alpha > 0, g, 0)
     assert np.max(miss) <= 1e-6
+
+
+@pytest.mark.parametrize("least", [2, 40, 150, 10**6])
+def test_small_groups_are_put_together_whole(least):
+    X, _ = islands(300, 40, 30.0)
+    kernel = matrix(X, 1.0)
+    alone = independent_groups(kernel, 300.0, 1e-4)
+    together = independent_groups(kernel, 300.0, 1e-4, least)
+    if least > 300:
+        assert together == []
+        return
+    np.testing.assert_array_equal(np.sort(np.concatenate(together)), np.arange(300))
+    bundle = np.empty(300, int)
+    for number, group in enumerate(together):
+        bundle[group] = number
+    assert all(len(set(bundle[group])) == 1 for group in alone)
+    large = [group for group in alone if len(group) >= least]
+    assert all(any(np.array_equal(group, other) for other in together) for group in large)
+    assert len(together) <= 300 // least + 1 + len(large)
+    assert all(len(group) < 2 * least for group in together) or large
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_thousands_of_groups_take_few_solves(intercept, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(6000, 40)).astype(np.float32)
+    y = np.where(X[:, :3].sum(axis=1) + rng.random(6000) > 2.0, 1.0, -1.0)
+    assert len(independent_groups(matrix(X, 60.0), 6000.0, 1e-5)) > 5000
+    result = solve_box_dual(matrix(X, 60.0, np.float32), y, 1.0, intercept=intercept)
+    assert result.converged
+    assert result.n_groups <= 12
+    whole = solve_box_dual(matrix(X, 60.0, np.float32), y, 1.0, intercept=intercept, split=False)
+    assert result.objective == pytest.approx(whole.objective, rel=1e-5)
+    assert result.kernel_entries < 0.6 * whole.kernel_entries
 
 
 def test_split_finds_no_groups_where_there_are_none():
@@ -157,6 +193,7 @@ def test_boxes_split_where_no_single_feature_does(seed, power, d):
 def test_groups_at_once_are_groups_one_after_the_other(intercept, monkeypatch):
     X, y = islands(900, 4, 20.0)
     monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    monkeypatch.setattr(box_dual, "_FEW_IN_GROUP", 1)
     monkeypatch.setattr(strategy, "FEW_POINTS", 100)
     results = []
     for n_threads in sorted({1, numba.config.NUMBA_NUM_THREADS}):
