@@ -222,5 +222,5 @@ def _candidates(values: np.ndarray, k: int) -> np.ndarray:
     To partition all takes many times as long where most are the same: points that cannot move.
     """
     sample = values[::_STRIDE]
-    rank = 2 * k // _STRIDE + _STRIDE
+    rank = 2 * (k // _STRIDE + 1)
     return np.flatnonzero(values >= np.partition(sample, -rank)[-rank])
