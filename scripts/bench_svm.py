@@ -281,7 +281,10 @@ def main() -> None:
         if THREADS == 1:
             parser.error("--pairs needs --threads of at least 2, got 1")
         for problem in chosen:
-            compare_threads(problem, arguments.repeats)
+            try:
+                compare_threads(problem, arguments.repeats)
+            except DataNotFoundError as error:
+                print(error)
         return
     header = "cpu s   wall s   times       gap       objective     nSV accuracy"
     print(f"{'problem':20} {'solver':16}    {header}")
