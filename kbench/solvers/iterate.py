@@ -201,14 +201,16 @@ class Iterate:
             whole.adopt(self)
             whole.report(violation, n_active)
             return
-        beta = self.beta if self.expand is None else self.expand(self.beta)
-        self.budget.trace(
-            alpha=np.abs(beta),
-            objective=self.objective,
-            violation=2.0 * violation if self.coupled else violation,
-            n_support=int(np.count_nonzero(beta)),
-            n_active=n_active,
-        )
+        with self.budget.trace.pause():
+            beta = self.beta if self.expand is None else self.expand(self.beta)
+            state = {
+                "alpha": np.abs(beta),
+                "objective": self.objective,
+                "violation": 2.0 * violation if self.coupled else violation,
+                "n_support": int(np.count_nonzero(beta)),
+                "n_active": n_active,
+            }
+        self.budget.trace(**state)
 
     def complete(self) -> None:
         """Compute the residual where it is not known, in float32 entries."""

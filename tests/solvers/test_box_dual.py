@@ -1,5 +1,7 @@
 """The dual's solver against optimality conditions and independent quadratic solvers."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -394,3 +396,21 @@ def test_a_wide_kernel_and_a_large_bound_do_not_make_coordinates_creep_for_ever(
     gradient = y * (K @ (y * result.alpha)) - 1.0
     up, down = result.alpha < 1000.0, result.alpha > 0.0
     assert max(-gradient[up].min(), gradient[down].max()) <= 1e-3
+
+
+def test_what_a_trace_is_shown_is_made_while_its_clock_stands(monkeypatch):
+    X, y = problem(1500)
+    X, y = np.tile(X, (2, 1)), np.tile(y, 2)
+    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
+    share_out, shown = box_dual.Duplicates.share_out, []
+
+    def slow(self, *arguments):
+        time.sleep(0.01)
+        return share_out(self, *arguments)
+
+    monkeypatch.setattr(box_dual.Duplicates, "share_out", slow)
+    trace = Trace(lambda seconds, state: shown.append(state["objective"]))
+    solve_box_dual(matrix(X), y, 1.0, trace=trace)
+    assert len(shown) > 2
+    # The last state is that of all points.
+    assert trace.paused_wall_s >= 0.01 * (len(shown) - 1)
