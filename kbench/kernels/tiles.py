@@ -281,7 +281,7 @@ def fill(operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> 
     dtype = operands[0].dtype
     none, nothing = np.empty(0, dtype), np.empty(0)
     scale = dtype.type(unit)
-    _in_parts(operands, scale, squared, none, nothing, out, out.size)
+    _in_parts(operands, out.size, scale, squared, none, nothing, out)
 
 
 def accumulate(
@@ -297,12 +297,11 @@ def accumulate(
     scale = dtype.type(unit)
     weights = np.zeros(len(operands[0]), dtype)
     weights[: len(coef)] = coef
-    _in_parts(operands, scale, squared, weights, out, none, len(out) * len(coef))
+    _in_parts(operands, len(out) * len(coef), scale, squared, weights, out, none)
 
 
-def _in_parts(operands: Operands, *arguments: Any) -> None:
-    """`_tiles` of the operands and all arguments but the last, the number of entries."""
-    _, _, right, right_words = operands
-    cost = arguments[-1] * nanoseconds(len(right), len(right_words))
-    n = right.shape[1]
-    in_parts(_tiles, *operands, *arguments[:-1], n=n, nanoseconds=cost, multiple=_COLUMNS)
+def _in_parts(operands: Operands, n_entries: int, *arguments: Any) -> None:
+    """`_tiles` of the operands and the other arguments, so many kernel values in all."""
+    right, right_words = operands[2:]
+    n, cost = right.shape[1], n_entries * nanoseconds(len(right), len(right_words))
+    in_parts(_tiles, *operands, *arguments, n=n, nanoseconds=cost, multiple=_COLUMNS)

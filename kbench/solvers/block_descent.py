@@ -90,7 +90,7 @@ class BlockDescent:
         steps_in = pair_steps if it.coupled else coordinate_steps
         fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
         size = _WORKING_SET if len(S) > 2 * _WORKING_SET else 2 * _WORKING_SET
-        W, half = np.empty(0, np.intp), slice(0, 0)
+        W, new = np.empty(0, np.intp), slice(0, 0)
         lowest, stalled, exhausted = math.inf, 0, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
@@ -107,9 +107,9 @@ class BlockDescent:
             if size < 2 * _WORKING_SET:
                 n_free = np.count_nonzero((beta > lower) & (beta < upper))
                 size *= 2 if n_free > _MANY_FREE else 1
-            W, half = _working_set(e_up, e_down, it.intercept, W, half, size, it.coupled)
+            W, new = _working_set(e_up, e_down, it.intercept, W, new, size, it.coupled)
             whole = len(W) == len(S)
-            K_W = self._block(W, whole, half)
+            K_W = self._block(W, whole, new)
             most = _STEPS_ALONE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
@@ -150,7 +150,7 @@ class BlockDescent:
     def _block(self, W: np.ndarray, whole: bool, new: slice) -> np.ndarray:
         """K_WW; kept for the next solve where it is that of all active points.
 
-        new : where W differs from the last working set.
+        new : where W differs from the last working set
         """
         if self._gram is not None:
             return self._gram
