@@ -25,20 +25,22 @@ def each_chunk(X: Any, columns: np.ndarray, work: Callable[[slice, np.ndarray], 
 
     In any order, and several at once where threads are allowed.
     """
-
-    in_any_order(
-        functools.partial(lambda rows: work(rows, _dense(X[rows], columns)), rows)
-        for rows in _slices(X)
-    )
+    _each(X, work, lambda part: _dense(part, columns))
 
 
 def each_slice(X: np.ndarray, work: Callable[[slice, np.ndarray], None]) -> None:
     """The same with all columns of dense rows, C-contiguous, as float32 where they are."""
     dtype = np.float32 if X.dtype == np.float32 else np.float64
-    in_any_order(
-        functools.partial(lambda rows: work(rows, np.ascontiguousarray(X[rows], dtype)), rows)
-        for rows in _slices(X)
-    )
+    _each(X, work, lambda part: np.ascontiguousarray(part, dtype))
+
+
+def _each(
+    X: Any, work: Callable[[slice, np.ndarray], None], read: Callable[[Any], np.ndarray]
+) -> None:
+    def task(rows: slice) -> None:
+        work(rows, read(X[rows]))
+
+    in_any_order(functools.partial(task, rows) for rows in _slices(X))
 
 
 def _slices(X: Any) -> Iterator[slice]:

@@ -183,9 +183,6 @@ def shared(function: Any) -> Any:
 
     @njit
     def share(arguments, n, part, boxes):
-        if len(boxes) == 0:
-            function(*arguments, 0, n)
-            return
         code, given, turn = handle(arguments)
         for box in boxes:
             _post(box, code, given, turn, n, part)

@@ -112,7 +112,7 @@ def in_parts(
     Parameters
     ----------
     loop : compiled function that releases the interpreter's lock
-        It hands its last three arguments to `handing_over.share`.
+        It hands its last three arguments to what `handing_over.shared` has made.
     n : int
         Number of places that the loop goes over.
     nanoseconds : float
@@ -180,17 +180,17 @@ def in_any_order(tasks: Iterable[Callable[[], None]]) -> None:
             failures.append(error)
 
     def attempt_others() -> None:
-        _own.spare = spare
         while not failures:
             try:
                 task = waiting.popleft()
             except IndexError:
-                break
+                return
             attempt(task)
-        _own.spare = None
 
     def attempt_and_help(helper: _Helper) -> None:
+        _own.spare = spare
         attempt_others()
+        _own.spare = None
         spare.append(helper)
 
     # Who has the first, which may be the longest, is not to come late to it.
@@ -204,6 +204,7 @@ def in_any_order(tasks: Iterable[Callable[[], None]]) -> None:
         attempt(first)
         attempt_others()
     finally:
+        _own.spare = None
         numba.set_num_threads(allowed)
         for helper in others:
             helper.wait()

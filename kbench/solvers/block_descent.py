@@ -26,7 +26,7 @@ from kbench.solvers.iterate import Iterate, extremes
 from kbench.solvers.pair_descent import pair_steps
 from kbench.solvers.row_cache import RowCache
 
-_WORKING_SET = 512
+WORKING_SET = 512
 # Where more points than this are free, a larger block lets more of them settle together.
 _MANY_FREE = 512
 _INNER_RELATIVE = 0.03
@@ -89,7 +89,7 @@ class BlockDescent:
         diagonal = it.diagonal[S]
         steps_in = pair_steps if it.coupled else coordinate_steps
         fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
-        size = _WORKING_SET if len(S) > 2 * _WORKING_SET else 2 * _WORKING_SET
+        size = WORKING_SET if len(S) > 2 * WORKING_SET else 2 * WORKING_SET
         W, new = np.empty(0, np.intp), slice(0, 0)
         lowest, stalled, exhausted = math.inf, 0, 0
         # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
@@ -104,7 +104,7 @@ class BlockDescent:
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
             if stalled > _PATIENCE:
                 break
-            if size < 2 * _WORKING_SET:
+            if size < 2 * WORKING_SET:
                 n_free = np.count_nonzero((beta > lower) & (beta < upper))
                 size *= 2 if n_free > _MANY_FREE else 1
             W, new = _working_set(e_up, e_down, it.intercept, W, new, size, it.coupled)
@@ -185,15 +185,12 @@ def _working_set(
     if len(e_up) <= size:
         return np.arange(len(e_up)), slice(0, len(e_up))
     half = size // 2
-    W = np.empty(size, np.intp)
     if len(last) != size:
-        new, kept = slice(0, size), last[:0]
+        W, new, kept = np.empty(size, np.intp), slice(0, size), last[:0]
     elif new.start == 0:
-        new, kept = slice(half, size), last[:half]
-        W[:half] = kept
+        W, new, kept = last.copy(), slice(half, size), last[:half]
     else:
-        new, kept = slice(0, half), last[half:]
-        W[half:] = kept
+        W, new, kept = last.copy(), slice(0, half), last[half:]
     n_new = new.stop - new.start
     if not coupled:
         worst = np.maximum(e_up - intercept, e_down + intercept)
@@ -210,10 +207,11 @@ def _working_set(
 
 def _largest(values: np.ndarray, k: int) -> np.ndarray:
     """Places of the k largest values."""
-    places = np.arange(len(values)) if len(values) <= _FEW * k else _candidates(values, k)
-    if len(places) < k:
-        places = np.arange(len(values))
-    return places[np.argpartition(values[places], -k)[-k:]]
+    if len(values) > _FEW * k:
+        places = _candidates(values, k)
+        if len(places) >= k:
+            return places[np.argpartition(values[places], -k)[-k:]]
+    return np.argpartition(values, -k)[-k:]
 
 
 def _candidates(values: np.ndarray, k: int) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.kernels import KernelMatrix
+from kbench.solvers.block_descent import WORKING_SET
 from kbench.solvers.duplicates import Duplicates
 from kbench.solvers.iterate import Budget, Iterate
 from kbench.solvers.split import independent_groups
@@ -21,7 +22,7 @@ from kbench.trace import Trace
 # The part of the tolerance that splitting may use up.
 _NEGLECTED = 0.1
 # Points that one working set holds are solved together, whether they see one another or not.
-_FEW_IN_GROUP = 512
+_FEW_IN_GROUP = WORKING_SET
 
 
 @dataclass(frozen=True)
