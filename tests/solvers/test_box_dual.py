@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
 
-import kbench.solvers.box_dual as box_dual
-import kbench.solvers.nested_subsets as nested_subsets
-import kbench.solvers.strategy as strategy
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
+from kbench.solvers.duplicates import Duplicates
+from kbench.solvers.options import SolverOptions
 from kbench.solvers.row_cache import RowCache
 from kbench.trace import Trace
+
+# Nested subsets, bounded memory and groups already for small problems.
+MANY_LEVELS = SolverOptions(first_subset=64, few_points=100)
 
 
 def problem(n, d=4, seed=0, noise=0.3):
@@ -133,22 +135,20 @@ def test_any_linear_term(intercept):
     assert result.objective == pytest.approx(found.fun, rel=1e-6)
 
 
-@pytest.fixture
-def many_levels(monkeypatch):
-    """Nested subsets, bounded memory and splitting already for small problems."""
-    monkeypatch.setattr(nested_subsets, "_FIRST_SUBSET", 64)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
-    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("shrinking", [False, True])
 @pytest.mark.parametrize(("C", "noise"), [(0.1, 0.3), (10.0, 0.3), (1e6, 0.0)])
-@pytest.mark.usefixtures("many_levels")
 def test_larger_than_a_working_set(C, noise, shrinking, intercept):
     X, y = problem(1500, d=3, noise=noise)
     result = solve_box_dual(
-        matrix(X), y, C, intercept=intercept, tol=1e-3, shrinking=shrinking, cache_mb=1
+        matrix(X),
+        y,
+        C,
+        intercept=intercept,
+        tol=1e-3,
+        shrinking=shrinking,
+        cache_mb=1,
+        options=MANY_LEVELS,
     )
     assert result.converged
     assert_optimal(signed(X, y), y, np.full(1500, C), result, 1e-3)
@@ -371,7 +371,7 @@ def test_a_smaller_cache_gives_the_same_solution_for_more_entries(monkeypatch):
             super().__init__(*arguments)
             built.append(self.nbytes)
 
-    monkeypatch.setattr(strategy, "RowCache", Spy)
+    monkeypatch.setattr("kbench.solvers.strategy.RowCache", Spy)
     small = solve_box_dual(matrix(X), y, 10.0, cache_mb=0.5)
     assert max(built) <= 0.5 * 2**20
     large = solve_box_dual(matrix(X), y, 10.0, cache_mb=200)
@@ -401,16 +401,15 @@ def test_a_wide_kernel_and_a_large_bound_do_not_make_coordinates_creep_for_ever(
 def test_what_a_trace_is_shown_is_made_while_its_clock_stands(monkeypatch):
     X, y = problem(1500)
     X, y = np.tile(X, (2, 1)), np.tile(y, 2)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
-    share_out, shown = box_dual.Duplicates.share_out, []
+    distribute, shown = Duplicates.distribute, []
 
-    def slow(self, *arguments):
+    def slow(self, *arguments, **bounds):
         time.sleep(0.01)
-        return share_out(self, *arguments)
+        return distribute(self, *arguments, **bounds)
 
-    monkeypatch.setattr(box_dual.Duplicates, "share_out", slow)
+    monkeypatch.setattr(Duplicates, "distribute", slow)
     trace = Trace(lambda seconds, state: shown.append(state["objective"]))
-    solve_box_dual(matrix(X), y, 1.0, trace=trace)
+    solve_box_dual(matrix(X), y, 1.0, trace=trace, options=MANY_LEVELS)
     assert len(shown) > 2
     # The last state is that of all points.
     assert trace.paused_wall_s >= 0.01 * (len(shown) - 1)

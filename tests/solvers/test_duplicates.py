@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kbench.solvers.box_dual as box_dual
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.duplicates import Duplicates
+from kbench.solvers.options import SolverOptions
 
 
 def matrix(X, dtype=np.float64):
@@ -52,7 +52,7 @@ def test_shares_add_up_and_at_most_one_copy_is_free(seed, m, n):
     total = np.bincount(kind, C, m)
     beta = sign * total * rng.choice([0, 0.3, 0.9, 1], m)
     lower, upper = np.minimum(0, sign[kind] * C), np.maximum(0, sign[kind] * C)
-    shares = Duplicates(first, kind).share_out(beta, lower, upper)
+    shares = Duplicates(first, kind).distribute(beta, lower, upper)
     assert np.all((lower <= shares) & (shares <= upper))
     np.testing.assert_allclose(np.bincount(kind, shares, m), beta, atol=1e-10)
     free = (shares > lower) & (shares < upper)
@@ -60,13 +60,12 @@ def test_shares_add_up_and_at_most_one_copy_is_free(seed, m, n):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_merged_is_not_merged(intercept, monkeypatch):
+def test_merging_does_not_change_the_solution(intercept):
     X, y = copies(600)
     C = np.random.default_rng(1).uniform(0, 2, 600)
     options = {"intercept": intercept, "tol": 1e-6}
     apart = solve_box_dual(matrix(X), y, C, **options)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 10)
-    merged = solve_box_dual(matrix(X), y, C, **options)
+    merged = solve_box_dual(matrix(X), y, C, options=SolverOptions(few_points=10), **options)
     assert merged.objective == pytest.approx(apart.objective, rel=1e-8)
     assert merged.kernel_entries < apart.kernel_entries
     g = y * (matrix(X).block(np.arange(600)) @ (merged.alpha * y)) - 1 + y * merged.intercept
