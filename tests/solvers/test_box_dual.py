@@ -258,11 +258,14 @@ def test_any_start_with_any_part_of_its_gradient_leads_to_the_solution(
     alpha = rng.uniform(0.0, most, n) * rng.integers(0, 2, n)
     gradient = signed(X, y) @ alpha - 1.0
     gradient[rng.random(n) > known] = np.nan
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(box_dual, "FEW_POINTS", 40)
-        options = {"intercept": intercept, "alpha0": alpha, "tol": 1e-5}
-        result = solve_box_dual(matrix(X), y, C, gradient0=gradient, **options)
-        without = solve_box_dual(matrix(X), y, C, **options)
+    options = {
+        "intercept": intercept,
+        "alpha0": alpha,
+        "tol": 1e-5,
+        "options": SolverOptions(few_points=40),
+    }
+    result = solve_box_dual(matrix(X), y, C, gradient0=gradient, **options)
+    without = solve_box_dual(matrix(X), y, C, **options)
     assert result.converged
     assert result.objective == pytest.approx(without.objective, rel=1e-6)
     G = signed(X, y) @ result.alpha - 1.0
