@@ -48,7 +48,7 @@ def lattice_of(X):
     dtype=st.sampled_from([np.float32, np.float64]),
     sparse=st.booleans(),
 )
-def test_the_integers_come_back_from_values_shifted_and_scaled_alike(
+def test_integers_are_recovered_from_shifted_and_scaled_values(
     seed, levels, scale, shift, dtype, sparse
 ):
     rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def test_the_integers_come_back_from_values_shifted_and_scaled_alike(
     assert np.rint(found.step / scale) >= 1
 
 
-def test_data_on_no_lattice_are_left_as_they_are():
+def test_data_that_are_not_quantised_are_not_packed():
     rng = np.random.default_rng(0)
     assert lattice_of(rng.normal(size=(50, 40))) is None
     assert lattice_of(pixels(50, 40, 0, levels=400).astype(float)) is None
@@ -85,7 +85,7 @@ def test_data_on_no_lattice_are_left_as_they_are():
     assert lattice_of(X).pack(X, np.dtype(np.float32), None) is None
 
 
-def test_pixels_rounded_to_float32_are_bytes_in_float32_alone():
+def test_pixels_rounded_to_float32_are_bytes_in_float32_only():
     X = (pixels(60, 50, 0) / 255).astype(np.float32)
     found = lattice_of(X)
     assert found.pack(X, np.dtype(np.float32), None) is not None
@@ -94,7 +94,7 @@ def test_pixels_rounded_to_float32_are_bytes_in_float32_alone():
     assert lattice_of(whole).pack(whole, np.dtype(np.float64), None) is not None
 
 
-def test_bytes_are_chosen_where_they_are_cheaper():
+def test_bytes_are_chosen_if_they_are_cheaper():
     def chosen(X):
         return Layout.of(X).lattice is not None
 
@@ -199,7 +199,7 @@ def test_new_rows_may_be_off_the_lattice(dtype):
 
 
 @needs_instruction
-def test_a_model_of_bytes_works_where_the_instruction_is_missing():
+def test_a_model_of_bytes_predicts_without_the_instruction():
     X = (pixels(120, 40, 0) / 255).astype(np.float32)
     K = matrix(X, 0.1)
     coef, centres = np.linspace(-1.0, 1.0, 120), K.centres(np.arange(120))

@@ -28,7 +28,7 @@ def test_every_task_is_done_once():
 
 
 @several
-def test_a_task_has_one_thread_and_the_caller_keeps_its_own():
+def test_a_task_has_one_thread_and_the_caller_keeps_its_threads():
     before = allowed_threads()
     seen = []
     run_tasks([lambda: seen.append(allowed_threads()) for _ in range(8)])
@@ -36,7 +36,7 @@ def test_a_task_has_one_thread_and_the_caller_keeps_its_own():
     assert allowed_threads() == before
 
 
-def test_an_exception_is_raised_and_ends_what_has_not_begun():
+def test_an_exception_is_raised_and_prevents_tasks_that_have_not_started():
     done = []
 
     def fail():
@@ -47,7 +47,7 @@ def test_an_exception_is_raised_and_ends_what_has_not_begun():
     assert len(done) < 1000
 
 
-def test_an_exception_of_any_kind_is_not_taken_for_the_end_of_the_tasks():
+def test_an_index_error_of_a_task_is_raised_too():
     def fail():
         [].pop()
 
@@ -95,7 +95,7 @@ def test_blocks_cover_every_iteration_once(n, nanoseconds, monkeypatch):
         assert (len(bounds) > 1) == (nanoseconds > 1e4)
 
 
-def test_helpers_are_kept_awake_or_asleep(monkeypatch):
+def test_helpers_are_reused_and_fall_asleep(monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 3)
     mark(999)
     before = threading.active_count()
@@ -111,7 +111,7 @@ def test_helpers_are_kept_awake_or_asleep(monkeypatch):
         time.sleep(0.01)
 
 
-def test_a_helper_takes_part(monkeypatch):
+def test_a_helper_does_some_of_the_blocks(monkeypatch):
     """Its mailbox is posted, taken and freed again: a caller alone would do the blocks in order."""
     monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
 
@@ -166,7 +166,7 @@ def test_threads_without_a_task_help_with_the_loops_of_others():
     assert len(set(threads._idle)) == len(threads._idle)
 
 
-def test_several_threads_have_helpers_of_their_own(monkeypatch):
+def test_several_calling_threads_use_different_helpers(monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
     good = []
 
@@ -182,7 +182,7 @@ def test_several_threads_have_helpers_of_their_own(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_process_has_helpers_of_its_own():
+def test_a_forked_process_starts_new_helpers():
     code = """
 import os, warnings
 import numpy as np

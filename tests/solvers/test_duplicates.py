@@ -24,7 +24,7 @@ def copies(n, seed=0):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_kinds_are_the_distinct_rows_and_terms(sparse):
+def test_kinds_are_the_distinct_rows_and_labels(sparse):
     X, y = copies(500)
     found = Duplicates.of(sp.csr_array(X) if sparse else X, y)
     expected = np.unique(np.column_stack([X, y]), axis=0)
@@ -33,7 +33,7 @@ def test_kinds_are_the_distinct_rows_and_terms(sparse):
     np.testing.assert_array_equal(y[found.first][found.kind], y)
 
 
-def test_few_copies_are_left_alone():
+def test_few_copies_are_not_merged():
     X = np.random.default_rng(0).normal(size=(400, 3))
     X[1] = X[0]
     y = np.ones(400)
@@ -42,7 +42,7 @@ def test_few_copies_are_left_alone():
 
 @given(seed=st.integers(0, 1000), m=st.integers(1, 10), n=st.integers(1, 60))
 @settings(max_examples=50, deadline=None)
-def test_shares_add_up_and_at_most_one_copy_is_free(seed, m, n):
+def test_distributed_coefficients_add_up_and_at_most_one_copy_is_free(seed, m, n):
     rng = np.random.default_rng(seed)
     kind = np.concatenate([np.arange(m), rng.integers(0, m, n)])
     rng.shuffle(kind)

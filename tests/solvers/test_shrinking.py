@@ -39,16 +39,16 @@ def test_the_solution_is_that_of_the_dual(seed, n, cache_mb):
 
 def test_points_are_shrunk_and_the_objective_is_true_throughout():
     X, y, C = problem(800)
-    told = []
-    trace = Trace(lambda seconds, state: told.append(state))
+    reported = []
+    trace = Trace(lambda seconds, state: reported.append(state))
     alpha = shrinking_descent(matrix(X), y, C, shrink_every=100, trace=trace)
     Q = matrix(X).block(np.arange(800)) * np.outer(y, y)
-    for state in told:
+    for state in reported:
         true = 0.5 * state["alpha"] @ Q @ state["alpha"] - state["alpha"].sum()
         assert state["objective"] == pytest.approx(true, rel=1e-9)
         assert np.all(state["candidates"][state["alpha"] > 0])
-    assert np.all(np.diff([state["objective"] for state in told]) <= 0)
-    *before, last = (np.count_nonzero(state["candidates"]) for state in told)
+    assert np.all(np.diff([state["objective"] for state in reported]) <= 0)
+    *before, last = (np.count_nonzero(state["candidates"]) for state in reported)
     assert last == np.count_nonzero(alpha) <= before[-1] < 0.8 * len(y)
 
 

@@ -35,7 +35,7 @@ def matrix(X, gamma, dtype=np.float64):
     n=st.integers(1, 80), k=st.integers(1, 5), distance=st.floats(0, 40), seed=st.integers(0, 99)
 )
 @settings(max_examples=60, deadline=None)
-def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
+def test_kernel_values_between_groups_are_below_the_bound(n, k, distance, seed):
     X, _ = islands(n, k, distance, seed)
     groups = independent_groups(matrix(X, 1.0), n * 10.0, 1e-4)
     label = np.zeros(n, int)
@@ -50,7 +50,7 @@ def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
 
 
 @pytest.mark.parametrize("most", [7, 2**62])
-def test_gaps_in_several_features_cross(most):
+def test_gaps_in_several_features_are_combined(most):
     places = np.stack(np.meshgrid([0.0, 9.0, 30.0], [5.0, 6.0], [1.0, -8.0]), axis=-1).reshape(
         -1, 3
     )
@@ -68,7 +68,7 @@ def test_gaps_in_several_features_cross(most):
 def test_reports_of_groups_hold_the_objective_of_the_whole_problem_after_a_warm_start():
     X, y = islands(900, 4, 20.0)
     loose = solve_box_dual(matrix(X, 1.0), y, 5.0, tol=0.3, options=SMALL_GROUPS)
-    told = []
+    reported = []
     again = solve_box_dual(
         matrix(X, 1.0),
         y,
@@ -78,12 +78,12 @@ def test_reports_of_groups_hold_the_objective_of_the_whole_problem_after_a_warm_
         gradient0=loose.gradient,
         gradient_error=loose.gradient_error,
         options=SMALL_GROUPS,
-        trace=Trace(lambda seconds, state: told.append(state["objective"])),
+        trace=Trace(lambda seconds, state: reported.append(state["objective"])),
     )
     assert again.n_groups == 4
-    assert len(told) > 4
-    assert max(told) <= loose.objective * (1.0 - 1e-9)
-    assert told[-1] == again.objective
+    assert len(reported) > 4
+    assert max(reported) <= loose.objective * (1.0 - 1e-9)
+    assert reported[-1] == again.objective
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -112,7 +112,7 @@ def test_groups_have_the_solution_of_the_whole_problem(intercept):
 
 
 @pytest.mark.parametrize("least", [2, 40, 150, 10**6])
-def test_small_groups_are_put_together_whole(least):
+def test_small_groups_are_combined_without_dividing_them(least):
     X, _ = islands(300, 40, 30.0)
     kernel = matrix(X, 1.0)
     alone = independent_groups(kernel, 300.0, 1e-4)
@@ -145,12 +145,12 @@ def test_thousands_of_groups_take_few_solves(intercept):
     assert result.kernel_entries < 0.6 * whole.kernel_entries
 
 
-def test_split_finds_no_groups_where_there_are_none():
+def test_a_connected_problem_has_no_groups():
     X, _ = islands(300, 1, 0.0)
     assert independent_groups(matrix(X, 1e-3), 300.0, 1e-4) == []
 
 
-def test_grouped_matrix_is_the_matrix_without_what_is_between():
+def test_grouped_matrix_is_the_matrix_without_values_between_groups():
     X, _ = islands(200, 3, 20.0)
     kernel = matrix(X, 1.0)
     groups = independent_groups(kernel, 1.0, 1e-9)
@@ -170,7 +170,7 @@ def test_grouped_matrix_is_the_matrix_without_what_is_between():
 
 @given(seed=st.integers(0, 200), power=st.sampled_from([1, 2]), d=st.integers(10, 40))
 @settings(max_examples=30, deadline=None)
-def test_boxes_split_where_no_single_feature_does(seed, power, d):
+def test_bounding_boxes_separate_groups_without_a_gap_in_one_feature(seed, power, d):
     rng = np.random.default_rng(seed)
     n = 300
     side = rng.integers(0, 2, n)
@@ -186,7 +186,7 @@ def test_boxes_split_where_no_single_feature_does(seed, power, d):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_groups_at_once_are_groups_one_after_the_other(intercept):
+def test_groups_solved_in_parallel_equal_groups_solved_in_turn(intercept):
     X, y = islands(900, 4, 20.0)
     results = []
     for n_threads in sorted({1, numba.config.NUMBA_NUM_THREADS}):
