@@ -128,7 +128,7 @@ def load(problem: Problem) -> tuple[Any, np.ndarray, Any, np.ndarray]:
 def fit(
     make: Callable[[Problem], Any], problem: Problem, X: Any, y: Any, pipe: Any, cap: float
 ) -> None:
-    """In a child process: fit, and send seconds and coefficients; the system kills it at the cap."""
+    """In a child process: fit, and send seconds and coefficients; killed at the cap."""
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(cap), math.ceil(cap)))
     try:
         make(problem).fit(X[:2000], y[:2000])
