@@ -1,4 +1,4 @@
-"""The kernel that an estimator's parameters name."""
+"""Kernels by the names and parameters of estimators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,14 +18,13 @@ def make_kernel(
     degree: int = 3,
     coef0: float = 0.0,
 ) -> Kernel:
-    """The kernel that an estimator's parameters name, in the sense of `sklearn.svm.SVC`.
+    """Return the kernel of an estimator's parameters, with the meaning of `sklearn.svm.SVC`.
 
     Parameters
     ----------
     name : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable
     X : (n, d) dense or CSR
-        Training rows; they define the number behind `gamma="scale"`, 1 / (d Var(X)), and "auto",
-        1 / d.
+        Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d.
     """
     if callable(name):
         return FunctionKernel(name)
