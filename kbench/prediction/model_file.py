@@ -101,7 +101,7 @@ def save_model(
         **{key: value for [key, value] in tree["dict"]},
         "arrays": {name: _described(array, blocks[name]) for name, array in arrays.items()},
     }
-    manifest["sha256"] = _digest(manifest)
+    manifest["sha256"] = manifest_digest(manifest)
     with (
         atomic_file(Path(path)) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
@@ -167,7 +167,7 @@ def _described(array: np.ndarray, block: memoryview) -> dict[str, Any]:
     }
 
 
-def _digest(manifest: Mapping[str, Any]) -> str:
+def manifest_digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
@@ -204,7 +204,7 @@ def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
             f"reads {FORMAT}; fit again, or use the kbench that wrote it"
         )
     checksum = manifest.pop("sha256", None)
-    if checksum != _digest(manifest) or set(manifest) != _KEYS:
+    if checksum != manifest_digest(manifest) or set(manifest) != _KEYS:
         raise ModelError(f"{MANIFEST} was changed after the model was written; fit again")
     _require_versions(manifest)
     if not isinstance(manifest["arrays"], dict):
