@@ -154,11 +154,12 @@ class Mutator:
         if kind < 0.85:
             shapes = [(0,), (1,), (), (max(0, flat.size - 1),), (flat.size, 1), (1, flat.size)]
             if array.ndim:
-                shapes += [array.shape[::-1], (*array.shape, 1), (1, *array.shape), (0, *array.shape[1:])]
-                shapes += [(max(0, array.shape[0] - 1), *array.shape[1:])]
-                shapes += [(*array.shape[:-1], max(0, array.shape[-1] - 1))]
-                shapes += [(array.shape[0] + 3, *array.shape[1:]), (*array.shape[:-1], array.shape[-1] + 3)]
-                shapes += [tuple(-(-s // 2) for s in array.shape)]
+                first, *rest = array.shape
+                *front, last = array.shape
+                shapes += [array.shape[::-1], (*array.shape, 1), (1, *array.shape)]
+                shapes += [(length, *rest) for length in (0, max(0, first - 1), first + 3)]
+                shapes += [(*front, length) for length in (max(0, last - 1), last + 3)]
+                shapes += [tuple(-(-length // 2) for length in array.shape)]
             shape = shapes[rng.integers(len(shapes))]
             return np.resize(flat, shape) if flat.size else np.zeros(shape, array.dtype)
         if kind < 0.93:

@@ -10,7 +10,7 @@ from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.prediction.flops import expansion_flops
+from kbench.prediction.flops import expansion_flops, require_width
 from kbench.prediction.landmarks import LocalLandmarks, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 
@@ -68,6 +68,7 @@ class FeatureMachine:
         """Values at rows X : (u, d); (u, m) float64."""
         if self.expansion is not None:
             return self.expansion(X)
+        require_width(X, self.feature_map.n_features_in_)
         values = np.empty((X.shape[0], self.weights.shape[1]))
         features = np.empty((min(_BATCH, len(values)), len(self.weights)), X.dtype)
         weights = self.weights.astype(X.dtype)

@@ -17,7 +17,7 @@ from kbench.methods._compiled import CompiledRows
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction.landmarks import LocalLandmarks, Router
 from kbench.prediction.packing import LandmarkMachine
-from kbench.prediction.vectors import LANES
+from kbench.intrinsics.landmark_tiles import LANES
 from kbench.solvers.landmark_training import train_landmarks
 from kbench.trace import Trace
 

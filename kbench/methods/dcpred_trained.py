@@ -23,7 +23,7 @@ from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, vary
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import float32_offset, float32_rows
 from kbench.prediction.packing import LandmarkMachine
-from kbench.prediction.vectors import LANES
+from kbench.intrinsics.landmark_tiles import LANES
 from kbench.trace import Trace
 
 # A synthetic row is a row and normal noise of so many standard deviations of each feature in the

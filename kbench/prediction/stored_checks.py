@@ -17,10 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from kbench.clustering.axis_tree import AxisTree
-from kbench.clustering.kernel_kmeans import KernelCentres
-from kbench.clustering.kmeans_tree import KMeansTree
 from kbench.errors import ModelError
+from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.exponential import DensePoints, Exponential, SparsePoints
 from kbench.kernels.functions import Linear, Polynomial, Precomputed
@@ -31,7 +29,6 @@ from kbench.prediction.committee import CommitteeMember
 from kbench.prediction.expansion import KernelExpansion
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import PSEUDO_KINDS, LocalLandmarks
-from kbench.prediction.vectors import LANES
 
 _DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "i8": np.int64, "u4": np.uint32}
 # Rows of a model have fewer features: an index of a feature is stored in 32 bits.
@@ -41,7 +38,7 @@ _MOST_FEATURES = 1 << 31
 def check_object(made: Any) -> None:
     """Raise a ModelError unless compiled code may read the decoded object `made`."""
     for cls in type(made).__mro__:
-        check = _CHECKS.get(f"{cls.__module__}:{cls.__qualname__}")
+        check = _CHECKS.get(_path(cls))
         if check is None:
             continue
         try:
@@ -49,6 +46,10 @@ def check_object(made: Any) -> None:
         except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
             name = type(made).__qualname__
             raise ModelError(f"the stored {name} is inconsistent: {_one_line(error)}") from None
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _one_line(error: Exception) -> str:
@@ -60,9 +61,10 @@ def _require(holds: Any, what: str) -> None:
         raise ValueError(what)
 
 
-def _arrays(owner: Any, **expected: str) -> dict[str, int]:
+def _arrays(owner: Any, *, in_c_order: bool = False, **expected: str) -> dict[str, int]:
     """Check dtypes and shapes of attributes, and return the lengths of named dimensions.
 
+    in_c_order : whether the arrays are read by their addresses, so that their order matters.
     expected : attribute -> "dtype dimension ...", the dimensions numbers or names; a name stands
         for the same length everywhere. "f4|f8" allows both; a leading "?" allows None.
     """
@@ -73,7 +75,8 @@ def _arrays(owner: Any, **expected: str) -> dict[str, int]:
             continue
         allowed = [np.dtype(_DTYPES[kind]) for kind in kinds.split("|")]
         fits = isinstance(array, np.ndarray) and array.dtype in allowed
-        fits = fits and array.ndim == len(dimensions) and array.flags.c_contiguous
+        fits = fits and array.ndim == len(dimensions)
+        fits = fits and (array.flags.c_contiguous or not in_c_order)
         if fits:
             for length, dimension in zip(array.shape, dimensions, strict=True):
                 wanted = int(dimension) if dimension.isdigit() else dimension
@@ -219,16 +222,24 @@ def _kernel_matrix(matrix: KernelMatrix) -> None:
 # Machines
 
 
+def _width(machine: Any, kernel: Any) -> int:
+    """The stated number of features, which precomputed kernel values lack."""
+    if isinstance(kernel, Precomputed):
+        _require(machine.n_features is None, "n_features should be None")
+        return 1
+    return _whole(machine, "n_features", 1, _MOST_FEATURES)
+
+
 def _expansion(machine: KernelExpansion) -> None:
     lengths = _arrays(machine, coef="f8 s m")
-    n_features = _whole(machine, "n_features", 1, _MOST_FEATURES)
+    n_features = _width(machine, machine.kernel)
     n = _points(machine.kernel, machine.centres, machine.dtype, n_features)
     _require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
 
 
 def _member(member: CommitteeMember) -> None:
     lengths = _arrays(member, coef="f8 s m", chosen="i8 c", factor="f8 c c")
-    n_features = _whole(member, "n_features", 1, _MOST_FEATURES)
+    n_features = _width(member, member.kernel)
     n = _points(member.kernel, member.centres, np.dtype(np.float64), n_features)
     _require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
     _indices(member.chosen, n, "chosen")
@@ -238,7 +249,13 @@ def _hyperplanes(machine: HyperplaneTrees) -> None:
     d = _whole(machine, "n_features", 1, _MOST_FEATURES)
     depth = _whole(machine, "depth", 0, 30)
     width, nodes = -(-d // LANES) * LANES, 2 ** (depth + 1) - 1
-    _arrays(machine, nodes=f"f4 m {nodes} 3 {width}", biases=f"f4 m {nodes} 3", offset=f"?f8 {d}")
+    _arrays(
+        machine,
+        in_c_order=True,
+        nodes=f"f4 m {nodes} 3 {width}",
+        biases=f"f4 m {nodes} 3",
+        offset=f"?f8 {d}",
+    )
     _number(machine, "sigma")
 
 
@@ -247,6 +264,7 @@ def _local_landmarks(machine: LocalLandmarks) -> None:
     pseudo = _whole(machine, "pseudo", 0, len(PSEUDO_KINDS) - 1)
     lengths = _arrays(
         machine,
+        in_c_order=True,
         constant="f4 K m",
         leaves="i8 K 7",
         features="i4 F f",
@@ -259,6 +277,8 @@ def _local_landmarks(machine: LocalLandmarks) -> None:
     _require(min(n_leaves, n_outputs, width) > 0, "the machine is empty")
     _require(lengths["F"] in (1, n_leaves), "features should be those of all leaves or of each")
     _indices(machine.features, d, "features")
+    everything = np.array_equal(machine.features, np.arange(d)[None])
+    _require(machine.all_features is everything, f"all_features should be {everything}")
     blocks, landmarks, bounds, products = machine.leaves[:, :4].T
     _require(np.all((landmarks >= 0) & (landmarks <= lengths["T"])), "landmarks out of range")
     _require(np.all(blocks == -(-landmarks // LANES)), "blocks do not fit the landmarks")
@@ -284,16 +304,19 @@ def _local_landmarks(machine: LocalLandmarks) -> None:
     largest = LANES * max(1, int(columns.max()))
     _whole(machine, "largest", largest, largest)
     router = machine.router
-    _require(isinstance(router, AxisTree | KMeansTree), "router is of another class")
+    _require(_path(type(router)) in (_AXIS_TREE, _KMEANS_TREE), "router is of another class")
     _require(router.n_leaves == n_leaves, f"the router has {router.n_leaves} leaves")
     _require(router.fits(d), f"the router is for rows of another width than {d}")
 
 
-# Routers
+# Classes of the packages above this one, which it may not import: routers and feature maps
+
+_AXIS_TREE = "kbench.clustering.axis_tree:AxisTree"
+_KMEANS_TREE = "kbench.clustering.kmeans_tree:KMeansTree"
 
 
-def _axis_tree(tree: AxisTree) -> None:
-    n = _arrays(tree, nodes="u4 3 n", leaf="i8 n")["n"]
+def _axis_tree(tree: Any) -> None:
+    n = _arrays(tree, in_c_order=True, nodes="u4 3 n", leaf="i8 n")["n"]
     _require(n > 0, "the tree has no node")
     inner = tree.leaf < 0
     places = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(n))
@@ -307,11 +330,12 @@ def _axis_tree(tree: AxisTree) -> None:
     _whole(tree, "depth", depth, depth)
 
 
-def _kmeans_tree(tree: KMeansTree) -> None:
+def _kmeans_tree(tree: Any) -> None:
     d = _whole(tree, "n_features", 1, _MOST_FEATURES)
     width = -(-d // LANES) * LANES
     lengths = _arrays(
         tree,
+        in_c_order=True,
         first="i8 n",
         n_children="i8 n",
         halves="f4 n",
@@ -328,8 +352,8 @@ def _kmeans_tree(tree: KMeansTree) -> None:
     _whole(tree, "n_leaves", n - len(own), n - len(own))
 
 
-def _kernel_centres(centres: KernelCentres) -> None:
-    n_features = _whole(centres, "n_features", 1, _MOST_FEATURES)
+def _kernel_centres(centres: Any) -> None:
+    n_features = _width(centres, centres._kernel)
     starts = centres._starts
     if starts is None:
         lengths = _arrays(centres, _weights="f4|f8 k m", _square="f8 k")
@@ -340,9 +364,6 @@ def _kernel_centres(centres: KernelCentres) -> None:
         _require(rising, "starts out of order")
     n = _points(centres._kernel, centres._points, centres._weights.dtype, n_features)
     _require(n == lengths["m"], f"there are {n} points for {lengths['m']} weights")
-
-
-# Feature maps, of which kbench.approximation knows more than this package may import
 
 
 def _fourier_features(features: Any) -> None:
@@ -373,9 +394,13 @@ def _landmark_features(features: Any) -> None:
     _require(isinstance(matrix, KernelMatrix), "landmarks_ is of another class")
     _require(matrix._X.shape[1] == d, f"the landmarks have {matrix._X.shape[1]} features")
     _whole(features, "n_features_out_", 1, _MOST_FEATURES)
-    factor = getattr(features, "factor_", None)
-    if factor is None and not hasattr(features, "projection_"):
-        _whole(features, "n_features_out_", len(matrix), len(matrix))
+    n = len(matrix)
+    if hasattr(features, "projection_"):
+        _arrays(features, projection_=f"f8 {n} {features.n_features_out_}")
+        return
+    _whole(features, "n_features_out_", n, n)
+    if hasattr(features, "factor_"):
+        _arrays(features, factor_=f"f8 {n} {n}")
 
 
 def _feature_machine(machine: Any) -> None:
@@ -389,28 +414,34 @@ def _feature_machine(machine: Any) -> None:
 def _estimator(model: Any) -> None:
     if hasattr(model, "n_features_in_"):
         _whole(model, "n_features_in_", 1, _MOST_FEATURES)
-    model._validate_params()
+    if hasattr(model, "_parameter_constraints"):
+        model._validate_params()
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {
-    f"{Layout.__module__}:Layout": _layout,
-    f"{Lattice.__module__}:Lattice": _lattice,
-    f"{DensePoints.__module__}:DensePoints": _dense_points,
-    f"{BytePoints.__module__}:BytePoints": _byte_points,
-    f"{SparsePoints.__module__}:SparsePoints": _sparse_points,
-    f"{Exponential.__module__}:Exponential": _exponential,
-    f"{Polynomial.__module__}:Polynomial": _polynomial,
-    f"{KernelMatrix.__module__}:KernelMatrix": _kernel_matrix,
-    f"{KernelExpansion.__module__}:KernelExpansion": _expansion,
-    f"{CommitteeMember.__module__}:CommitteeMember": _member,
-    f"{HyperplaneTrees.__module__}:HyperplaneTrees": _hyperplanes,
-    f"{LocalLandmarks.__module__}:LocalLandmarks": _local_landmarks,
-    f"{AxisTree.__module__}:AxisTree": _axis_tree,
-    f"{KMeansTree.__module__}:KMeansTree": _kmeans_tree,
-    f"{KernelCentres.__module__}:KernelCentres": _kernel_centres,
+    **{
+        _path(cls): check
+        for cls, check in (
+            (Layout, _layout),
+            (Lattice, _lattice),
+            (DensePoints, _dense_points),
+            (BytePoints, _byte_points),
+            (SparsePoints, _sparse_points),
+            (Exponential, _exponential),
+            (Polynomial, _polynomial),
+            (KernelMatrix, _kernel_matrix),
+            (KernelExpansion, _expansion),
+            (CommitteeMember, _member),
+            (HyperplaneTrees, _hyperplanes),
+            (LocalLandmarks, _local_landmarks),
+            (BaseEstimator, _estimator),
+        )
+    },
+    _AXIS_TREE: _axis_tree,
+    _KMEANS_TREE: _kmeans_tree,
+    "kbench.clustering.kernel_kmeans:KernelCentres": _kernel_centres,
     "kbench.approximation.fourier:FourierFeatures": _fourier_features,
     "kbench.approximation.fastfood:Fastfood": _fastfood,
     "kbench.approximation.landmarks:LandmarkFeatures": _landmark_features,
     "kbench.approximation.feature_machine:FeatureMachine": _feature_machine,
-    f"{BaseEstimator.__module__}:BaseEstimator": _estimator,
 }
