@@ -11,7 +11,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import expansion_flops, require_width
-from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 
 # Rows whose features are held while their values are computed.
@@ -85,7 +85,7 @@ def _single_leaf_machine(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmar
     function, X = kernel.kernel, kernel.X
     if not isinstance(function, RBF) or not isinstance(X, np.ndarray):
         return None
-    if len(X) > _FEW_LANDMARKS or X.shape[1] > _FEW_FEATURES:
+    if len(X) > _FEW_LANDMARKS or X.shape[1] > _FEW_FEATURES or not fits_float32(X):
         return None
     values = KernelMatrix(function, X, np.float64).product(np.arange(len(X)), coef)
     error = np.finfo(np.float32).eps * np.abs(coef).sum(axis=0)

@@ -64,6 +64,9 @@ _LEAF_ROWS, _MOST_ROWS = 32, 1 << 15
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
 # Sixteen rows share a vector if the leaf has at most 64 features and at least 6 rows remain.
 _MOST_FEATURES, _FEWEST_ROWS = 64, 6
+# Range of the extent of features over which squared differences neither underflow nor overflow in
+# float32, with room for differences of a thousandth of the extent and for sums over features.
+_SMALLEST_EXTENT, _LARGEST_EXTENT = 1e-15, 1e15
 # Kinds of columns beside the kernel values, by their number in compiled code.
 PSEUDO_KINDS = ("none", "monomials", "lower", "upper", "triangle")
 
@@ -451,6 +454,28 @@ def float32_offset(X: Any) -> np.ndarray | None:
     spread = np.sqrt(X.var(axis=0, dtype=np.float64).mean())
     # Up to 16 standard deviations from the origin cost at most 4 of the 24 bits of float32.
     return mean if np.abs(mean).max() > 16.0 * spread else None
+
+
+def require_float32_range(X: Any) -> None:
+    """Raise a ValueError for rows X : (n, d) whose distances float32 cannot represent.
+
+    Squared differences of features are summed in float32. They underflow or overflow if the largest
+    extent of a feature is below 1e-15 or above 1e15. Constant rows are accepted.
+    """
+    if not fits_float32(X):
+        raise ValueError(
+            "the largest extent of a feature of X should be between 1e-15 and 1e15, because "
+            "squared distances are computed in float32; scale the features"
+        )
+
+
+def fits_float32(X: Any) -> bool:
+    """Whether float32 can represent squared distances of rows X : (n, d) array or CSR."""
+    low, high = X.max(axis=0), X.min(axis=0)
+    if sp.issparse(X):
+        low, high = low.toarray(), high.toarray()
+    extent = np.abs(high.astype(np.float64) - low).max()
+    return bool(extent == 0.0 or _SMALLEST_EXTENT < extent < _LARGEST_EXTENT)
 
 
 def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
