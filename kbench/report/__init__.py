@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
-from kbench.report import html, latex, render, terminal, versus
+from kbench.report import html, latex, markdown, terminal, tidy, versus
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, write
@@ -37,9 +37,9 @@ __all__ = [
     "write_report",
 ]
 
-FORMATS = ("terminal", "markdown", "csv", "latex", "html")
+FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
-COMPARE_FORMATS = ("terminal", "markdown", "csv", "latex")
+COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
 # Lines that one method may take in a table; more settings of it are only counted.
 SETTINGS = 5
@@ -67,7 +67,7 @@ def make_report(
     Parameters
     ----------
     folder : ResultsFolder
-    format : {"terminal", "markdown", "csv", "latex", "html"}
+    format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
     methods, datasets : sequence of str, optional
@@ -79,7 +79,7 @@ def make_report(
         The row's columns to show beside it instead of the costs. CSV holds all.
     settings : int
         Parameter settings of one method that a table shows, the best by the leading score; it says
-        how many there are. CSV and HTML hold all.
+        how many there are. CSV, JSON and HTML hold all.
     reference : bool
         Whether the reference rows take part.
     trials : bool
@@ -102,11 +102,19 @@ def make_report(
     found = comparisons(records(rows), score)
     environments = folder.environments()
     if format == "csv":
-        text = render.comma_separated(found)
+        text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(found))
+    elif format == "json":
+        text = tidy.json_text(
+            {
+                "comparisons": tidy.comparison_records(found),
+                "environments": environments,
+                "remarks": skipped,
+            }
+        )
     elif not found and format in ("terminal", "markdown"):
         text = f"No results in {folder.path}/ yet. To begin: {_FIRST}\n"
     elif format == "markdown":
-        text = render.markdown(found, environments, shown, settings=settings)
+        text = markdown.markdown(found, environments, shown, settings=settings)
     elif format == "latex":
         text = latex.latex(found, environments, shown, settings=settings)
     elif format == "html":
@@ -123,7 +131,7 @@ def make_report(
     if format in ("csv", "latex"):  # which have no place for a note
         for line in skipped:
             _LOG.warning(line)
-    elif skipped and format != "html":
+    elif skipped and format not in ("html", "json"):
         text += "\n" + "\n".join(skipped) + "\n"
     if out is not None:
         write(out, text)
@@ -165,9 +173,12 @@ def make_comparison(
         what = "" if score is None else f" and {score.column} measured"
         raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
     if format == "csv":
-        text = versus.comma_separated(found.bouts())
+        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(found.bouts()))
+    elif format == "json":
+        sheets = [tidy.sheet_record(one) for one in versus.sheets(found)]
+        text = tidy.json_text({"pairs": versus.pair_records(found.bouts()), "sheets": sheets})
     elif format == "markdown":
-        text = render.markdown_sheets(versus.sheets(found))
+        text = markdown.markdown_sheets(versus.sheets(found))
     elif format == "latex":
         text = latex.latex_sheets(versus.sheets(found))
     else:
@@ -204,7 +215,10 @@ def make_recommendation(
     if not found.evidence:
         raise ConfigError(f"no {wanted.task} data sets have rows of the same two methods")
     if format == "markdown":
-        text = render.markdown_sheets(recommendation_sheets(found))
+        text = markdown.markdown_sheets(recommendation_sheets(found))
+    elif format == "json":
+        sheets = [tidy.sheet_record(one) for one in recommendation_sheets(found)]
+        text = tidy.json_text({"choices": dict(found.choices), "sheets": sheets})
     elif format == "latex":
         text = latex.latex_sheets(recommendation_sheets(found))
     else:

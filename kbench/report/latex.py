@@ -11,8 +11,8 @@ from typing import Any
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison
-from kbench.report.versus import Sheet
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage[utf8]{inputenc}

@@ -22,8 +22,8 @@ from kbench.report.compare import Interval, mean_ranks, ranks
 from kbench.report.plot import COSTS, FIT, Cost, pareto, points
 from kbench.report.quantities import decimals_for
 from kbench.report.recommend import CLOSE, best_lines
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Machine
-from kbench.report.versus import Sheet
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
+from kbench.report.safe import printable
 from kbench.run.rows import IDENTITY
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def frame(
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The rows that take part, always in the same order, and what reading had to skip."""
     rows = folder.read(reference=reference)
-    skipped = list(folder.warnings)
+    skipped = [printable(line) for line in folder.warnings]
     if not trials:
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
     rows = _only(_only(rows, "method", methods), "dataset", datasets)

@@ -16,8 +16,8 @@ import numpy as np
 from kbench.report.cells import title
 from kbench.report.compare import ranks
 from kbench.report.quantities import QUANTITIES, decimals_for
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line
-from kbench.report.versus import Sheet
 
 NEAREST = 3
 CLOSE = 0.01

@@ -5,8 +5,6 @@ F1, ...) is compared by differences, a quantity with a unit (seconds, bytes, RMS
 mean over data sets is geometric. Costs stay on one machine; scores may meet across machines.
 """
 
-import csv
-import io
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -24,9 +22,14 @@ from kbench.report.compare import (
     ranks,
 )
 from kbench.report.quantities import SCORES, Quantity
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Row, comparisons
 
 _PERCENT = f"{100 * LEVEL:g} %"
+
+# Columns of `pair_records`.
+PAIR_COLUMNS = ["dataset", "a", "b", "metric", "kind", "pairs", "mean_a", "mean_b"]
+PAIR_COLUMNS += ["estimate", "low", "high", "outcome"]
 
 
 @dataclass(frozen=True)
@@ -57,17 +60,6 @@ class Bout:
         if len({self.quantity.text(mean) for mean in means}) == 1:
             return "tie"
         return "win" if self.quantity.sign * (means[0] - means[1]) > 0 else "loss"
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A plain table: the first `words` columns are words, the others numbers."""
-
-    name: str
-    words: int
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -151,25 +143,28 @@ def sheets(found: Versus) -> list[Sheet]:
     return sheets
 
 
-def comma_separated(bouts: Iterable[Bout]) -> str:
-    """One line for each pair on each data set, nothing rounded."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["dataset", "a", "b", "metric", "kind", "pairs", "mean_a", "mean_b"]
-    writer.writerow([*names, "estimate", "low", "high", "outcome"])
+def pair_records(bouts: Iterable[Bout]) -> list[dict[str, Any]]:
+    """One record for each pair of methods on each data set, nothing rounded."""
+    found = []
     for bout in bouts:
-        kind = "ratio" if bout.quantity.ratio else "difference"
-        row = [bout.where, bout.first.label, bout.second.label, bout.quantity.column, kind]
-        row.append(str(len(bout.a)))
+        record: dict[str, Any] = dict.fromkeys(PAIR_COLUMNS)
+        record |= {
+            "dataset": bout.where,
+            "a": bout.first.label,
+            "b": bout.second.label,
+            "metric": bout.quantity.column,
+            "kind": "ratio" if bout.quantity.ratio else "difference",
+            "pairs": len(bout.a),
+            "outcome": bout.outcome,
+        }
         if bout.a:
             interval = _in_unit(bootstrap_mean([bout.differences]), bout.quantity)
-            values = [math.fsum(side) / len(side) for side in (bout.a, bout.b)]
-            limits = [interval.mean, interval.low, interval.high]
-            row += ["" if value is None else repr(value) for value in (*values, *limits)]
-        else:
-            row += [""] * 5
-        writer.writerow([*row, bout.outcome])
-    return text.getvalue()
+            record["mean_a"], record["mean_b"] = (
+                math.fsum(side) / len(side) for side in (bout.a, bout.b)
+            )
+            record |= {"estimate": interval.mean, "low": interval.low, "high": interval.high}
+        found.append(record)
+    return found
 
 
 def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]]) -> Sheet:

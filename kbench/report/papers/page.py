@@ -23,9 +23,9 @@ from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.profiles import caption
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Row
 from kbench.report.template import filled_template
-from kbench.report.versus import Sheet
 
 
 def page(

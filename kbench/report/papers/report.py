@@ -1,7 +1,5 @@
 """The papers' report as text: which tables are asked for, in which format."""
 
-import csv
-import io
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
-from kbench.report import latex, render, terminal
+from kbench.report import latex, markdown, terminal
 from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
@@ -21,13 +19,14 @@ from kbench.report.papers.entries import Filled, filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
-from kbench.report.papers.verdicts import comma_separated as verdicts_csv
+from kbench.report.papers.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.rankings import Ranking, rankings
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, records, write
+from kbench.report.sheet import Sheet
 from kbench.report.tables import comparisons
-from kbench.report.versus import Sheet
+from kbench.report.tidy import csv_lines, csv_text, json_text, sheet_record
 
 if TYPE_CHECKING:
     from kbench.report.papers.drawing import Drawing
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
+PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
@@ -61,7 +60,7 @@ def make_papers(
     tables : sequence of str, optional
         Tables as `hss_table5`, papers as `hss`, `cells`, `claims`,
         `systems`, `budgets`, `rankings`; all when not given.
-    format : {"terminal", "markdown", "csv", "latex", "html"}
+    format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
     reference, width, colour
@@ -91,7 +90,7 @@ def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
     names = {"html": "papers.html", "markdown": "papers.md", "latex": "papers.tex"}
     texts = {where / name: report.text(format) for format, name in names.items()}
     texts[where / "papers.csv"] = report.text("csv")
-    texts[where / "claims.csv"] = verdicts_csv(report.verdicts)
+    texts[where / "claims.csv"] = csv_text(VERDICT_COLUMNS, verdict_records(report.verdicts))
     for one in report.drawings:
         path = where / "figures" / f"{one.figure.name}.svg"
         if one.svg is None:
@@ -158,22 +157,27 @@ class _Report:
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in asked else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
+        """Everything that is asked for as plain tables of at most `width` characters."""
         found = [
             sheet for one in self.filled for sheet in sheets.sheets(one, self.environments, width)
         ]
         if found:
             found[-1].notes.append(sheets.LEGEND)
-        if self.counted:
-            found.append(coverage_sheet(self.counted))
-        found += verdict_sheets(self.verdicts, width)
-        for one in self.systems:
-            whole = sheet(one, self.runs, self.environments)
-            steps = [name.partition(",")[0] for name in whole.header[1:]]
-            found += sheets.narrowed(whole, width, steps)
+        return found + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
+
+    def counts(self) -> list[Sheet]:
+        """How many cells are measured, where that is asked for."""
+        return [coverage_sheet(self.counted)] if self.counted else []
+
+    def studies(self, width: int | None = None) -> list[Sheet]:
+        """Systems, budgets and rankings."""
+        found = []
+        for system in self.systems:
+            whole = sheet(system, self.runs, self.environments)
+            found += sheets.narrowed(whole, width, _before_comma(whole))
         for budget in self.budgets:
             whole = budget_sheet(budget, self.runs, self.environments)
-            limits = [name.partition(",")[0] for name in whole.header[1:]]
-            found += sheets.narrowed(whole, width, limits)
+            found += sheets.narrowed(whole, width, _before_comma(whole))
         for ranking in self.rankings:
             whole = ranking_sheet(ranking)
             found += sheets.narrowed(whole, width, whole.header[1:])
@@ -182,10 +186,12 @@ class _Report:
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         if format == "csv":
             return self.csv()
+        if format == "json":
+            return self.json()
         if format == "html":
             return self.html()
         if format == "markdown":
-            return render.markdown_sheets(self.sheets())
+            return markdown.markdown_sheets(self.sheets())
         if format == "latex":
             return latex.latex_sheets(self.sheets(_LATEX_WIDTH))
         return terminal.sheets(self.sheets(width), width=width, paint=paint)
@@ -220,11 +226,22 @@ class _Report:
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, all other sheets."""
         if self.filled:
-            return sheets.comma_separated(self.filled)
+            return csv_text(sheets.CELL_COLUMNS, sheets.cell_records(self.filled))
         if self.verdicts:
-            return verdicts_csv(self.verdicts)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        for one in self.sheets():
-            writer.writerows([one.header, *one.rows])
-        return text.getvalue()
+            return csv_text(VERDICT_COLUMNS, verdict_records(self.verdicts))
+        return csv_lines([line for one in self.sheets() for line in (one.header, *one.rows)])
+
+    def json(self) -> str:
+        """An object with the cells of the tables, the verdicts, and all other sheets."""
+        return json_text(
+            {
+                "cells": sheets.cell_records(self.filled),
+                "claims": verdict_records(self.verdicts),
+                "sheets": [sheet_record(one) for one in self.counts() + self.studies()],
+            }
+        )
+
+
+def _before_comma(sheet: Sheet) -> list[str]:
+    """What headers such as `LIBSVM, fit s` say before the comma: those columns stay together."""
+    return [name.partition(",")[0] for name in sheet.header[1:]]

@@ -1,15 +1,14 @@
-"""Verdicts as sheets, for every format that is text, and as CSV."""
+"""Verdicts as sheets, for every format that is text, and as records."""
 
-import csv
-import io
 import itertools
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from kbench.report.papers.claims import Verdict
 from kbench.report.papers.layout import paper
 from kbench.report.quantities import decimals_for
-from kbench.report.versus import Sheet
+from kbench.report.sheet import Sheet
 
 LEGEND = (
     "Figures are ratios, differences in points, values, or shares of the settings; of several data"
@@ -17,6 +16,10 @@ LEGEND = (
     " is the same query over the printed numbers. Verdicts are computed, thresholds are in"
     " kbench/report/papers/claims.yaml."
 )
+
+# Columns of `verdict_records`.
+VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
+VERDICT_COLUMNS += ["asked", "worst", "why", "data", "keys"]
 
 # Characters that the five columns take beside the claim; on fewer the last two join the others.
 _BESIDE = 94
@@ -65,26 +68,26 @@ def _narrow(texts: Sequence[str], width: int) -> list[list[str]]:
     return [textwrap.wrap(f"{says} ({where})", half), textwrap.wrap(given, half)]
 
 
-def comma_separated(verdicts: Sequence[Verdict]) -> str:
-    """One line for each claim, nothing rounded."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
-    writer.writerow([*names, "asked", "worst", "why", "data", "keys"])
-    for one in verdicts:
-        claim = one.claim
-        line = [claim.paper, claim.where, claim.says, one.outcome, one.figure, one.printed]
-        line += [
-            one.unit,
-            one.answered,
-            one.asked,
-            one.worst,
-            one.why,
-            "; ".join(one.data),
-            " ".join(one.keys),
-        ]
-        writer.writerow(line)
-    return text.getvalue()
+def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """One record for each claim, nothing rounded."""
+    return [
+        {
+            "paper": one.claim.paper,
+            "where": one.claim.where,
+            "claim": one.claim.says,
+            "verdict": one.outcome,
+            "figure": one.figure,
+            "printed": one.printed,
+            "unit": one.unit,
+            "answered": one.answered,
+            "asked": one.asked,
+            "worst": one.worst,
+            "why": one.why,
+            "data": "; ".join(one.data),
+            "keys": " ".join(one.keys),
+        }
+        for one in verdicts
+    ]
 
 
 def _said(one: Verdict) -> str:
