@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
-from kbench.report import html, latex, markdown, terminal, tidy, versus
-from kbench.report.papers.report import PAPER_FORMATS, make_papers, write_papers
+from kbench.report import latex, markdown, terminal, tidy, versus
+from kbench.report.pages import page
+from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, write
 from kbench.report.recommend import Wanted, recommend
@@ -44,7 +45,7 @@ COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 # Lines that one method may take in a table; more settings of it are only counted.
 SETTINGS = 5
 
-_FIRST = "kbench -m method=svc,knn,dummy dataset=digits"
+_FIRST = "kbench -m experiment=demo"
 
 
 def make_report(
@@ -118,7 +119,7 @@ def make_report(
     elif format == "latex":
         text = latex.latex(found, environments, shown, settings=settings)
     elif format == "html":
-        text = html.page(found, environments, shown, settings=settings, remarks=skipped)
+        text = page(found, None, environments, shown, settings=settings, remarks=skipped)
     else:
         text = terminal.terminal(
             found,
@@ -233,14 +234,19 @@ def make_recommendation(
 
 
 def write_report(folder: "ResultsFolder") -> list[Path]:
-    """Write the report in every format that is a file to `_report` in the results folder."""
-    names = {
-        "html": "index.html",
-        "markdown": "index.md",
-        "latex": "tables.tex",
-        "csv": "comparisons.csv",
-    }
-    paths = {format: folder.path / "_report" / name for format, name in names.items()}
-    for format, path in paths.items():
-        make_report(folder, format=format, out=path)
-    return [*paths.values(), *write_papers(folder, folder.path / "_report")]
+    """Write the report in every format that is a file to `_report` in the results folder.
+
+    `index.html` has everything: data sets, and the papers' claims, tables and figures.
+    """
+    where = folder.path / "_report"
+    names = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
+    for format, name in names.items():
+        make_report(folder, format=format, out=where / name)
+    report = read_report(folder)
+    found = comparisons(report.runs.rows)
+    text = page(
+        found, report, report.environments, COSTS, settings=SETTINGS, remarks=report.skipped
+    )
+    write(where / "index.html", text)
+    paths = [where / name for name in ("index.html", *names.values())]
+    return [*paths, *write_papers(report, where)]

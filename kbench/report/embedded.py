@@ -1,4 +1,4 @@
-"""The rows of a report as compact JSON inside its web page."""
+"""The rows of a report as compact columns for its web page."""
 
 import json
 import math
@@ -12,8 +12,8 @@ _LOGS = 250_000
 _DIGITS = 6
 
 
-def rows_json(rows: Sequence[Row]) -> str:
-    """Rows as a JSON object of columns, fit to stand inside a script element.
+def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
+    """Rows as a JSON object of columns.
 
     `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
     `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
@@ -36,10 +36,7 @@ def rows_json(rows: Sequence[Row]) -> str:
             columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
         elif any(value is not None for value in values):
             columns[name] = _packed(values)
-    data = {"n": len(rows), "columns": columns, "words": list(words)}
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    # No "</script>" and no "<!--" may end the element from within.
-    return text.replace("<", "\\u003c")
+    return {"n": len(rows), "columns": columns, "words": list(words)}
 
 
 def _plain(name: str, row: Row, tail: int) -> Any:

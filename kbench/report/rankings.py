@@ -19,11 +19,11 @@ import numpy as np
 
 from kbench.report.cells import title
 from kbench.report.compare import Interval, mean_ranks, ranks
-from kbench.report.plot import COSTS, FIT, Cost, pareto, points
 from kbench.report.quantities import decimals_for
 from kbench.report.recommend import CLOSE, best_lines
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Machine
+from kbench.report.tradeoff import COSTS, FIT, Cost, pareto, points
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Rows of a results folder as a report takes them, and files that a report becomes."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,11 @@ def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "p
 def records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
     plain = frame.astype(object)
     return plain.where(plain.notna(), None).to_dict("records")
+
+
+def package_text(package: str, name: str) -> str:
+    """The text of a file that comes with a package."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def write(path: Path, text: str) -> None:

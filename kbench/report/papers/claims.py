@@ -371,3 +371,21 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         tuple(row["key"] for row in found.line.rows),
         one.considered,
     )
+
+
+def tables_of(claim: Claim) -> list[Table]:
+    """The tables whose cells a claim names, each once."""
+    cells = [put(cell, names) for names in claim.each for term in claim.terms for cell in term]
+    names = dict.fromkeys(cell.partition("|")[0].strip() for cell in cells if isinstance(cell, str))
+    return [paper(claim.paper).tables[name] for name in names]
+
+
+def methods_of(claim: Claim) -> set[str]:
+    """The methods whose runs a claim reads."""
+    return {
+        method
+        for names in claim.each
+        for term in claim.terms
+        for cell in term
+        for method in _cell(claim, put(cell, names)).wanted.methods
+    }

@@ -8,12 +8,12 @@ import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import yaml
 
 from kbench.report.papers.printed import printed
+from kbench.report.reading import package_text
 
 PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 
@@ -192,7 +192,7 @@ def paper(name: str) -> Paper:
 
 def load(file: str) -> Any:
     """The content of a YAML file of this package."""
-    text = files("kbench.report.papers").joinpath(file).read_text(encoding="utf-8")
+    text = package_text("kbench.report.papers", file)
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 

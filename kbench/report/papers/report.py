@@ -1,6 +1,7 @@
 """The papers' report as text: which tables are asked for, in which format."""
 
 import logging
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 from kbench.config import nearest
 from kbench.errors import ConfigError
 from kbench.report import latex, markdown, terminal
+from kbench.report.charts import document
 from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
 from kbench.report.papers.claims import claims, verdict
 from kbench.report.papers.coverage import sheet as coverage_sheet
+from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Filled, filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
 from kbench.report.papers.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.report.papers.verdicts import sheets as verdict_sheets
-from kbench.report.rankings import Ranking, rankings
+from kbench.report.profiles import profiles
+from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, records, write
 from kbench.report.sheet import Sheet
@@ -29,7 +33,6 @@ from kbench.report.tables import comparisons
 from kbench.report.tidy import csv_lines, csv_text, json_text, sheet_record
 
 if TYPE_CHECKING:
-    from kbench.report.papers.drawing import Drawing
     from kbench.run.results import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
@@ -73,7 +76,7 @@ def make_papers(
     """
     if format not in PAPER_FORMATS:
         raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
-    report = _read(folder, tables, reference=reference)
+    report = read_report(folder, tables, reference=reference)
     columns = width or shutil.get_terminal_size((120, 24)).columns
     paint = terminal.coloured if colour else terminal.plain
     text = report.text(format, columns, paint)
@@ -84,30 +87,32 @@ def make_papers(
     return text
 
 
-def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
-    """Write the report in every format that is a file, and each figure by itself, to `where`."""
-    report = _read(folder, None, reference=True)
-    names = {"html": "papers.html", "markdown": "papers.md", "latex": "papers.tex"}
+def write_papers(report: "Report", where: Path) -> list[Path]:
+    """Write the report in every format that is text, and each figure by itself, to `where`."""
+    names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
     texts = {where / name: report.text(format) for format, name in names.items()}
-    texts[where / "papers.csv"] = report.text("csv")
     texts[where / "claims.csv"] = csv_text(VERDICT_COLUMNS, verdict_records(report.verdicts))
     for one in report.drawings:
         path = where / "figures" / f"{one.figure.name}.svg"
-        if one.svg is None:
-            path.unlink(missing_ok=True)
+        if one.charts:
+            texts[path] = document(one.charts, one.legend)
         else:
-            texts[path] = one.svg
-    for ranking, drawing in report.profiles:
-        name = f"rankings_{ranking.task}_{ranking.machine.environment}_{ranking.machine.threads}"
-        texts[where / "figures" / f"{name}.svg"] = drawing
+            path.unlink(missing_ok=True)
+    for ranking in report.rankings:
+        machine = f"{ranking.machine.environment}_{ranking.machine.threads}"
+        name = re.sub(r"\W", "_", f"rankings_{ranking.task}_{machine}")
+        texts[where / "figures" / f"{name}.svg"] = document(*profiles(ranking))
     for path, text in texts.items():
         write(path, text)
     return list(texts)
 
 
-def _read(folder: "ResultsFolder", tables: Sequence[str] | None, *, reference: bool) -> "_Report":
+def read_report(
+    folder: "ResultsFolder", tables: Sequence[str] | None = None, *, reference: bool = True
+) -> "Report":
+    """What is asked for of the papers' report, from the rows of a folder; None asks for all."""
     runs, skipped = read_runs(folder, reference=reference)
-    return _Report(tables, runs, folder.environments(), skipped)
+    return Report(tables, runs, folder.environments(), skipped)
 
 
 def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
@@ -124,7 +129,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
     return Runs(records(rows), curves), skipped + folder.warnings
 
 
-class _Report:
+class Report:
     """What of the report is asked for: tables, and the other sheets."""
 
     def __init__(
@@ -172,16 +177,18 @@ class _Report:
     def studies(self, width: int | None = None) -> list[Sheet]:
         """Systems, budgets and rankings."""
         found = []
-        for system in self.systems:
-            whole = sheet(system, self.runs, self.environments)
-            found += sheets.narrowed(whole, width, _before_comma(whole))
-        for budget in self.budgets:
-            whole = budget_sheet(budget, self.runs, self.environments)
+        for whole in self.system_sheets() + self.budget_sheets():
             found += sheets.narrowed(whole, width, _before_comma(whole))
         for ranking in self.rankings:
             whole = ranking_sheet(ranking)
             found += sheets.narrowed(whole, width, whole.header[1:])
         return found
+
+    def system_sheets(self) -> list[Sheet]:
+        return [sheet(one, self.runs, self.environments) for one in self.systems]
+
+    def budget_sheets(self) -> list[Sheet]:
+        return [budget_sheet(one, self.runs, self.environments) for one in self.budgets]
 
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         if format == "csv":
@@ -197,31 +204,13 @@ class _Report:
         return terminal.sheets(self.sheets(width), width=width, paint=paint)
 
     @cached_property
-    def drawings(self) -> "list[Drawing]":
-        from kbench.report.papers.drawing import drawings
-
+    def drawings(self) -> list[Drawing]:
         return drawings(self.runs, {one.table.paper for one in self.filled})
 
-    @cached_property
-    def profiles(self) -> list[tuple[Ranking, str]]:
-        """The rankings with the drawing of their profiles."""
-        from kbench.report.profiles import profiles
-
-        return [(one, profiles(one)) for one in self.rankings]
-
     def html(self) -> str:
-        from kbench.report.papers.page import page
+        from kbench.report.pages import page
 
-        return page(
-            self.filled,
-            self.verdicts,
-            [sheet(one, self.runs, self.environments) for one in self.systems],
-            [budget_sheet(one, self.runs, self.environments) for one in self.budgets],
-            self.profiles,
-            self.drawings,
-            self.environments,
-            self.skipped,
-        )
+        return page([], self, self.environments, [], settings=0, remarks=self.skipped)
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, all other sheets."""

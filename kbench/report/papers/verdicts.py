@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.report.papers.claims import Verdict
+from kbench.report.papers.claims import FAILS, HOLDS, OUTSIDE, WEAKER, Bound, Verdict
 from kbench.report.papers.layout import paper
 from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet
@@ -88,6 +88,38 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
         }
         for one in verdicts
     ]
+
+
+def sentence(one: Verdict) -> str:
+    """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
+    if one.figure is None or one.claim.holds is None or one.claim.weaker is None:
+        return f"{'No run can tell' if one.outcome == OUTSIDE else 'Not measured'}: {one.why}."
+    where = f" on {one.worst}" if one.worst else ""
+    figure, asked, least = (
+        _amount(one, one.figure),
+        _limit(one, one.claim.holds),
+        _limit(one, one.claim.weaker),
+    )
+    said = {
+        HOLDS: f"It holds: {figure}{where}, where {asked} is asked.",
+        WEAKER: f"It holds in a weaker form: {figure}{where}; {asked} is asked, {least} is met.",
+        FAILS: f"It fails: {figure}{where}, where {asked} is asked, or {least} in a weaker form.",
+    }[one.outcome]
+    if one.asked > 1:
+        said += f" Rows answer {one.answered} of {one.asked} cases."
+    if one.printed is not None:
+        said += f" The paper prints {_amount(one, one.printed)}."
+    return said
+
+
+def _limit(one: Verdict, bound: Bound) -> str:
+    return f"{'at least' if bound.sign == '>=' else 'at most'} {_amount(one, bound.limit)}"
+
+
+def _amount(one: Verdict, value: float) -> str:
+    """A figure with its unit, a share as the percentage of cases in which the claim is true."""
+    text = _figure(one, value)
+    return f"true in {text} of the cases" if one.claim.share is not None else text
 
 
 def _said(one: Verdict) -> str:
