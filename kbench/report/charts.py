@@ -257,8 +257,9 @@ def marker(x: float, y: float, style: Style, content: str = "", *, hollow: bool 
 
 def inline(chart: Chart) -> str:
     """A chart as an element of a web page, whose style sheet colours it."""
+    role = "group" if "<a " in chart.body else "img"  # an image can hold no links
     return (
-        f'<svg class="plot" viewBox="0 0 {chart.width} {chart.height}" role="img"'
+        f'<svg class="plot" viewBox="0 0 {chart.width} {chart.height}" role="{role}"'
         f' aria-label="{escape(chart.label)}">{chart.body}</svg>'
     )
 

@@ -31,7 +31,7 @@ from kbench.report.tradeoff import COSTS, points, tradeoff
 # A blank as wide as a digit, and one as wide as a point: they align what stands above each other.
 _FIGURE, _POINT = "\u2007", "\u2008"
 
-_COLUMNS = ["data set", "best method", "score", "", "task", "train rows", "features"]
+_COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
 _COLUMNS += ["methods", "runs", "failed"]
 
 
@@ -43,6 +43,7 @@ def data_view(
     *,
     settings: int,
     papers: Mapping[str, Sequence[str]] | None = None,
+    legend: str = "",
 ) -> View:
     """The list of problems with their details.
 
@@ -59,6 +60,8 @@ def data_view(
         Lines of a method that a table shows at first.
     papers : mapping, optional
         Data set -> titles of the papers that use it.
+    legend : str
+        HTML that explains the variants, above the list.
     """
     methods = sorted({line.method for one in comparisons for line in one.lines})
     details = _Details(columns, settings, environments, methods, store)
@@ -75,7 +78,7 @@ def data_view(
             own = detail if i == 0 else ""
             items.append(Item(_cells(one), facets, anchor(problem), own, title(problem)))
     head = [
-        header(text, kind="word" if text in ("best method", "", "task") else "")
+        header(text, kind="word" if text in ("best method", "measure", "task") else "")
         for text in _COLUMNS
     ]
     about = (
@@ -83,7 +86,8 @@ def data_view(
         " different tables. Prediction costs are multiples of the product of many rows with one"
         " vector."
     )
-    return View("data", "Data sets", head, items, element("p", words(about), class_="about"))
+    above = element("p", words(about), class_="about") + legend
+    return View("data", "Data sets", head, items, above)
 
 
 def anchor(problem: Problem) -> str:

@@ -14,7 +14,7 @@ from kbench.report.quantities import Quantity
 from kbench.report.reading import package_text
 from kbench.report.site import RowStore, View, site
 from kbench.report.tables import Comparison
-from kbench.report.tags import element, words
+from kbench.report.tags import words
 
 if TYPE_CHECKING:
     from kbench.report.papers.report import Report
@@ -62,11 +62,17 @@ def page(
         tables = [table for name in PAPERS for table in paper(name).tables.values()]
         papers = views.papers_of(tables) if report is not None else {}
         shown.append(
-            data_view(comparisons, environments, columns, store, settings=settings, papers=papers)
+            data_view(
+                comparisons,
+                environments,
+                columns,
+                store,
+                settings=settings,
+                papers=papers,
+                legend=_variants(comparisons),
+            )
         )
         summaries.insert(0, data_summary(comparisons))
-        if legend := _variants(comparisons):
-            shown.append(View("variants", "Variants of data sets", above=legend))
     if report is not None:
         systems, budgets = report.system_sheets(), report.budget_sheets()
         shown.append(views.studies_view(report.counted, systems, budgets, report.rankings))
@@ -87,7 +93,7 @@ def page(
 
 
 def _variants(comparisons: Sequence[Comparison]) -> str:
-    """What the variants that are shown mean, as a list of terms."""
+    """What the variants that are shown mean, as a list of terms that opens."""
     meanings = yaml.safe_load(package_text("kbench.report", "variants.yaml"))
     shown = sorted({one.problem.variant for one in comparisons if one.problem.variant})
     parts = {part.partition("=")[0] for name in shown for part in name.split(",")}
@@ -96,4 +102,5 @@ def _variants(comparisons: Sequence[Comparison]) -> str:
         for name in sorted(parts)
         if name in meanings
     )
-    return element("dl", listed) if listed else ""
+    summary = "<summary>What the variants in parentheses mean</summary>"
+    return f"<details>{summary}<dl>{listed}</dl></details>" if listed else ""

@@ -120,6 +120,7 @@ def site(
     shown = [view for view in views if view.items or view.above]
     machines = "".join(_environment(name, environments) for name in used)
     links = [("overview", "Overview"), *((view.id, view.title) for view in shown)]
+    links.append(("environments", "Environments"))
     items = [item for view in shown for item in view.items]
     details = {
         item.id: {"title": item.title, "view": view.id, "html": item.detail}

@@ -99,8 +99,8 @@ def plain(sheet: Sheet, kinds: Sequence[str] = ()) -> str:
             cell(text, "long" if side else "") for text, side in zip(rest, aligned[1:], strict=True)
         ]
         body.append(f"<tr>{row_header(words(first), kind)}{''.join(cells)}</tr>")
-    content = table(sheet.name, [head], body) + notes(sheet.notes)
-    return article(content, title=sheet.name, wide=is_wide(len(head)))
+    content = element("div", table(f"Table: {sheet.name}", [head], body), class_="plain")
+    return article(content + notes(sheet.notes), title=sheet.name, wide=is_wide(len(head)))
 
 
 def notes(said: Sequence[str]) -> str:

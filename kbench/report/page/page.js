@@ -139,8 +139,8 @@ function showView(view, place) {
     if (row.hidden) clear();
     row.classList.add("target");
     row.scrollIntoView({ block: "center" });
-  } else if (back) {
-    scrollTo(0, scrolled.get(view.id) ?? 0);
+  } else {
+    scrollTo(0, back ? scrolled.get(view.id) ?? 0 : 0);
   }
 }
 
@@ -369,3 +369,4 @@ one("#theme").onclick = () => {
 
 find();
 route();
+addEventListener("load", () => { if (views.some((view) => `#${view.id}` === location.hash)) scrollTo(0, 0); });

@@ -27,8 +27,8 @@ _STYLES = {
     "table, scores": Style(6, 3),
 }
 
-_MARK = 11.0  # units of the view box between the centres of marks that touch
-_ROW = 46  # units of the view box that a line of marks is high
+_MARK = 10.0  # units of the view box between the centres of marks that touch
+_ROW = 42  # units of the view box that a line of marks is high
 
 _CAPTION = (
     "Measured over printed. A claim stands at its figure over the paper's, a table at the median"
@@ -56,9 +56,9 @@ def picture(
     differences = _claims(verdicts, claim_id, relative=False)
     charts = []
     if ratios:
-        charts.append(_chart(ratios, "measured ÷ printed", 1.0, log=True, width=720))
+        charts.append(_chart(ratios, "measured ÷ printed", 1.0, log=True, width=470))
     if differences:
-        charts.append(_chart(differences, "measured − printed, points", 0.0, log=False, width=460))
+        charts.append(_chart(differences, "measured − printed, points", 0.0, log=False, width=410))
     used = {dot.kind for dot in (*ratios, *differences)}
     legend = [(kind, style) for kind, style in _STYLES.items() if kind in used]
     return figure(charts, legend, _CAPTION) if charts else ""

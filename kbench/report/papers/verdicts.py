@@ -113,13 +113,15 @@ def sentence(one: Verdict) -> str:
 
 
 def _limit(one: Verdict, bound: Bound) -> str:
-    return f"{'at least' if bound.sign == '>=' else 'at most'} {_amount(one, bound.limit)}"
+    share = one.claim.share is not None
+    number = f"{100 * bound.limit:g} % of the cases" if share else f"{bound.limit:g} {one.unit}"
+    return f"{'at least' if bound.sign == '>=' else 'at most'} {number.strip()}"
 
 
 def _amount(one: Verdict, value: float) -> str:
     """A figure with its unit, a share as the percentage of cases in which the claim is true."""
     text = _figure(one, value)
-    return f"true in {text} of the cases" if one.claim.share is not None else text
+    return f"{text} of the cases" if one.claim.share is not None else text
 
 
 def _said(one: Verdict) -> str:

@@ -17,7 +17,6 @@ from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import Table, paper
-from kbench.report.papers.verdicts import LEGEND as CLAIMS
 from kbench.report.papers.verdicts import sentence
 from kbench.report.profiles import caption, profiles
 from kbench.report.rankings import Ranking
@@ -30,7 +29,6 @@ from kbench.report.tags import (
     element,
     figure,
     header,
-    is_wide,
     notes,
     plain,
     row_header,
@@ -39,11 +37,20 @@ from kbench.report.tags import (
     words,
 )
 
+_CLAIMS = (
+    "A verdict compares a figure of the rows with a bound that the paper's own numbers keep, and"
+    " with a looser one. A claim about several data sets is decided by the worst of those with"
+    " rows. Queries and bounds stand in kbench/report/papers/claims.yaml."
+)
+
 _TABLES = (
     "Grey columns hold what a paper prints, its seconds on its own machine; beside them stands"
     " what the rows say, mean ± standard deviation over seeds, or how the runs ended. A measured"
     " cell opens the runs behind it, a header sorts. "
 )
+
+# Columns of values that fit beside the names of the rows at 1,280 pixels.
+_LEAVES = 12
 
 # Classes of verdicts: what fails is as visible as what holds.
 _OUTCOMES = {claim.HOLDS: "holds", claim.WEAKER: "weaker", claim.FAILS: "fails"}
@@ -57,14 +64,15 @@ def claims_view(verdicts: Sequence[Verdict]) -> View:
     for number, one in enumerate(verdicts):
         says = one.claim
         where = words(f"{paper(says.paper).title}, {says.where}")
-        links = " ".join(element("a", words(of.number), href=f"#{of.id}") for of in tables_of(says))
+        tables = tables_of(says)
+        links = ", ".join(element("a", words(of.number), href=f"#{of.id}") for of in tables)
         kind = f"badge {_OUTCOMES.get(one.outcome, '')}"
         badge = element("span", words(one.outcome), class_=kind)
         cells = (
             row_header(badge, "word")
             + element("td", words(says.says), class_="long", id=claim_id(number))
             + cell(sentence(one), "long")
-            + element("td", f"{where} {links}" if links else where, class_="long")
+            + element("td", where + element("div", links, class_="links"), class_="long")
         )
         facets = {
             "paper": [paper(says.paper).title],
@@ -73,7 +81,7 @@ def claims_view(verdicts: Sequence[Verdict]) -> View:
             "verdict": [one.outcome],
         }
         items.append(Item(cells, facets))
-    return View("claims", "Claims", head, items, element("p", words(CLAIMS), class_="about"))
+    return View("claims", "Claims", head, items, element("p", words(_CLAIMS), class_="about"))
 
 
 def claim_id(number: int) -> str:
@@ -188,19 +196,44 @@ def _counts(count: Coverage) -> tuple[int | str, ...]:
 
 
 def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> str:
-    """The table with columns of the paper and of the rows, and its notes."""
+    """The table with columns of the paper and of the rows, in pieces that fit, and its notes."""
     marks, below = sheets.footnotes(filled)
-    body = []
-    for i, row in enumerate(filled.rows):
-        cells = [
-            _cells(group, group.entries[i], marks, store, f"{i}-{j}")
-            for j, group in enumerate(filled.groups)
-        ]
-        body.append(f"<tr>{row_header(words(row))}{''.join(cells)}</tr>")
-    spans, head = _head(filled.groups)
-    content = table(sheets.heading(filled), head, body, spans=spans)
+    pieces = []
+    for numbers in _pieces(filled.groups):
+        groups = [filled.groups[j] for j in numbers]
+        body = []
+        for i, row in enumerate(filled.rows):
+            cells = [
+                _cells(group, group.entries[i], marks, store, f"{i}-{j}")
+                for j, group in zip(numbers, groups, strict=True)
+            ]
+            body.append(f"<tr>{row_header(words(row))}{''.join(cells)}</tr>")
+        spans, head = _head(groups)
+        columns = ", ".join(dict.fromkeys(group.column for group in groups if group.column))
+        label = f"{sheets.heading(filled)}: {columns}" if columns else sheets.heading(filled)
+        pieces.append(table(label, head, body, spans=spans))
     said = [*below, *sheets.remarks(filled, environments)]
-    return article(content + notes(said), wide=is_wide(len(head[-1])))
+    return article(element("div", "".join(pieces), class_="pieces") + notes(said))
+
+
+def _pieces(groups: Sequence[Group]) -> list[list[int]]:
+    """Numbers of the groups of each piece: whole columns of the paper where they fit."""
+    pieces: list[list[int]] = []
+    width = 0
+    for _, of in itertools.groupby(range(len(groups)), key=lambda j: groups[j].column):
+        members = list(of)
+        leaves = sum(2 if _measured(groups[j]) else 1 for j in members)
+        if not pieces or width + leaves > _LEAVES:
+            pieces.append([])
+            width = 0
+        for j in members:
+            wide = 2 if _measured(groups[j]) else 1
+            if width + wide > _LEAVES:
+                pieces.append([])
+                width = 0
+            pieces[-1].append(j)
+            width += wide
+    return pieces
 
 
 def _cells(group: Group, one: Entry, marks: Mapping[str, str], store: RowStore, place: str) -> str:
