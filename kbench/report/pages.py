@@ -58,6 +58,8 @@ def page(
         first = picture(report.filled, verdicts, views.claim_id)
         if report.filled or verdicts:
             summaries.append(views.summary(report.filled, verdicts))
+    if comparisons or report is None:
+        summaries.insert(0, data_summary(comparisons))
     if comparisons:
         tables = [table for name in PAPERS for table in paper(name).tables.values()]
         papers = views.papers_of(tables) if report is not None else {}
@@ -72,7 +74,6 @@ def page(
                 legend=_variants(comparisons),
             )
         )
-        summaries.insert(0, data_summary(comparisons))
     if report is not None:
         systems, budgets = report.system_sheets(), report.budget_sheets()
         shown.append(views.studies_view(report.counted, systems, budgets, report.rankings))

@@ -485,7 +485,7 @@ def test_csv_has_every_printed_value_and_nothing_rounded(folder):
 def test_a_name_that_is_no_table_gets_the_nearest(folder):
     with pytest.raises(ConfigError, match="nearest: hss_table5"):
         make_papers(folder, tables=["hss_tabel5"])
-    with pytest.raises(ConfigError, match="terminal, markdown, csv, latex"):
+    with pytest.raises(ConfigError, match="terminal, markdown, csv, json, latex"):
         make_papers(folder, format="pdf")
 
 

@@ -176,7 +176,7 @@ addEventListener("hashchange", route);
 // the runs behind a cell
 
 function showRuns(run) {
-  const cell = run && one(`a[href="#${CSS.escape(run)}"]`, detail)?.closest("[data-r]");
+  const cell = run && one(`[data-r] a[href="#${CSS.escape(run)}"]`, detail)?.closest("[data-r]");
   if (!cell) {
     if (dialog.open) dialog.close();
     return;
@@ -261,7 +261,7 @@ function find() {
     const none = one(".none", section);
     if (none) none.hidden = left > 0;
   }
-  one("#matches").textContent = active ? `${total} match${total === 1 ? "es" : ""} in all lists` : "";
+  one("#matches").textContent = active ? `${total} match${total === 1 ? "" : "es"} in all lists` : "";
   one("#clear").hidden = !active;
   if (active && one("#overview").hidden === false) {
     const first = views.find((section) => all("tbody tr", section).some((item) => !item.hidden));
