@@ -28,7 +28,7 @@ _STYLES = {
 }
 
 _MARK = 10.0  # units of the view box between the centres of marks that touch
-_ROW = 42  # units of the view box that a line of marks is high
+_ROW = 38  # units of the view box that a line of marks is high
 
 _CAPTION = (
     "Measured over printed. A claim stands at its figure over the paper's, a table at the median"
