@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kbench.report.charts import Axis, Chart, Plot, marker
 from kbench.report.papers.claims import FAILS, HOLDS, WEAKER, Verdict
 from kbench.report.papers.entries import SECONDS_IN, Filled, quantity_of
-from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.layout import PAPERS, Columns, paper
 from kbench.report.style import Style
 from kbench.report.tags import element, figure, words
 
@@ -58,7 +58,7 @@ def picture(
     if ratios:
         charts.append(_chart(ratios, "measured ÷ printed", 1.0, log=True, width=470))
     if differences:
-        charts.append(_chart(differences, "measured − printed, points", 0.0, log=False, width=410))
+        charts.append(_chart(differences, "measured − printed, points", 0.0, log=False, width=470))
     used = {dot.kind for dot in (*ratios, *differences)}
     legend = [(kind, style) for kind, style in _STYLES.items() if kind in used]
     return figure(charts, legend, _CAPTION) if charts else ""
@@ -90,7 +90,8 @@ def _tables(filled: Iterable[Filled]) -> list[Dot]:
         values: dict[str, list[float]] = {"seconds": [], "scores": []}
         for group in one.groups:
             quantity = quantity_of(group.measure)
-            sizes = any(name.startswith("n_") for name in group.measure.of)
+            read = group.measure.of if isinstance(group.measure, Columns) else ()
+            sizes = any(name.startswith("n_") for name in read)
             if not group.measure.reads or sizes:
                 continue
             for entry in group.entries:

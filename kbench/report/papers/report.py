@@ -232,5 +232,5 @@ class Report:
 
 
 def _before_comma(sheet: Sheet) -> list[str]:
-    """What headers such as `LIBSVM, fit s` say before the comma: those columns stay together."""
+    """What headers such as `a step, fit s` say before the comma: those columns stay together."""
     return [name.partition(",")[0] for name in sheet.header[1:]]

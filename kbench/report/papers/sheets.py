@@ -7,6 +7,7 @@ from typing import Any
 from kbench.report.cells import describe_machine
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
+from kbench.report.papers.layout import load
 from kbench.report.sheet import Sheet
 
 # Columns of `cell_records`.
@@ -14,9 +15,7 @@ CELL_COLUMNS = ["table", "row", "column", "quantity", "printed", "unit", "printe
 CELL_COLUMNS += ["measured", "sd", "status", "runs", "ok", "dataset", "variant", "n_train"]
 CELL_COLUMNS += ["method", "params", "environment", "threads", "keys", "notes"]
 
-RATIO = (
-    "× LIBSVM is a share of LIBSVM's seconds on the same machine, the part of a time that travels."
-)
+RATIO = load("legend.yaml")["ratio"]
 
 LEGEND = (
     "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
