@@ -1,8 +1,8 @@
-"""Tables out of rows.
+"""Reports: tables, comparisons, recommendations and pages made of rows.
 
-`make_report` returns one text, `write_report` keeps a report beside the rows. Which runs are
-compared is decided in `tables`, how numbers read in `quantities` and `cells`, what is said below
-them in `notes`; each format has a layout of its own.
+`make_report` returns one text, `write_report` writes every format beside the rows. `tables` decides
+which runs are compared, `quantities` and `cells` how numbers are printed, `notes` what is said below
+a table; each format has a module: `terminal`, `markdown`, `latex`, `tidy` (CSV and JSON), `pages`.
 """
 
 import logging
@@ -42,7 +42,7 @@ FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
 COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
-# Lines that one method may take in a table; more settings of it are only counted.
+# Lines of one method that a table shows; further settings are only counted.
 SETTINGS = 5
 
 _FIRST = "kbench -m experiment=demo"
@@ -152,15 +152,14 @@ def make_comparison(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """Methods against each other: mean ranks, and differences of every pair over the same seeds.
+    """Comparison of methods: mean ranks, and differences of every pair over the same seeds.
 
     Parameters are those of `make_report`. CSV holds the pairs on each data set and no ranks.
 
     Raises
     ------
     ConfigError
-        For less than two methods, for methods that have no data set in common, and as
-        `make_report`.
+        For fewer than two methods, for methods without a common data set, and as `make_report`.
     """
     if format not in COMPARE_FORMATS:
         raise ConfigError(f"format={format}: a comparison is one of {', '.join(COMPARE_FORMATS)}")
@@ -170,14 +169,14 @@ def make_comparison(
     score = None if metric is None else quantity(metric, "metric")
     rows, skipped = frame(folder, names, datasets, reference=reference, trials=trials)
     found = versus.versus(records(rows), names, score)
-    if not found.bouts():
+    if not found.pairs():
         what = "" if score is None else f" and {score.column} measured"
         raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
     if format == "csv":
-        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(found.bouts()))
+        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(found.pairs()))
     elif format == "json":
         sheets = [tidy.sheet_record(one) for one in versus.sheets(found)]
-        text = tidy.json_text({"pairs": versus.pair_records(found.bouts()), "sheets": sheets})
+        text = tidy.json_text({"pairs": versus.pair_records(found.pairs()), "sheets": sheets})
     elif format == "markdown":
         text = markdown.markdown_sheets(versus.sheets(found))
     elif format == "latex":
@@ -204,7 +203,7 @@ def make_recommendation(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """Which method to take for a data set, by the rows of those nearest to it.
+    """Recommended methods for a data set, from the rows of the data sets most similar to it.
 
     Raises
     ------

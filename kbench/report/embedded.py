@@ -7,8 +7,13 @@ from typing import Any
 
 from kbench.report.tables import Row
 
-# Characters of the logs of all failed runs together: pages of many failures stay small.
+# Characters of all logs of failed runs together: bounds the size of a page with many failures.
 _LOGS = 250_000
+
+# Characters of one log that are kept at most, its end.
+_TAIL = 2000
+
+# Significant digits of numbers: more would double the size of the columns.
 _DIGITS = 6
 
 
@@ -21,7 +26,7 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     out, floats have six digits, logs of failed runs are cut to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
-    tail = min(2000, _LOGS // max(failures, 1))
+    tail = min(_TAIL, _LOGS // max(failures, 1))
     words: dict[str, int] = {}
     columns: dict[str, Any] = {}
     for name in rows[0] if rows else ():
@@ -63,7 +68,7 @@ def _rounded(value: float) -> float | str:
 
 
 def _packed(values: list[Any]) -> Any:
-    """Each value once, where that is shorter."""
+    """A column with each different value stored once, where that is shorter."""
     # 1 and True are equal and hash alike, and so are 0 and False.
     different = {(type(value), value): value for value in values}
     if len(different) == 1:

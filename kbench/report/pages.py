@@ -52,7 +52,7 @@ def page(
     first = ""
     if report is not None:
         verdicts = report.verdicts
-        shown.append(views.claims_view(verdicts) if verdicts else View("claims", "Claims"))
+        shown.append(views.claims_view(verdicts))
         shown.append(views.tables_view(report.filled, verdicts, environments, store))
         shown.append(views.figures_view(report.drawings))
         first = picture(report.filled, verdicts, views.claim_id)

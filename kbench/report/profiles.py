@@ -9,10 +9,10 @@ from kbench.report.rankings import Ranking
 from kbench.report.recommend import CLOSE
 from kbench.report.style import Style
 
-# Lines in one pair of axes that a reader can follow.
+# Methods in one chart; more lines than this cannot be told apart.
 LINES = 8
 
-_WORST = 0.1  # the largest gap that is shown
+_WORST = 0.1  # largest relative difference to the best score that is shown
 
 
 def profiles(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
@@ -54,7 +54,7 @@ def _staircases(
 def _steps(
     values: Sequence[float], low: float, high: float, unit: float
 ) -> list[tuple[float, float]]:
-    """The share of `values` up to each abscissa from `low` to `high`, as a staircase."""
+    """The fraction of `values` up to each abscissa from `low` to `high`, as a staircase."""
     points = [(low * unit, 0.0)]
     for i, value in enumerate(sorted(v for v in values if v <= high), start=1):
         points += [(value * unit, points[-1][1]), (value * unit, i / len(values))]

@@ -1,4 +1,4 @@
-"""Rows of a results folder as a report takes them, and files that a report becomes."""
+"""Reading the rows of a results folder for a report, and writing the files of a report."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -23,7 +23,7 @@ def frame(
     reference: bool,
     trials: bool,
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """The rows that take part, always in the same order, and what reading had to skip."""
+    """The selected rows in a fixed order, and one message for each file that was skipped."""
     rows = folder.read(reference=reference)
     skipped = [printable(line) for line in folder.warnings]
     if not trials:
@@ -43,6 +43,7 @@ def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "p
 
 
 def records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
+    """Rows as dictionaries, with None in place of every missing value."""
     plain = frame.astype(object)
     return plain.where(plain.notna(), None).to_dict("records")
 
@@ -53,6 +54,7 @@ def package_text(package: str, name: str) -> str:
 
 
 def write(path: Path, text: str) -> None:
+    """Write a text file atomically, as UTF-8."""
     from kbench.files import atomic_file
 
     with atomic_file(path) as file:

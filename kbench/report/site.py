@@ -84,10 +84,9 @@ class View:
 
     id: str
     title: str
-    head: Sequence[str] = ()
-    items: Sequence[Item] = ()
+    head: Sequence[str]
+    items: Sequence[Item]
     above: str = ""
-    below: str = ""
 
 
 def site(
@@ -117,7 +116,7 @@ def site(
     remarks : sequence of str
         Said at the top, such as files that could not be read.
     """
-    shown = [view for view in views if view.items or view.above]
+    shown = [view for view in views if view.items]
     machines = "".join(_environment(name, environments) for name in used)
     links = [("overview", "Overview"), *((view.id, view.title) for view in shown)]
     links.append(("environments", "Environments"))
@@ -158,11 +157,10 @@ def _compressed(value: Any) -> str:
 
 
 def _view(view: View) -> str:
-    content = view.above
-    if view.items:
-        content += table(view.title, [view.head], [item.line for item in view.items])
-        content += '<p class="none" hidden>Nothing here matches the search and the filters.</p>'
-    return element("section", f"<h2>{words(view.title)}</h2>{content}{view.below}", id=view.id)
+    content = table(view.title, [view.head], [item.line for item in view.items])
+    none = '<p class="none" hidden>Nothing here matches the search and the filters.</p>'
+    heading = f"<h2>{words(view.title)}</h2>"
+    return element("section", heading + view.above + content + none, id=view.id)
 
 
 def _menu(name: str, items: Sequence[Item]) -> str:

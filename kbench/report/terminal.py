@@ -1,6 +1,6 @@
 """Comparisons as aligned text, in colour where a terminal shows it.
 
-Colour repeats what the text says already (a star for the best, a status for what failed), so that
+Colour only repeats what the text says (a star for the best, a status for a failure), so that
 nothing is lost without it.
 """
 
@@ -49,7 +49,7 @@ def terminal(
     settings: int,
     paint: Paint = plain,
 ) -> str:
-    """Aligned tables of at most `width` characters where that can be.
+    """Aligned tables of at most `width` characters where that is possible.
 
     Columns are dropped from the least important on, and a line says which.
     """
@@ -109,7 +109,7 @@ def wrapped(paragraphs: Iterable[str], width: int, role: str, paint: Paint) -> l
 
 
 def _fitted(table: Grid, width: int) -> tuple[Grid, list[str]]:
-    """The table without what had to go to make it fit, and the names of that."""
+    """The table without the columns that do not fit, and the names of those columns."""
     dropped: list[str] = []
     while max(map(len, _aligned(table, plain))) > width and len(table.quantities) > 1:
         if not dropped:
@@ -122,7 +122,7 @@ def _fitted(table: Grid, width: int) -> tuple[Grid, list[str]]:
 
 
 def _aligned(table: Grid, paint: Paint) -> list[str]:
-    """Header and lines; means are flush right, deviations line up behind them."""
+    """Header and lines; means are aligned right, deviations are aligned behind them."""
     columns = [["method", *map(printable, table.names)]]
     for j, quantity in enumerate(table.quantities):
         cells = [row[j] for row in table.cells]
