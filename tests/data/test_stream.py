@@ -214,7 +214,7 @@ def test_files_that_cannot_be_read(tmp_path):
         with pytest.raises(DataError, match=r"nothing: "):
             list(chunks(tmp_path / "nothing", format=form))
     (tmp_path / "f").write_text("1 1:2\n")
-    with pytest.raises(DataError, match=r"f: no Parquet file, or damaged"):
+    with pytest.raises(DataError, match=r"f: damaged or another format, should be a Parquet file"):
         list(chunks(tmp_path / "f", format="parquet"))
     np.save(tmp_path / "X.npy", np.ones((3, 2)))
     np.save(tmp_path / "y.npy", np.ones(4))
