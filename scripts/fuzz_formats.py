@@ -10,6 +10,7 @@ is not finite is printed and ends the script with exit code 1.
 """
 
 import bz2
+import faulthandler
 import gzip
 import io
 import lzma
@@ -162,6 +163,7 @@ def forked(folder: Path) -> int:
     """Run `guarded.answer(folder)` in a fork of this process; its exit code."""
     child = os.fork()
     if child == 0:
+        faulthandler.disable()  # a crash is counted, its traceback would only fill the screen
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         try:
             guarded.answer(folder)

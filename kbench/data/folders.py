@@ -4,11 +4,15 @@ Nothing is read here but folders, so that lists and plans stay quick.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from kbench.errors import ConfigError
 
 SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
 
@@ -27,6 +31,20 @@ def part_of(role: str) -> str:
     return role.partition("_")[0]
 
 
+def is_file_name(text: str) -> bool:
+    """Whether a text names a file within a folder: no separators, no leading dot or underscore.
+
+    Names come from configs that others may have written; `../secret` would leave the folders of
+    the data sets, and names that begin with a dot or an underscore are kbench's own.
+    """
+    return text.isprintable() and not re.search(r"[/\\:]", text) and text[:1] not in ("", ".", "_")
+
+
+def name_in_url(url: str) -> str:
+    """The file name that a URL ends in, decoded; see `is_file_name` before using it."""
+    return unquote(urlsplit(url).path.rpartition("/")[2])
+
+
 @dataclass(frozen=True)
 class Folders:
     """Where raw and prepared files live.
@@ -37,16 +55,23 @@ class Folders:
         Downloads go here, prepared arrays under `own/_prepared`.
     read_only : tuple of Path
         Further folders with raw files.
+    file_urls : bool
+        Whether `file:` URLs may be fetched. Only the user may say so, on the command line: a config
+        that comes from others could otherwise copy any file of this machine.
     """
 
     own: Path
     read_only: tuple[Path, ...] = ()
+    file_urls: bool = False
 
     @classmethod
-    def from_environment(cls, own: str | Path = "datasets") -> "Folders":
+    def from_environment(
+        cls, own: str | Path = "datasets", *, file_urls: bool = False
+    ) -> "Folders":
         """`own` and the folders of $KBENCH_DATA, separated as in $PATH."""
         listed = os.environ.get("KBENCH_DATA", "").split(os.pathsep)
-        return cls(Path(own), tuple(Path(f).expanduser() for f in listed if f))
+        read_only = tuple(Path(f).expanduser() for f in listed if f)
+        return cls(Path(own), read_only, file_urls)
 
     @property
     def prepared(self) -> Path:
@@ -105,6 +130,9 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
 
 def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) -> FileStatus:
     alternatives = [file, file["otherwise"]] if file.get("otherwise") else [file]
+    for name in (dataset, *(name for wanted in alternatives for name in wanted["names"])):
+        if not (isinstance(name, str) and is_file_name(name)):
+            raise ConfigError(f"{dataset!r}: {name!r}, should be a file name without folders")
     for last, wanted in enumerate(alternatives, start=1 - len(alternatives)):
         path = next(
             (p for p in _candidates(dataset, wanted["names"], folders) if p.is_file()), None

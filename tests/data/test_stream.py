@@ -219,8 +219,8 @@ def test_files_that_cannot_be_read(tmp_path):
     np.save(tmp_path / "X.npy", np.ones((3, 2)))
     np.save(tmp_path / "y.npy", np.ones(4))
     paths = (tmp_path / "X.npy", tmp_path / "y.npy")
-    with pytest.raises(DataError, match=r"X\.npy: shape \(3, 2\), and .*y\.npy: \(4,\)"):
+    with pytest.raises(DataError, match=r"X\.npy and .*y\.npy: X has shape \(3, 2\) and y \(4,\)"):
         list(chunks(*paths, format="npy"))
     np.save(tmp_path / "y.npy", np.array(["a", "b", "c"]))
-    with pytest.raises(DataError, match=r"y\.npy: of type <U1, should be numbers"):
+    with pytest.raises(DataError, match=r"y\.npy: y is of type <U1, should be numbers"):
         list(chunks(*paths, format="npy"))
