@@ -95,6 +95,10 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     source = config.get("source") or {}
     if source.get("format") not in (None, "libsvm"):
         kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
+        if source.get("kind") == "file" and "columns" in kept["source"]:
+            # Only what the user said: this text names the user's file in tables.
+            columns = source["columns"].items()
+            kept["source"]["columns"] = {k: v for k, v in columns if v not in ([], "error")}
     return said(kept)
 
 

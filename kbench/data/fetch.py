@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from kbench.data.content import CHUNK, read_json, remember
-from kbench.data.folders import FileStatus, Folders, is_file_name, name_in_url
-from kbench.data.mirrors import is_mirror
+from kbench.data.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
 from kbench.data.mirrors import write as write_mirror
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 

@@ -16,6 +16,9 @@ from kbench.errors import ConfigError
 
 SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
 
+MIRRORS = ("sklearn", "openml")
+"""Schemes of addresses that scikit-learn's fetchers stand for."""
+
 BUNDLED_FILES = {
     "digits": ("digits.csv.gz",),
     "iris": ("iris.csv",),
@@ -29,6 +32,16 @@ BUNDLED_FILES = {
 def part_of(role: str) -> str:
     """The part that a file belongs to: `train` of `train_images`."""
     return role.partition("_")[0]
+
+
+def is_mirror(url: str) -> bool:
+    """Whether `kbench.data.mirrors` fetches a URL: sklearn:NAME or openml:NUMBER."""
+    return url.partition(":")[0] in MIRRORS
+
+
+def mirrored_name(url: str) -> str:
+    """Name of the table that is kept of `openml:61`: openml_61.parquet."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", url) + ".parquet"
 
 
 def is_file_name(text: str) -> bool:
@@ -122,7 +135,13 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
     if source["kind"] == "file":
         split = config.get("test_path") is not None
         roles = {"train" if split else "all": config.get("path"), "test": config.get("test_path")}
-        return [_at_path(role, path) for role, path in roles.items() if path is not None]
+        return [
+            _search(config["name"], role, {"names": [mirrored_name(path)], "url": path}, folders)
+            if is_mirror(path)
+            else _at_path(role, path)
+            for role, path in roles.items()
+            if path is not None
+        ]
     if source["kind"] == "files":
         return [_search(config["name"], role, f, folders) for role, f in source["files"].items()]
     return []

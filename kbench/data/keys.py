@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from kbench.data.folders import BUNDLED_FILES, is_file_name, name_in_url
+from kbench.data.folders import BUNDLED_FILES, is_file_name, is_mirror, name_in_url
 from kbench.data.formats import DELIMITERS, FORMATS
-from kbench.data.mirrors import is_mirror
 
 TASKS = ("binary", "multiclass", "regression")
 SCALES = ("none", "unit", "symmetric", "standard", "unit_global")
@@ -190,7 +189,9 @@ KEYS: dict[str, Key] = {
     "source.files.*.otherwise.sha256": Key(_sha256, "as above"),
     "source.files.*.otherwise.sample.n": Key(_whole(1), "rows to draw", optional=False),
     "source.files.*.otherwise.sample.seed": Key(_whole(0), "of the draw", optional=False),
-    "path": Key(_text, "file: the file, plain or compressed"),
+    "path": Key(
+        _text, "file: the file, plain or compressed; or openml:NUMBER, a data set of OpenML"
+    ),
     "test_path": Key(_text, "file: its test rows; without it `split` divides `path`"),
     "n": Key(_whole(1), "generator: training rows"),
     "n_test": Key(_whole(1), "generator: test rows"),

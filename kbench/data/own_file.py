@@ -1,7 +1,8 @@
 """What a user's own file says about itself: its format, the data set's name and the task.
 
 So `dataset=file dataset.path=my.csv dataset.source.columns.target=y` is enough; what the user types
-wins. The task follows from the targets of the first rows, by a rule that a docstring below states.
+wins. The task follows from the targets of the first rows, by the rule of `task_of`. A path may be
+`openml:NUMBER`; its task has to be given.
 """
 
 import re
@@ -14,6 +15,7 @@ import numpy as np
 
 from kbench.data import formats, guarded
 from kbench.data.folders import SUFFIXES as COMPRESSED
+from kbench.data.folders import is_mirror, mirrored_name
 
 DEFAULT_NAME = "file"
 """Name in `configs/dataset/file.yaml`, which stands for no name."""
@@ -39,7 +41,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     path = config.get("path")
     if source.get("kind") != "file" or not isinstance(path, str):
         return dict(config)
-    place = Path(path).expanduser()
+    place = Path(mirrored_name(path) if is_mirror(path) else path).expanduser()
     bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
     if source.get("format") is None:
         source["format"] = formats.SUFFIXES.get(bare.suffix.lower(), "libsvm")

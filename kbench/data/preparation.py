@@ -166,7 +166,7 @@ def _present(
         if file.path is not None or (but_fetchable and file.url is not None):
             continue
         kind = config["source"]["kind"]
-        if kind == "file":
+        if kind == "file" and file.url is None:
             key = "test_path" if file.role == "test" else "path"
             raise DataNotFoundError(f"dataset.{key}: there is no file {file.candidates[0]}")
         if kind == "sklearn":

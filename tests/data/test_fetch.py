@@ -14,8 +14,7 @@ from support import left_over, libsvm_text, one_file, shipped
 
 from kbench.data import fetch as fetching
 from kbench.data import fingerprint, locate, open_prepared, prepare
-from kbench.data.folders import FileStatus
-from kbench.data.mirrors import is_mirror
+from kbench.data.folders import FileStatus, is_mirror
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 X = np.random.default_rng(0).normal(size=(400, 5)).round(4)
