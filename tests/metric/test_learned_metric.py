@@ -147,3 +147,38 @@ def test_a_target_of_noise_keeps_the_features_as_they_are():
 @parametrize_with_checks([LearnedMetric(random_state=0, n_rounds=1)])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_a_machine_behind_a_metric_tells_what_it_learnt():
+    from kbench.methods import KernelSVC
+    from kbench.metric import WithMetric
+    from kbench.trace import Trace
+
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(600, 10))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    trace = Trace()
+    machine = WithMetric(KernelSVC(C=10.0), random_state=0).fit(X[:400], y[:400], trace=trace)
+    plain = KernelSVC(C=10.0).fit(X[:400], y[:400])
+    assert machine.score(X[400:], y[400:]) > plain.score(X[400:], y[400:]) + 0.05
+    assert {"metric", "solve"} <= set(machine.timings_)
+    assert machine.n_support_.sum() == len(machine.estimator_.support_)
+    assert machine.n_features_in_ == 10
+    values = machine.decision_function(X[400:])
+    np.testing.assert_array_equal(machine.predict(X[400:]), (values > 0).astype(int))
+    with pytest.raises(AttributeError, match="no_such_thing_"):
+        _ = machine.no_such_thing_
+
+
+def test_a_metric_in_front_of_a_pipeline_can_be_searched():
+    from sklearn.linear_model import Ridge
+    from sklearn.model_selection import GridSearchCV
+
+    from kbench.metric import WithMetric
+
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(200, 4))
+    machine = WithMetric(Ridge(), LearnedMetric(n_rounds=1), random_state=0)
+    grid = {"estimator__alpha": [0.1, 1.0], "metric__structure": ["diagonal", "full"]}
+    search = GridSearchCV(machine, grid, cv=2).fit(X, X[:, 0])
+    assert search.best_score_ > 0.9
