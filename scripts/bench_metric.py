@@ -5,7 +5,7 @@
     python scripts/bench_metric.py growth
     python scripts/bench_metric.py widths
 
-`sets` fits the recursive feature machine and HistGradientBoosting with their default parameters, and
+`sets` fits the recursive feature machine and HistGradientBoosting with default parameters, and
 on classification data KernelSVC and early DC-SVM behind the metric, to the training rows of each
 data set; test scores and CPU seconds are means over the seeds. `round` measures one round on
 10,000 rows of 50 features, with the memory that it takes; at most 5 s and 1.2 GB. `growth` fits the
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("what", choices=["sets", "round", "growth", "widths"])
     parser.add_argument("names", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
         if arguments.what == "sets":
