@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from kbench.kernels.exponential import RBF, Laplacian
 from kbench.kernels.functions import FunctionKernel, Kernel, Linear, Polynomial, Precomputed
+from kbench.kernels.matern import Matern12
 
 
 def make_kernel(
@@ -22,7 +23,7 @@ def make_kernel(
 
     Parameters
     ----------
-    name : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable
+    name : {"rbf", "laplacian", "matern12", "poly", "linear", "precomputed"} or callable
     X : (n, d) dense or CSR
         Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d.
     """
@@ -37,6 +38,8 @@ def make_kernel(
         return RBF(width)
     if name == "laplacian":
         return Laplacian(width)
+    if name == "matern12":
+        return Matern12(width)
     return Polynomial(width, degree, coef0)
 
 

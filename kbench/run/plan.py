@@ -53,7 +53,7 @@ class Run:
     @property
     def path_id(self) -> str | None:
         """The same for runs that differ only along the path; None where there is none."""
-        if not self.path or "calibration" in self.params:
+        if not self.path or {"calibration", "metric"} & set(self.params):
             return None
         rest = {key: value for key, value in self.params.items() if key not in self.path}
         return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
@@ -242,8 +242,9 @@ def _expand(
     along = _path(name, meta, fixed)
     for varied in grid:
         typed = fixed | varied
-        if typed.get("calibration") is None:
-            typed.pop("calibration", None)
+        for wrapper in registry.WRAPPERS:
+            if typed.get(wrapper) is None:
+                typed.pop(wrapper, None)
         params = _effective(name, meta, typed)
         words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
         body = canonical(params)
