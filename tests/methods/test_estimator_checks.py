@@ -4,6 +4,7 @@ import pytest
 from expected_failures import EXPECTED_FAILURES
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from kbench.approximation import HSSMatrix
 from kbench.methods import (
     AESVC,
     DCSVC,
@@ -71,8 +72,8 @@ ESTIMATORS = [
     FastfoodSVC(128),
     RandomFourierSVC(128),
     SparsePrimalSVC(20),
-    HSSADMMClassifier(leaf_size=16),
-    HSSKernelRidge(leaf_size=16),
+    HSSADMMClassifier(HSSMatrix(leaf_size=16)),
+    HSSKernelRidge(HSSMatrix(leaf_size=16, preset="precise")),
     RACQPClassifier(block_size=20, beta=1.0, max_iter=200),
     DCPredClassifier(2, n_landmarks=4),
     DCPredTrainedClassifier(2, min_rows=3),
