@@ -13,10 +13,10 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from threadpoolctl import threadpool_limits
 
 from kbench.approximation import HSSMatrix
-from kbench.approximation.hss import PRESETS
 from kbench.approximation.hss.compression import _add_scaled, _folded
 from kbench.approximation.hss.interpolative import interpolate
 from kbench.clustering import nearest_neighbours
+from kbench.presets import HSS
 from kbench.trace import Trace
 
 
@@ -251,7 +251,7 @@ def test_a_typed_value_wins_over_its_preset_and_limits_can_be_lifted():
         assert (typed.n_parameters_ < by_preset.n_parameters_) == fewer
     # Without a sketch and a limit on near columns, the sampled columns themselves decide.
     table4 = {"preset": "paper_table4", "leaf_size": 64}
-    settings = PRESETS["paper_table4"] | {"leaf_size": 64}
+    settings = HSS["paper_table4"] | {"leaf_size": 64}
     spelt_out = fit(X, preset="fast", **settings)
     np.testing.assert_array_equal(spelt_out.toarray(), fit(X, **table4).toarray())
     assert (fit(X, sketch=5, **table4).toarray() != spelt_out.toarray()).any()

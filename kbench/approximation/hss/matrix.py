@@ -20,14 +20,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation.hss.compression import MemoryLimitError, Node, Tolerances, compress
-from kbench.approximation.hss.presets import PRESETS
 from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
 from kbench.approximation.operator import kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
 from kbench.clustering.neighbours import nearest_neighbours
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, LocalMachines, group_rows, prediction_dtype
-from kbench.presets import resolve
+from kbench.presets import HSS, resolve
 from kbench.trace import Trace
 
 # Parameters on which the tree and the table of neighbours depend.
@@ -54,8 +53,8 @@ class HSSMatrix(BaseEstimator):
     coef0 : float, default=0.0
         `kernel` to `coef0` have the same meaning as in `KernelSVC`.
     preset : {"paper_table4", "paper_table5", "fast", "accurate", "precise"}, default="fast"
-        Values of the parameters from `leaf_size` to `sketch` that are None (see
-        `kbench.approximation.hss.presets`). A parameter that is not None always wins.
+        Values of the parameters from `leaf_size` to `sketch` that are None (see `kbench.presets`).
+        A parameter that is not None always wins.
     tree : {"2means", "kd", "pca", "cobble", "natural"}, default="2means"
         Rule that splits the nodes (see `kbench.clustering.cluster_tree`).
     balanced : bool, default=False
@@ -135,7 +134,7 @@ class HSSMatrix(BaseEstimator):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "preset": [StrOptions(set(PRESETS))],
+        "preset": [StrOptions(set(HSS))],
         "tree": [StrOptions({"2means", "kd", "pca", "cobble", "natural"})],
         "balanced": ["boolean"],
         "leaf_size": [Interval(Integral, 2, None, closed="left"), None],
@@ -287,14 +286,14 @@ class HSSMatrix(BaseEstimator):
 
     def _settings(self) -> dict[str, Any]:
         """Values in effect of the parameters that a preset sets; "none" becomes None."""
-        given = {name: getattr(self, name) for name in PRESETS[self.preset]}
         for name in ("max_near", "n_trees"):
-            if self.n_neighbours == 0 and isinstance(given[name], Integral):
+            value = getattr(self, name)
+            if self.n_neighbours == 0 and isinstance(value, Integral):
                 raise ValueError(
-                    f"{name}={given[name]} contradicts n_neighbours=0, which samples no near "
-                    f"columns; leave out one of {name} and n_neighbours"
+                    f"{name}={value} contradicts n_neighbours=0, which samples no near columns; "
+                    f"leave out one of {name} and n_neighbours"
                 )
-        settings = resolve(self.preset, PRESETS, given)
+        settings = resolve(self.preset, HSS, self.get_params(deep=False))
         return {name: None if value == "none" else value for name, value in settings.items()}
 
     def _agrees(self, other: "HSSMatrix", names: tuple[str, ...]) -> bool:
