@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from sklearn.base import clone
 
 from kbench.approximation import HSSMatrix
 from kbench.approximation.hss import ShiftedFactor
+from kbench.methods._composition import fresh_part
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Trace
 
@@ -49,9 +49,7 @@ class CompressedKernel:
         X : (n, d) array or CSR
         trace : Trace
         """
-        matrix = clone(default if estimator.matrix is None else estimator.matrix)
-        if matrix.random_state is None:
-            matrix.set_params(random_state=estimator.random_state)
+        matrix = fresh_part(estimator.matrix, default, estimator.random_state)
         key = joblib.hash(X) if estimator.warm_start else ""
         last: CompressedKernel | None = getattr(estimator, "_compressed", None)
         if not estimator.warm_start or last is None or last._rows_key != key:
@@ -133,6 +131,6 @@ def hss_machine(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> Machi
     ordered = coef[matrix.tree_.permutation]
     places = np.flatnonzero(ordered.any(axis=1))
     values = ordered[places]
-    dtype = prediction_dtype(matrix.kernel_, values)
-    expansion = KernelExpansion(matrix.kernel_, places, values, dtype)
+    dtype = prediction_dtype(matrix.ordered_kernel_, values)
+    expansion = KernelExpansion(matrix.ordered_kernel_, places, values, dtype)
     return Machine(expansion, expansion.nbytes, len(places) * (d + coef.shape[1]))

@@ -147,7 +147,7 @@ def _polish(
         start = balance(Y, admm.z[:, j * m : (j + 1) * m], C[:, [j]])
         start[:, np.count_nonzero(start, axis=0) > _DENSE * n] = 0.0
         solved = solve_problems(
-            compressed.matrix.kernel_,
+            compressed.matrix.ordered_kernel_,
             Y[permutation],
             C[permutation, j],
             Start(start[permutation]),

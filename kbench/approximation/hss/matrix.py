@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation.hss.compression import MemoryLimitError, Node, Tolerances, compress
 from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
-from kbench.approximation.operator import kernel_error, sampled_rows
+from kbench.approximation.operator import KernelApproximation, kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
 from kbench.clustering.neighbours import nearest_neighbours
 from kbench.kernels import KernelMatrix, make_kernel
@@ -32,7 +32,7 @@ from kbench.trace import Trace
 # Parameters on which the tree and the table of neighbours depend.
 _ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
 # Learnt attributes that two fits with equal parameters to the same rows have in common.
-_LEARNT = ("tree_", "_near", "kernel_", "nodes_", "kernel_entries_", "shape")
+_LEARNT = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_entries_", "shape")
 # The shift that an error message suggests, relative to the size of the least eigenvalue, which is
 # known to about 1 %.
 _SUGGESTED_SHIFT = 1.1
@@ -98,8 +98,10 @@ class HSSMatrix(BaseEstimator):
     nbytes_ : int
     kernel_entries_ : int
         Kernel values that the compression computed.
-    kernel_ : KernelMatrix
-        Kernel matrix of the points in the order of the tree.
+    kernel_ : Kernel
+        The kernel function.
+    ordered_kernel_ : KernelMatrix
+        Exact kernel matrix of the points in the order of the tree.
     timings_ : dict of str to float
         Seconds of "tree", "neighbours", "compress".
 
@@ -261,7 +263,8 @@ class HSSMatrix(BaseEstimator):
                 self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
             ordered = X[permutation]
-            self.kernel_ = KernelMatrix(function, ordered, self.dtype)
+            self.kernel_ = function
+            self.ordered_kernel_ = KernelMatrix(function, ordered, self.dtype)
         k = min(settings["n_neighbours"], n)
         with trace.phase("neighbours"):
             self._near = None if like is None else like._near
@@ -272,14 +275,14 @@ class HSSMatrix(BaseEstimator):
                 self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])
         with trace.phase("compress"):
             self.nodes_ = compress(
-                self.kernel_,
+                self.ordered_kernel_,
                 self.tree_,
                 self._near,
                 _tolerances(settings),
                 rng,
                 max_bytes=max_bytes,
             )
-        self.kernel_entries_ = self.kernel_.n_entries
+        self.kernel_entries_ = self.ordered_kernel_.n_entries
         self.timings_ = dict(trace.timings)
         self.shape = (n, n)
         return self
@@ -468,10 +471,18 @@ class HSSMatrix(BaseEstimator):
         original[np.ix_(tree.permutation, tree.permutation)] = dense
         return original
 
+    def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> "HSSKernel":
+        """The matrix as a `KernelApproximation`, which kernel ridge estimators take.
+
+        X and trace belong to the interface; the matrix is that of the rows of `fit`.
+        """
+        check_is_fitted(self)
+        return HSSKernel(self)
+
     def relative_error(self, n_rows: int = 200, random_state: Any = None) -> float:
         """||K - K~||_F / ||K||_F on sampled rows. O(n_rows n (d + r + leaf_size))."""
         places = _inverse(self.tree_.permutation)
-        kernel = self.kernel_.astype(np.float64)
+        kernel = self.ordered_kernel_.astype(np.float64)
         rows = sampled_rows(self.shape[0], n_rows, check_random_state(random_state))
         return kernel_error(lambda part: kernel.block(places[part])[:, places], self, rows)
 
@@ -500,18 +511,18 @@ class HSSMatrix(BaseEstimator):
         O(u n r) time; `machine` evaluates products with fixed coefficients without the n columns.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        tree, function = self.tree_, self.kernel_.kernel
+        tree, function = self.tree_, self.ordered_kernel_.kernel
         siblings = dict(self._leaves())
         out = np.empty((X.shape[0], self.shape[1]), self.dtype)
         for leaf, rows in group_rows(tree.assign(X)):
-            points = function.prepare(X[rows], self.kernel_.dtype)
+            points = function.prepare(X[rows], self.ordered_kernel_.dtype)
             values = np.empty((self.shape[0], len(rows)), self.dtype)
             nodes = [(leaf, np.arange(tree.start[leaf], tree.stop[leaf]))]
             nodes += [(i, self.nodes_[i].skeleton) for i in siblings[leaf]]
             for i, places in nodes:
                 near = np.empty((len(rows), len(places)), self.dtype)
                 if len(places):
-                    function.evaluate(points, self.kernel_.points(places), near)
+                    function.evaluate(points, self.ordered_kernel_.points(places), near)
                 if i == leaf:
                     values[tree.start[i] : tree.stop[i]] = near.T
                 else:
@@ -561,7 +572,7 @@ class HSSMatrix(BaseEstimator):
         callable
             X : (u, d) -> (u, m) float64
         """
-        tree, kernel = self.tree_, self.kernel_
+        tree, kernel = self.tree_, self.ordered_kernel_
         coef = np.asarray(coef, np.float64)[tree.permutation]
         moments = self._moments(coef)
         dtype = prediction_dtype(kernel, coef)
@@ -593,6 +604,59 @@ class TreeExpansion(LocalMachines):
         super().__init__(tree.assign, machines, n_outputs, depth)
         self.nbytes = tree.nbytes + sum(machine.nbytes for machine in machines.values())
         self.n_centres = sum(len(machine.coef) for machine in machines.values())
+
+
+class HSSKernel(KernelApproximation):
+    """A fitted `HSSMatrix` as an approximate kernel matrix: float64 products, regularised solves.
+
+    Parameters
+    ----------
+    matrix : HSSMatrix
+    """
+
+    def __init__(self, matrix: HSSMatrix) -> None:
+        super().__init__(matrix.shape[0], matrix.kernel_entries_)
+        self.matrix = matrix
+
+    @property
+    def nbytes_(self) -> int:
+        return self.matrix.nbytes_
+
+    @property
+    def n_parameters_(self) -> int:
+        return self.matrix.n_parameters_
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.matrix.matmat(V).astype(np.float64, copy=False)
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        return self.matrix.rows(indices)
+
+    def cross(self, X: Any) -> np.ndarray:
+        return self.matrix.cross(X)
+
+    def machine(self, coef: np.ndarray) -> TreeExpansion:
+        return self.matrix.machine(coef)
+
+    def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
+        """(K~ + alpha I)^-1 Y by float64 ULV factors, O(n r^2).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            A ValueError: K~ + alpha I is not positive definite. Replacing the negative eigenvalues
+            would need a dense eigendecomposition; the message names a sufficient alpha.
+        """
+        return self.matrix.factorise(alpha, np.float64).solve(Y)
+
+    def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
+        """(K~ + s I)^-1 with s = alpha, or about the least larger s with factors."""
+        try:
+            factor = self.matrix.factorise(alpha, np.float64, explain=False)
+        except IndefiniteError:
+            shift = alpha + _SUGGESTED_SHIFT * self.matrix.needed_shift()
+            factor = self.matrix.factorise(shift, np.float64)
+        return factor.solve
 
 
 class ShiftedFactor(LinearOperator):
