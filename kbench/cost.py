@@ -15,16 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numba import njit, types
 
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 REPEATS = 5
 # Slower predictions are not repeated for more rows than there are: the call does not show.
 _FAST_S = 0.05
-# Of the loop, which has no call to pay for.
-_LOOP_ROWS = 500
 # Linux and macOS count CPU time by the nanosecond or microsecond, Windows by 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
 _clock = time.process_time if COUNTS_CPU else time.perf_counter
@@ -84,37 +80,3 @@ def linear_prediction_s(X: Any, n_outputs: int) -> float:
     rows = unit_rows(X)
     weights = np.ones(X.shape[1] if n_outputs == 1 else (X.shape[1], n_outputs), rows.dtype)
     return median_s(lambda: rows @ weights) / rows.shape[0]
-
-
-@njit(
-    types.void(
-        types.int32[::1],
-        types.int32[::1],
-        types.float64[::1],
-        types.float64[:, ::1],
-        types.float64[:, ::1],
-    ),
-    cache=True,
-)
-def _predict_row_by_row(starts, indices, entries, weights, values):
-    for i in range(values.shape[0]):
-        for o in range(values.shape[1]):
-            values[i, o] = 0.0
-        for k in range(starts[i], starts[i + 1]):
-            w = weights[indices[k]]
-            for o in range(w.shape[0]):
-                values[i, o] += w[o] * entries[k]
-
-
-def row_loop_s(X: Any, n_outputs: int) -> float:
-    """Median seconds a row of LIBLINEAR's way to predict: its entries but zeros, in float64.
-
-    Parameters as of `linear_prediction_s`.
-    """
-    n, d = X.shape
-    rows = sp.csr_array(X[np.arange(_LOOP_ROWS) % n])
-    starts, indices = rows.indptr.astype(np.int32), rows.indices.astype(np.int32)
-    entries, weights = rows.data.astype(np.float64), np.ones((d, n_outputs))
-    values = np.empty((_LOOP_ROWS, n_outputs))
-    seconds = median_s(lambda: _predict_row_by_row(starts, indices, entries, weights, values))
-    return seconds / _LOOP_ROWS
