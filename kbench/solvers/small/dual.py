@@ -1,0 +1,357 @@
+"""Support vector problems of a few thousand points, and all pairs of classes: the second engine.
+
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = 0
+
+A pair of classes has z = 1, 0 <= b <= C on the first and z = -1, -C <= b <= 0 on the second class;
+regression has z = y, |b| <= C. `kbench.solvers.solve_box_dual` solves the same problems and is
+faster for many points; `kbench.methods.kernel_svc` states where the one takes over from the other.
+
+Each problem is one call of the compiled `descend`. Rows of the kernel matrix are computed when a
+step first needs them and are stored as float32. Where their rounding could hide a violation above
+the tolerance, the points that may be extreme are computed again in float64, and steps go on from
+there, so that the criterion holds for float64 kernel values.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.solvers.small.rows import Rows
+from kbench.solvers.small.steps import (
+    ENTRIES,
+    ERROR,
+    GAP,
+    INTERCEPT,
+    N_REPORTED,
+    OBJECTIVE,
+    OUT_OF_STEPS,
+    ROWS,
+    SOLVED,
+    STEPS,
+    STUCK,
+    VIOLATION,
+    account,
+    descend,
+    store_rows,
+)
+from kbench.trace import Deadline, Trace
+
+# Steps between two looks at the clock or calls of the trace: 20 ms for 1,000 points.
+_STEPS_PER_CALL = 20_000
+# Curvatures below this fraction of the largest diagonal entry are rounding errors of float32 rows.
+_FLAT = 1e-6
+# Rounds of float64 values in which the violation may fail to fall by 10 % before the solver gives
+# up: the problem cannot be solved to `tol` in the precision of its rows.
+_MAX_ROUNDS_WITHOUT_PROGRESS = 5
+# Float64 kernel values of a block: 8 MB.
+_EXACT_ENTRIES = 2**20
+
+
+@dataclass(frozen=True)
+class SmallDualResult:
+    """Solutions of m problems and how they were reached.
+
+    Attributes
+    ----------
+    coef : float64
+        Of `solve_pairs` (k - 1, n), as in `sklearn.svm.SVC`: for a point of class c, rows
+        0 ... c - 1 are its coefficients against the earlier classes, the others against the later.
+        Of `solve_each` (m, n).
+    intercept : (m,)
+        The mean of z - Kb (regression: beside the tube) over free points, as in LIBSVM.
+    objective : (m,)
+        To be minimised.
+    violation : (m,)
+        max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`).
+    duality_gap : (m,)
+        Primal minus dual objective, at least 0.
+    n_iter : (m,) ints
+        Steps.
+    stop_reason : tuple of m str
+        "tol", "max_iter", "max_time", or "precision": float32 rows do not allow to reach `tol`.
+    kernel_entries : int
+        Kernel values computed.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    objective: np.ndarray
+    violation: np.ndarray
+    duality_gap: np.ndarray
+    n_iter: np.ndarray
+    stop_reason: tuple[str, ...]
+    kernel_entries: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the steps of a problem end.
+
+    Attributes
+    ----------
+    tol : float
+    max_iter : int
+        Steps of each problem; -1 is no limit.
+    deadline : Deadline
+        Of all problems together.
+    trace : Trace
+        Receives objective, violation and n_support of the problem at hand.
+    """
+
+    tol: float
+    max_iter: int
+    deadline: Deadline
+    trace: Trace
+
+
+def solve_pairs(
+    rows: Rows,
+    starts: np.ndarray,
+    C: np.ndarray,
+    limits: Limits,
+    *,
+    coef0: np.ndarray | None = None,
+    memory_mb: float = 200.0,
+) -> SmallDualResult:
+    """Solve the problems of all pairs of classes 0 and 1, 0 and 2, ..., the first positive.
+
+    Parameters
+    ----------
+    rows : Rows of n points sorted by class
+    starts : (k + 1,) ints
+        Class c has the points starts[c] ... starts[c + 1] - 1.
+    C : (n,) bounds
+    limits : Limits
+    coef0 : (k - 1, n), optional
+        Where to start, feasible, as `SmallDualResult.coef`; default 0.
+    memory_mb : float
+        MB for kernel values within classes, which all pairs of a class need. Without enough of it
+        they are computed again for each pair.
+
+    Notes
+    -----
+    Time O(s d n_pair) for the s <= n_pair rows that steps of a pair need, and O(n_pair) a step.
+    Memory of the largest pair's n_pair^2 float32 values at most, and `memory_mb`.
+    """
+    k, n = len(starts) - 1, len(rows)
+    spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
+    sizes = np.diff(starts)
+    pairs = list(itertools.combinations(range(k), 2))
+    search = _Search(rows, int(np.sort(sizes)[-2:].sum()), limits)
+    parts = _class_parts(rows, spans, memory_mb if k > 2 else 0.0)
+    coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
+    report, reasons = np.zeros((len(pairs), N_REPORTED)), []
+    for p, (a, b) in enumerate(pairs):
+        n_a, size = int(sizes[a]), int(sizes[a] + sizes[b])
+        search.z[:n_a], search.z[n_a:size] = 1.0, -1.0
+        search.lower[:n_a], search.upper[:n_a] = 0.0, C[spans[a]]
+        np.negative(C[spans[b]], out=search.lower[n_a:size])
+        search.upper[n_a:size] = 0.0
+        search.diagonal[:n_a] = rows.diagonal[spans[a]]
+        search.diagonal[n_a:size] = rows.diagonal[spans[b]]
+        search.beta[:n_a], search.beta[n_a:size] = coef[b - 1, spans[a]], coef[a, spans[b]]
+        cross = _NO_VALUES
+        if rows.points is None:
+            cross = rows.block(np.arange(n)[spans[a]], np.arange(n)[spans[b]])
+        reasons.append(
+            search.run(size, 0.0, (*parts[a], *parts[b], cross), report[p], (spans[a], spans[b]))
+        )
+        coef[b - 1, spans[a]], coef[a, spans[b]] = search.beta[:n_a], search.beta[n_a:size]
+    within = sum(int(known.sum()) * len(h) for _, h, own, known in parts if rows.points is not None)
+    return _result(coef, report, reasons, rows.n_entries + within)
+
+
+def solve_each(
+    rows: Rows,
+    Z: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    limits: Limits,
+    *,
+    epsilon: float = 0.0,
+    coef0: np.ndarray | None = None,
+) -> SmallDualResult:
+    """Solve m problems over the same points: one against the rest, or a regression.
+
+    Parameters
+    ----------
+    rows : Rows of n points
+    Z, lower, upper : (m, n)
+    limits : Limits
+    epsilon : float
+    coef0 : (m, n), optional
+        Where to start, feasible; default 0.
+
+    Notes
+    -----
+    As `solve_pairs`; the m problems share the n^2 float32 kernel values.
+    """
+    (m, n), everything = Z.shape, slice(0, len(rows))
+    search = _Search(rows, n, limits)
+    coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
+    report, reasons = np.zeros((m, N_REPORTED)), []
+    search.diagonal[:] = rows.diagonal
+    points = rows.points
+    given = points is None
+    if given:
+        search.rows[:] = rows.block(np.arange(n), np.arange(n))
+        search.slot[:] = np.arange(n)
+        points = np.empty((0, n))
+    no_class = (points[:, :0].copy(), np.empty(0), _NO_VALUES, np.empty(0, np.uint8))
+    a = (points, rows.halves, _NO_VALUES, np.empty(0, np.uint8))
+    for j in range(m):
+        search.z[:], search.lower[:], search.upper[:] = Z[j], lower[j], upper[j]
+        search.beta[:] = coef[j]
+        if j:
+            report[j, ROWS] = report[j - 1, ROWS]
+        reasons.append(
+            search.run(n, epsilon, (*a, *no_class, _NO_VALUES), report[j], (everything,), given or j > 0)
+        )
+        coef[j] = search.beta
+    return _result(coef, report, reasons, rows.n_entries)
+
+
+_NO_VALUES = np.empty((0, 0), np.float32)
+
+
+def _class_parts(rows: Rows, spans: list[slice], memory_mb: float) -> list[tuple]:
+    """Points, half norms, kept values and which of them are known, of each class."""
+    n = len(rows)
+    n_bytes = sum(4 * (span.stop - span.start) ** 2 for span in spans)
+    parts = []
+    for span in spans:
+        size = span.stop - span.start
+        indices = np.arange(n)[span]
+        if rows.points is None:
+            own, known = rows.block(indices, indices), np.ones(size, np.uint8)
+            points = np.empty((0, size))
+        else:
+            keep = n_bytes <= memory_mb * 1e6
+            own = np.empty((size, size), np.float32) if keep else _NO_VALUES
+            known = np.zeros(size, np.uint8)
+            points = np.ascontiguousarray(rows.points[:, span])
+        parts.append((points, rows.halves[span], own, known))
+    return parts
+
+
+class _Search:
+    """Scratch memory for problems of at most n points, and the loop around `descend`."""
+
+    def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
+        self._source, self._limits = rows, limits
+        self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
+        self.z, self.lower, self.upper, self.beta, self.e, self._exponents = np.empty((6, n))
+        self.diagonal, self._v, self._lift, self._drop, self._grow, self._fall = np.empty(
+            (6, n), np.float32
+        )
+        self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
+
+    def run(
+        self,
+        n: int,
+        epsilon: float,
+        values: tuple,
+        report: np.ndarray,
+        spans: tuple[slice, ...],
+        keep_rows: bool = False,
+    ) -> str:
+        """Solve the problem in the first n places of z, lower, upper, diagonal and beta, in place.
+
+        values : the first nine arguments of `descend`
+        report : (N_REPORTED,), set
+        spans : where the n points are among those of the source
+        keep_rows : whether to use the rows that are stored already
+
+        Returns the reason of the stop.
+        """
+        limits, scratch = self._limits, self.rows.reshape(-1)[: n * n].reshape(n, n)
+        z, lower, upper, beta, e = (x[:n] for x in (self.z, self.lower, self.upper, self.beta, self.e))
+        slot, lift, drop = self.slot[:n], self._lift[:n], self._drop[:n]
+        if not keep_rows:
+            slot[:] = -1
+        e[:] = z
+        first = (*values, self._exponents, scratch, slot, self.diagonal[:n])
+        first += (self._flat, self._source.entry_error, z, lower, upper, epsilon)
+        last = (beta, e, self._v[:n], lift, drop, self._grow[:n], self._fall[:n], report)
+        watched = limits.trace.active or limits.deadline.seconds_left() is not None
+        left = 2**62 if limits.max_iter < 0 else limits.max_iter
+        fresh, best, n_worse = True, math.inf, 0
+        if beta.any():
+            self._exact_residual(slice(None), spans, z, beta, e)
+            store_rows(*values, self._exponents, scratch, slot, beta, report)
+        report[INTERCEPT] = 0.5 * (e.max() + e.min())
+        while True:
+            n_steps = min(left, _STEPS_PER_CALL) if watched else left
+            n_steps = 0 if limits.deadline.passed else n_steps
+            before = report[STEPS]
+            status = descend(*first, limits.tol, n_steps, fresh, *last)
+            left -= int(report[STEPS] - before)
+            fresh = False
+            if status == SOLVED:
+                reason = "tol"
+                break
+            if status == OUT_OF_STEPS:
+                if left <= 0 or limits.deadline.passed:
+                    reason = "max_iter" if left <= 0 else "max_time"
+                    descend(*first, np.inf, 0, False, *last)
+                    break
+                self._show(beta, report)
+                continue
+            # The float32 rows do not decide: the points that may be extreme, in float64.
+            margin = 2.0 * report[ERROR]
+            up, down = e + lift, e + drop
+            near = (up >= up.max() - margin) | (down <= down.min() + margin)
+            self._exact_residual(np.flatnonzero(near), spans, z, beta, e)
+            account(z, lower, upper, epsilon, beta, e, lift, drop, report)
+            n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
+            best = min(best, report[VIOLATION])
+            if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
+                reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
+                break
+            fresh = True
+        self._show(beta, report)
+        return reason
+
+    def _show(self, beta: np.ndarray, report: np.ndarray) -> None:
+        if self._limits.trace.active:
+            self._limits.trace(
+                objective=float(report[OBJECTIVE]),
+                violation=float(report[VIOLATION]),
+                n_support=int(np.count_nonzero(beta)),
+            )
+
+    def _exact_residual(
+        self,
+        places: np.ndarray | slice,
+        spans: tuple[slice, ...],
+        z: np.ndarray,
+        beta: np.ndarray,
+        e: np.ndarray,
+    ) -> None:
+        """e = z - K beta at some places, from float64 kernel values."""
+        points = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        support = np.flatnonzero(beta)
+        rows, columns, weights = points[places], points[support], beta[support]
+        values = np.empty(len(rows))
+        step = max(1, _EXACT_ENTRIES // max(1, len(columns)))
+        for start in range(0, len(rows), step):
+            block = self._source.exact(rows[start : start + step], columns)
+            values[start : start + step] = block @ weights
+        e[places] = z[places] - values
+
+
+def _result(
+    coef: np.ndarray, report: np.ndarray, reasons: list[str], n_entries: int
+) -> SmallDualResult:
+    return SmallDualResult(
+        coef=coef,
+        intercept=report[:, INTERCEPT].copy(),
+        objective=report[:, OBJECTIVE].copy(),
+        violation=report[:, VIOLATION].copy(),
+        duality_gap=report[:, GAP].copy(),
+        n_iter=report[:, STEPS].astype(np.int64),
+        stop_reason=tuple(reasons),
+        kernel_entries=n_entries + int(report[:, ENTRIES].sum()),
+    )
