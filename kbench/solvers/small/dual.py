@@ -30,7 +30,6 @@ from kbench.solvers.small.steps import (
     ROWS,
     SOLVED,
     STEPS,
-    STUCK,
     VIOLATION,
     account,
     descend,
@@ -137,28 +136,29 @@ def solve_pairs(
     """
     k, n = len(starts) - 1, len(rows)
     spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
-    sizes = np.diff(starts)
+    sizes = [span.stop - span.start for span in spans]
     pairs = list(itertools.combinations(range(k), 2))
-    search = _Search(rows, int(np.sort(sizes)[-2:].sum()), limits)
+    search = _Search(rows, sum(sorted(sizes)[-2:]), limits)
+    z, lower, upper, beta, _ = search.problem
+    diagonal, lowest, warm = search.state[0], -C, coef0 is not None
+    diagonal[:] = rows.diagonal[0]
+    constant_diagonal = bool(np.all(rows.diagonal == rows.diagonal[0]))
     parts = _class_parts(rows, spans, memory_mb if k > 2 else 0.0)
     coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((len(pairs), N_REPORTED)), []
     for p, (a, b) in enumerate(pairs):
-        n_a, size = int(sizes[a]), int(sizes[a] + sizes[b])
-        search.z[:n_a], search.z[n_a:size] = 1.0, -1.0
-        search.lower[:n_a], search.upper[:n_a] = 0.0, C[spans[a]]
-        np.negative(C[spans[b]], out=search.lower[n_a:size])
-        search.upper[n_a:size] = 0.0
-        search.diagonal[:n_a] = rows.diagonal[spans[a]]
-        search.diagonal[n_a:size] = rows.diagonal[spans[b]]
-        search.beta[:n_a], search.beta[n_a:size] = coef[b - 1, spans[a]], coef[a, spans[b]]
-        cross = _NO_VALUES
+        n_a, size, cross = sizes[a], sizes[a] + sizes[b], _NO_VALUES
+        z[:n_a], z[n_a:size] = 1.0, -1.0
+        lower[:n_a], lower[n_a:size] = 0.0, lowest[spans[b]]
+        upper[:n_a], upper[n_a:size] = C[spans[a]], 0.0
+        if not constant_diagonal:
+            diagonal[:n_a], diagonal[n_a:size] = rows.diagonal[spans[a]], rows.diagonal[spans[b]]
+        beta[:n_a], beta[n_a:size] = coef[b - 1, spans[a]], coef[a, spans[b]]
         if rows.points is None:
-            cross = rows.block(np.arange(n)[spans[a]], np.arange(n)[spans[b]])
-        reasons.append(
-            search.run(size, 0.0, (*parts[a], *parts[b], cross), report[p], (spans[a], spans[b]))
-        )
-        coef[b - 1, spans[a]], coef[a, spans[b]] = search.beta[:n_a], search.beta[n_a:size]
+            cross = rows.block(spans[a], spans[b])
+        values = (*parts[a], *parts[b], cross)
+        reasons.append(search.run(size, 0.0, values, report[p], (spans[a], spans[b]), warm=warm))
+        coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:size]
     within = sum(int(known.sum()) * len(h) for _, h, own, known in parts if rows.points is not None)
     return _result(coef, report, reasons, rows.n_entries + within)
 
@@ -192,24 +192,26 @@ def solve_each(
     search = _Search(rows, n, limits)
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((m, N_REPORTED)), []
-    search.diagonal[:] = rows.diagonal
-    points = rows.points
-    given = points is None
+    search.state[0] = rows.diagonal
+    points, given = rows.points, rows.points is None
     if given:
-        search.rows[:] = rows.block(np.arange(n), np.arange(n))
         search.slot[:] = np.arange(n)
+        search.rows[:] = rows.block(everything, everything)
         points = np.empty((0, n))
-    no_class = (points[:, :0].copy(), np.empty(0), _NO_VALUES, np.empty(0, np.uint8))
-    a = (points, rows.halves, _NO_VALUES, np.empty(0, np.uint8))
+    empty = np.empty(0, np.uint8)
+    a = (points, rows.halves, _NO_VALUES, empty)
+    b = (points[:, :0].copy(), np.empty(0), _NO_VALUES, empty)
     for j in range(m):
-        search.z[:], search.lower[:], search.upper[:] = Z[j], lower[j], upper[j]
-        search.beta[:] = coef[j]
+        search.problem[:4] = Z[j], lower[j], upper[j], coef[j]
+        report[j, INTERCEPT] = 0.5 * (Z[j].max() + Z[j].min())
         if j:
             report[j, ROWS] = report[j - 1, ROWS]
-        reasons.append(
-            search.run(n, epsilon, (*a, *no_class, _NO_VALUES), report[j], (everything,), given or j > 0)
+        keep_rows, values = given or j > 0, (*a, *b, _NO_VALUES)
+        reason = search.run(
+            n, epsilon, values, report[j], (everything,), warm=coef0 is not None, keep_rows=keep_rows
         )
-        coef[j] = search.beta
+        reasons.append(reason)
+        coef[j] = search.problem[3]
     return _result(coef, report, reasons, rows.n_entries)
 
 
@@ -218,14 +220,12 @@ _NO_VALUES = np.empty((0, 0), np.float32)
 
 def _class_parts(rows: Rows, spans: list[slice], memory_mb: float) -> list[tuple]:
     """Points, half norms, kept values and which of them are known, of each class."""
-    n = len(rows)
     n_bytes = sum(4 * (span.stop - span.start) ** 2 for span in spans)
     parts = []
     for span in spans:
         size = span.stop - span.start
-        indices = np.arange(n)[span]
         if rows.points is None:
-            own, known = rows.block(indices, indices), np.ones(size, np.uint8)
+            own, known = rows.block(span, span), np.ones(size, np.uint8)
             points = np.empty((0, size))
         else:
             keep = n_bytes <= memory_mb * 1e6
@@ -242,11 +242,10 @@ class _Search:
     def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
         self._source, self._limits = rows, limits
         self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
-        self.z, self.lower, self.upper, self.beta, self.e, self._exponents = np.empty((6, n))
-        self.diagonal, self._v, self._lift, self._drop, self._grow, self._fall = np.empty(
-            (6, n), np.float32
-        )
+        self.problem, self.state = np.empty((5, n)), np.empty((6, n), np.float32)
+        self._exponents = np.empty(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
+        self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
 
     def run(
         self,
@@ -255,82 +254,74 @@ class _Search:
         values: tuple,
         report: np.ndarray,
         spans: tuple[slice, ...],
+        *,
+        warm: bool,
         keep_rows: bool = False,
     ) -> str:
-        """Solve the problem in the first n places of z, lower, upper, diagonal and beta, in place.
+        """Solve the problem in the first n places of `problem` and of the diagonal, in place.
 
         values : the first nine arguments of `descend`
-        report : (N_REPORTED,), set
+        report : (N_REPORTED,), set; INTERCEPT holds an estimate
         spans : where the n points are among those of the source
+        warm : whether beta may be other than 0
         keep_rows : whether to use the rows that are stored already
 
         Returns the reason of the stop.
         """
-        limits, scratch = self._limits, self.rows.reshape(-1)[: n * n].reshape(n, n)
-        z, lower, upper, beta, e = (x[:n] for x in (self.z, self.lower, self.upper, self.beta, self.e))
-        slot, lift, drop = self.slot[:n], self._lift[:n], self._drop[:n]
+        limits, slot = self._limits, self.slot
         if not keep_rows:
-            slot[:] = -1
-        e[:] = z
-        first = (*values, self._exponents, scratch, slot, self.diagonal[:n])
-        first += (self._flat, self._source.entry_error, z, lower, upper, epsilon)
-        last = (beta, e, self._v[:n], lift, drop, self._grow[:n], self._fall[:n], report)
-        watched = limits.trace.active or limits.deadline.seconds_left() is not None
+            slot[:n] = -1
+        self.problem[4, :n] = self.problem[0, :n]
+        values = (*values, self._exponents, self.rows, slot, n)
+        if warm:
+            self._exact_residual(slice(None), n, spans)
+            store_rows(*values, self.problem[3], report)
+        values += (self.problem, self.state, epsilon, self._flat, self._source.entry_error)
         left = 2**62 if limits.max_iter < 0 else limits.max_iter
         fresh, best, n_worse = True, math.inf, 0
-        if beta.any():
-            self._exact_residual(slice(None), spans, z, beta, e)
-            store_rows(*values, self._exponents, scratch, slot, beta, report)
-        report[INTERCEPT] = 0.5 * (e.max() + e.min())
         while True:
-            n_steps = min(left, _STEPS_PER_CALL) if watched else left
-            n_steps = 0 if limits.deadline.passed else n_steps
-            before = report[STEPS]
-            status = descend(*first, limits.tol, n_steps, fresh, *last)
-            left -= int(report[STEPS] - before)
-            fresh = False
+            n_steps, before = left, report[STEPS]
+            if self._watched:
+                n_steps = 0 if limits.deadline.passed else min(left, _STEPS_PER_CALL)
+            status = descend(*values, limits.tol, n_steps, fresh, report)
             if status == SOLVED:
                 reason = "tol"
                 break
+            left, fresh = left - int(report[STEPS] - before), False
             if status == OUT_OF_STEPS:
                 if left <= 0 or limits.deadline.passed:
                     reason = "max_iter" if left <= 0 else "max_time"
-                    descend(*first, np.inf, 0, False, *last)
+                    descend(*values, np.inf, 0, False, report)
                     break
-                self._show(beta, report)
+                self._show(n, report)
                 continue
-            # The float32 rows do not decide: the points that may be extreme, in float64.
-            margin = 2.0 * report[ERROR]
-            up, down = e + lift, e + drop
+            # The float32 rows do not decide. Compute points that may be extreme in float64.
+            e, lift, drop = self.problem[4, :n], self.state[2, :n], self.state[3, :n]
+            up, down, margin = e + lift, e + drop, 2.0 * report[ERROR]
             near = (up >= up.max() - margin) | (down <= down.min() + margin)
-            self._exact_residual(np.flatnonzero(near), spans, z, beta, e)
-            account(z, lower, upper, epsilon, beta, e, lift, drop, report)
+            self._exact_residual(np.flatnonzero(near), n, spans)
+            account(n, self.problem, self.state, epsilon, report)
             n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
-            best = min(best, report[VIOLATION])
+            best, fresh = min(best, report[VIOLATION]), True
             if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
                 reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
                 break
-            fresh = True
-        self._show(beta, report)
+        self._show(n, report)
         return reason
 
-    def _show(self, beta: np.ndarray, report: np.ndarray) -> None:
+    def _show(self, n: int, report: np.ndarray) -> None:
         if self._limits.trace.active:
             self._limits.trace(
                 objective=float(report[OBJECTIVE]),
                 violation=float(report[VIOLATION]),
-                n_support=int(np.count_nonzero(beta)),
+                n_support=int(np.count_nonzero(self.problem[3, :n])),
             )
 
     def _exact_residual(
-        self,
-        places: np.ndarray | slice,
-        spans: tuple[slice, ...],
-        z: np.ndarray,
-        beta: np.ndarray,
-        e: np.ndarray,
+        self, places: np.ndarray | slice, n: int, spans: tuple[slice, ...]
     ) -> None:
-        """e = z - K beta at some places, from float64 kernel values."""
+        """Set e = z - K beta at some places from float64 kernel values."""
+        z, beta, e = self.problem[0, :n], self.problem[3, :n], self.problem[4, :n]
         points = np.concatenate([np.arange(span.start, span.stop) for span in spans])
         support = np.flatnonzero(beta)
         rows, columns, weights = points[places], points[support], beta[support]

@@ -21,6 +21,7 @@ FEW_FEATURES = 100
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
 # the L2 cache.
 _BLOCK_ROWS = 64
+_LOG2_E = math.log2(math.e)
 
 
 class Rows(Protocol):
@@ -47,15 +48,15 @@ class Rows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Values between points of these indices; (a, b) float32."""
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        """Values between ranges of points; (a, b) float32, exact on the diagonal."""
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """The same in float64."""
+        """Values between points of these indices; (a, b) float64."""
 
 
 class GaussianRows:
-    """exp(-gamma ||x - z||^2) = 2^(<x, z> - h(x) - h(z)) between dense rows, see `Rows`.
+    """exp(-gamma ||x - z||^2) between dense rows, see `Rows`.
 
     Parameters
     ----------
@@ -65,46 +66,50 @@ class GaussianRows:
 
     def __init__(self, X: np.ndarray, gamma: float) -> None:
         n, d = X.shape
-        scale = math.sqrt(2.0 * gamma * math.log2(math.e))
-        self._Z = (X - X.mean(axis=0, dtype=np.float64)) * scale
-        self.halves = 0.5 * squared_norms(self._Z)
+        self._Z = (X - X.mean(axis=0, dtype=np.float64)) * math.sqrt(2.0 * gamma)
+        self._h = 0.5 * squared_norms(self._Z)
+        self.halves = self._h * _LOG2_E
         self.diagonal = np.ones(n, np.float32)
         self.n_entries = 0
         self.points, self.entry_error = None, POWER_ERROR
         if d <= FEW_FEATURES:
             self.points = np.zeros((-(-d // 4) * 4, n))
-            self.points[:d] = self._Z.T
+            np.multiply(self._Z.T, math.sqrt(_LOG2_E), out=self.points[:d])
         else:
-            self._Z32 = self._Z.astype(np.float32)
+            self._Z32, self._h32 = self._Z.astype(np.float32), self._h.astype(np.float32)
             # |fl(<x, z>) - <x, z>| <= (d + 1) eps |x| |z| / 2, and norms are rounded as well.
             eps = float(np.finfo(np.float32).eps)
-            exponent = eps * (d + 6) * float(self.halves.max(initial=0.0))
-            self.entry_error += math.expm1(min(exponent, 1.0) * math.log(2.0))
+            exponent = eps * (d + 6) * float(self._h.max(initial=0.0))
+            self.entry_error += math.expm1(min(exponent, 1.0))
 
     def __len__(self) -> int:
         return len(self.halves)
 
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        self.n_entries += len(rows) * len(columns)
-        return self._values(self._Z32, rows, columns)
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        values = self._values(self._Z32, self._h32, rows, columns)
+        if rows == columns:
+            np.fill_diagonal(values, 1.0)
+        return values
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        self.n_entries += len(rows) * len(columns)
-        return self._values(self._Z, rows, columns)
+        return self._values(self._Z, self._h, rows, columns)
 
-    def _values(self, Z: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        right, h = Z[columns], self.halves[columns].astype(Z.dtype)
-        out = np.empty((len(rows), len(columns)), Z.dtype)
-        for start in range(0, len(rows), _BLOCK_ROWS):
-            some = rows[start : start + _BLOCK_ROWS]
+    def _values(
+        self,
+        Z: np.ndarray,
+        h: np.ndarray,
+        rows: np.ndarray | slice,
+        columns: np.ndarray | slice,
+    ) -> np.ndarray:
+        out = Z[rows] @ Z[columns].T
+        self.n_entries += out.size
+        h_rows, h_columns = h[rows, None], h[columns]
+        for start in range(0, len(out), _BLOCK_ROWS):
             values = out[start : start + _BLOCK_ROWS]
-            np.matmul(Z[some], right.T, out=values)
-            values -= h
-            values -= self.halves[some, None].astype(Z.dtype)
+            values -= h_columns
+            values -= h_rows[start : start + _BLOCK_ROWS]
             np.minimum(values, 0.0, out=values)
-            values *= math.log(2.0)
             np.exp(values, out=values)
-        out[rows[:, None] == columns] = 1.0
         return out
 
 
@@ -133,8 +138,9 @@ class MatrixRows:
     def n_entries(self) -> int:
         return self._kernel.n_entries
 
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return self.exact(rows, columns).astype(np.float32)
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        points = np.arange(len(self))
+        return self.exact(points[rows], points[columns]).astype(np.float32)
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return self._kernel.block(rows, self._kernel.points(columns))

@@ -96,10 +96,20 @@ def _half_row(r, left, h_left, right, h_right, exponents, out):
     left, right : (d, n) float64 points feature by feature, d a multiple of 4
     h_left, h_right : (n,) half their squared norms; exponents : scratch of at least n
     """
-    n, h = out.shape[0], h_left[r]
+    n, h, d = out.shape[0], h_left[r], right.shape[0]
     for k in range(n):
         exponents[k] = -h - h_right[k]
-    for f in range(0, right.shape[0], 4):
+    for f in range(0, d - 7, 8):
+        x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
+        x4, x5, x6, x7 = right[f + 4], right[f + 5], right[f + 6], right[f + 7]
+        a0, a1, a2, a3 = left[f, r], left[f + 1, r], left[f + 2, r], left[f + 3, r]
+        a4, a5, a6, a7 = left[f + 4, r], left[f + 5, r], left[f + 6, r], left[f + 7, r]
+        for k in range(n):
+            low = a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
+            high = a4 * x4[k] + a5 * x5[k] + a6 * x6[k] + a7 * x7[k]
+            exponents[k] += low + high
+    if d % 8:
+        f = d - 4
         x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
         a0, a1, a2, a3 = left[f, r], left[f + 1, r], left[f + 2, r], left[f + 3, r]
         for k in range(n):
@@ -152,40 +162,31 @@ def _ordered(bits):
     return i4(bits ^ i4(i4(bits >> i4(31)) & _LARGEST))
 
 
-@njit(fastmath=_FLAGS, nogil=True)
-def _place_of(value, v, lift):
-    """First k with v[k] + lift[k] == value, of which there is one."""
-    n = i4(v.shape[0])
-    place = n
-    for k in range(n):
-        place = min(place, i4(k) if f4(v[k] + lift[k]) == value else n)
-    return place
-
-
 @njit(fastmath=_FLAGS, cache=True, nogil=True)
 def store_rows(
-    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot, beta, report
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot, n, beta, report
 ):  # fmt: skip
     """Compute the rows of points with a coefficient, which the sums in `descend` rely on."""
-    n, n_a = slot.shape[0], h_a.shape[0]
+    n_a = h_a.shape[0]
     for k in range(n):
         if beta[k] != 0.0 and slot[k] < 0:
             slot[k] = np.int64(report[ROWS])
             report[ROWS] += 1.0
             report[ENTRIES] += n - n_a if k < n_a < n else n_a
-            row = rows[slot[k]]
+            row = rows[slot[k], :n]
             _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
 
 
 @njit(fastmath=_FLAGS, cache=True, nogil=True)
-def account(z, lower, upper, epsilon, beta, e, lift, drop, report):
-    """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e = z - K beta.
+def account(n, problem, state, epsilon, report):
+    """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e; see `descend`.
 
     The gap is the primal minus the dual objective: the sum over k of the largest value on
     [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between l_k, 0
     and u_k.
     """
-    n = z.shape[0]
+    z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
+    beta, e, lift, drop = problem[3, :n], problem[4, :n], state[2, :n], state[3, :n]
     high, low, total, n_free, value = -np.inf, np.inf, 0.0, 0, 0.0
     for k in range(n):
         x = beta[k]
@@ -213,32 +214,35 @@ def account(z, lower, upper, epsilon, beta, e, lift, drop, report):
 
 @njit(fastmath=_FLAGS, error_model="numpy", cache=True, nogil=True)
 def descend(
-    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents,
-    rows, slot, diagonal, flat, entry_error,
-    z, lower, upper, epsilon, tol, max_steps, fresh,
-    beta, e, v, lift, drop, grow, fall, report,
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot,
+    n, problem, state, epsilon, flat, entry_error, tol, max_steps, fresh, report,
 ):  # fmt: skip
     """Take steps until max (e + lift) - min (e + drop) <= tol is shown in float64.
 
     Parameters
     ----------
     a ... cross : kernel values, see `_fill`
-    exponents : (n,) float64 scratch
-    rows : (m, n) float32
+    exponents : (m,) float64 scratch; here and below, m >= n, and the first n places are used
+    rows : (m, m) float32
         Rows of the kernel matrix, in the order in which they were first needed.
-    slot : (n,) int64
+    slot : (m,) int64
         Which of `rows` is the row of a point; -1 if it has not been needed yet.
-    diagonal : (n,) float32
+    n : int
+        Points of the problem.
+    problem : (5, m) float64
+        z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
+        OUT_OF_STEPS.
+    state : (6, m) float32
+        The diagonal of K; then v, lift, drop and the room of b upwards and downwards, which are
+        set when `fresh`.
+    epsilon : float
     flat : float
         Curvatures h below this are rounding errors and are raised to it.
     entry_error : float
         Bound on the error of an entry of `rows`.
-    z, lower, upper, epsilon : the problem; (n,) float64 and a number
-    tol, max_steps : the steps of this call end after `max_steps`
+    tol, max_steps : float, int
     fresh : bool
-        Whether to begin at `e` and `beta`; otherwise go on where the last call ran out of steps.
-    beta, e : (n,) float64, in and out; e is right unless the status is OUT_OF_STEPS
-    v, lift, drop, grow, fall : (n,) float32, the state of the search
+        Whether to begin at e and beta; otherwise go on where the last call ran out of steps.
     report : (N_REPORTED,) float64
         STEPS, ROWS and ENTRIES (of `rows`, without the values within a class that are kept) are
         counted up; the others are set by each sum over the rows. INTERCEPT is also read: an
@@ -249,7 +253,9 @@ def descend(
     status : SOLVED, OUT_OF_STEPS, STUCK (no step gains anything in float32), or UNPROVEN: the
         violation is at most tol by the stored rows, whose error does not allow to conclude.
     """
-    n = slot.shape[0]
+    z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
+    beta, e, diagonal, v = problem[3, :n], problem[4, :n], state[0, :n], state[1, :n]
+    lift, drop, grow, fall = state[2, :n], state[3, :n], state[4, :n], state[5, :n]
     low_bits = i4(1)
     while low_bits < n:
         low_bits *= i4(2)
@@ -270,20 +276,19 @@ def descend(
         if renew:
             highest_key, lowest_key, renew = _SMALLEST, _LARGEST, False
             for k in range(n):
-                highest_key = max(highest_key, _ordered(f4(v[k] + lift[k]).view(np.int32)))
+                key = _ordered(f4(v[k] + lift[k]).view(np.int32))
+                highest_key = max(highest_key, i4(i4(key & ~low_bits) | i4(k)))
                 lowest_key = min(lowest_key, _ordered(f4(v[k] + drop[k]).view(np.int32)))
-        highest = i4(_ordered(highest_key)).view(np.float32)
         lowest = i4(_ordered(lowest_key)).view(np.float32)
-        i, j = i4(0), i4(0)
+        i, j = i4(highest_key & low_bits), i4(0)
+        highest = v[i] + lift[i]
         must_sum = highest - lowest <= stop
         if not must_sum and step >= max_steps:
             return OUT_OF_STEPS
         for turn in range(0 if must_sum else 2):
-            place = i4(0)
-            if turn == 0:
-                i = place = _place_of(highest, v, lift)
-            else:
-                row_i, room, d_i = rows[slot[i]], grow[i], diagonal[i]
+            place = i
+            if turn == 1:
+                row_i, room, d_i = rows[slot[i], :n], grow[i], diagonal[i]
                 best = i4(0)
                 for k in range(n):
                     w = max(highest - (v[k] + drop[k]), nothing)
@@ -304,7 +309,7 @@ def descend(
                 slot[place] = np.int64(report[ROWS])
                 report[ROWS] += 1.0
                 report[ENTRIES] += n - h_a.shape[0] if place < h_a.shape[0] < n else h_a.shape[0]
-                row = rows[slot[place]]
+                row = rows[slot[place], :n]
                 _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
         if must_sum:
             for k in range(n):
@@ -314,11 +319,11 @@ def descend(
                 x = beta[k]
                 if x != 0.0:
                     size += abs(x)
-                    row = rows[slot[k]]
+                    row = rows[slot[k], :n]
                     for m in range(n):
                         e[m] -= x * np.float64(row[m])
             error = entry_error * size
-            account(z, lower, upper, epsilon, beta, e, lift, drop, report)
+            account(n, problem, state, epsilon, report)
             violation, report[ERROR] = report[VIOLATION], error
             if violation + 2.0 * error <= tol:
                 return SOLVED
@@ -333,7 +338,7 @@ def descend(
             for k in range(n):
                 v[k] = f4(e[k] - report[INTERCEPT])
             continue
-        row_i, row_j = rows[slot[i]], rows[slot[j]]
+        row_i, row_j = rows[slot[i], :n], rows[slot[j], :n]
         h_ij = max(np.float64(diagonal[i] + diagonal[j] - two * row_i[j]), flat)
         x_i, x_j = beta[i], beta[j]
         end_i, end_j = (0.0 if x_i < 0.0 else upper[i]), (0.0 if x_j > 0.0 else lower[j])
@@ -354,7 +359,8 @@ def descend(
         for k in range(n):
             x = v[k] + t * (row_j[k] - row_i[k])
             v[k] = x
-            highest_key = max(highest_key, _ordered(f4(x + lift[k]).view(np.int32)))
+            key = _ordered(f4(x + lift[k]).view(np.int32))
+            highest_key = max(highest_key, i4(i4(key & ~low_bits) | i4(k)))
             lowest_key = min(lowest_key, _ordered(f4(x + drop[k]).view(np.int32)))
         step += 1
         report[STEPS] += 1.0
