@@ -14,6 +14,7 @@ there, so that the criterion holds for float64 kernel values.
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,11 +111,12 @@ def solve_pairs(
     starts: np.ndarray,
     C: np.ndarray,
     limits: Limits,
+    pairs: Sequence[tuple[int, int]],
     *,
     coef0: np.ndarray | None = None,
     memory_mb: float = 200.0,
 ) -> SmallDualResult:
-    """Solve the problems of all pairs of classes 0 and 1, 0 and 2, ..., the first positive.
+    """Solve the problems of pairs of classes a < b, of which a is the positive one.
 
     Parameters
     ----------
@@ -123,8 +125,10 @@ def solve_pairs(
         Class c has the points starts[c] ... starts[c + 1] - 1.
     C : (n,) bounds
     limits : Limits
+    pairs : sequence of m pairs
     coef0 : (k - 1, n), optional
-        Where to start, feasible, as `SmallDualResult.coef`; default 0.
+        Where to start, feasible, as `SmallDualResult.coef`; default 0. Coefficients of other pairs
+        are returned as they are.
     memory_mb : float
         MB for kernel values within classes, which all pairs of a class need. Without enough of it
         they are computed again for each pair.
@@ -137,13 +141,13 @@ def solve_pairs(
     k, n = len(starts) - 1, len(rows)
     spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
     sizes = [span.stop - span.start for span in spans]
-    pairs = list(itertools.combinations(range(k), 2))
-    search = _Search(rows, sum(sorted(sizes)[-2:]), limits)
+    search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), limits)
     z, lower, upper, beta, _ = search.problem
     diagonal, lowest, warm = search.state[0], -C, coef0 is not None
     diagonal[:] = rows.diagonal[0]
     constant_diagonal = bool(np.all(rows.diagonal == rows.diagonal[0]))
-    parts = _class_parts(rows, spans, memory_mb if k > 2 else 0.0)
+    needed = {c for pair in pairs for c in pair}
+    parts = _class_parts(rows, spans, needed, memory_mb)
     coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((len(pairs), N_REPORTED)), []
     for p, (a, b) in enumerate(pairs):
@@ -159,7 +163,9 @@ def solve_pairs(
         values = (*parts[a], *parts[b], cross)
         reasons.append(search.run(size, 0.0, values, report[p], (spans[a], spans[b]), warm=warm))
         coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:size]
-    within = sum(int(known.sum()) * len(h) for _, h, own, known in parts if rows.points is not None)
+    within = 0
+    if rows.points is not None:
+        within = sum(int(known.sum()) * len(h) for _, h, _, known in parts.values())
     return _result(coef, report, reasons, rows.n_entries + within)
 
 
@@ -208,7 +214,13 @@ def solve_each(
             report[j, ROWS] = report[j - 1, ROWS]
         keep_rows, values = given or j > 0, (*a, *b, _NO_VALUES)
         reason = search.run(
-            n, epsilon, values, report[j], (everything,), warm=coef0 is not None, keep_rows=keep_rows
+            n,
+            epsilon,
+            values,
+            report[j],
+            (everything,),
+            warm=coef0 is not None,
+            keep_rows=keep_rows,
         )
         reasons.append(reason)
         coef[j] = search.problem[3]
@@ -218,11 +230,14 @@ def solve_each(
 _NO_VALUES = np.empty((0, 0), np.float32)
 
 
-def _class_parts(rows: Rows, spans: list[slice], memory_mb: float) -> list[tuple]:
-    """Points, half norms, kept values and which of them are known, of each class."""
-    n_bytes = sum(4 * (span.stop - span.start) ** 2 for span in spans)
-    parts = []
-    for span in spans:
+def _class_parts(
+    rows: Rows, spans: list[slice], needed: set[int], memory_mb: float
+) -> dict[int, tuple]:
+    """Points, half norms, kept values and which of them are known, of each needed class."""
+    n_bytes = sum(4 * (spans[c].stop - spans[c].start) ** 2 for c in needed)
+    parts = {}
+    for c in sorted(needed):
+        span = spans[c]
         size = span.stop - span.start
         if rows.points is None:
             own, known = rows.block(span, span), np.ones(size, np.uint8)
@@ -232,7 +247,7 @@ def _class_parts(rows: Rows, spans: list[slice], memory_mb: float) -> list[tuple
             own = np.empty((size, size), np.float32) if keep else _NO_VALUES
             known = np.zeros(size, np.uint8)
             points = np.ascontiguousarray(rows.points[:, span])
-        parts.append((points, rows.halves[span], own, known))
+        parts[c] = (points, rows.halves[span], own, known)
     return parts
 
 
@@ -317,9 +332,7 @@ class _Search:
                 n_support=int(np.count_nonzero(self.problem[3, :n])),
             )
 
-    def _exact_residual(
-        self, places: np.ndarray | slice, n: int, spans: tuple[slice, ...]
-    ) -> None:
+    def _exact_residual(self, places: np.ndarray | slice, n: int, spans: tuple[slice, ...]) -> None:
         """Set e = z - K beta at some places from float64 kernel values."""
         z, beta, e = self.problem[0, :n], self.problem[3, :n], self.problem[4, :n]
         points = np.concatenate([np.arange(span.start, span.stop) for span in spans])

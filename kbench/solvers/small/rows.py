@@ -6,10 +6,11 @@ class against all of another.
 """
 
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from kbench.kernels import KernelMatrix
 from kbench.kernels.functions import squared_norms
 from kbench.solvers.small.steps import POWER_ERROR
 
@@ -118,14 +119,16 @@ class MatrixRows:
 
     Parameters
     ----------
-    kernel : KernelMatrix of n points, float64
+    kernel : KernelMatrix, float64
+    order : (n,) ints
+        The points, in their order here.
     """
 
     points = None
 
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
-        diagonal = kernel.diagonal()
+    def __init__(self, kernel: KernelMatrix, order: np.ndarray) -> None:
+        self._kernel, self._order = kernel, order
+        diagonal = kernel.diagonal()[order]
         self.halves = np.zeros(len(diagonal))
         self.diagonal = diagonal.astype(np.float32)
         # |k(x, z)|^2 <= k(x, x) k(z, z), and float32 rounds by half a unit in the last place.
@@ -143,4 +146,5 @@ class MatrixRows:
         return self.exact(points[rows], points[columns]).astype(np.float32)
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return self._kernel.block(rows, self._kernel.points(columns))
+        points = self._kernel.points(self._order[columns])
+        return self._kernel.block(self._order[rows], points)
