@@ -4,13 +4,14 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from kbench.methods import _classes
 from kbench.methods._new_rows import checked_rows
+from kbench.methods._quick_checks import QuickChecks
 
 
 class Targets(NamedTuple):
@@ -21,7 +22,7 @@ class Targets(NamedTuple):
     C: np.ndarray  # (n,) C times the weights of row and class; (n, p) for p values of C
 
 
-class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
+class OneVsRest(ClassifierMixin, QuickChecks, ABC):
     """Base of the classifiers; a subclass has `fit` and `_decide`."""
 
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
@@ -71,7 +72,7 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         index : (n,) number of each row's class in `classes_`
         C : (n,) C times the weights of row and class; (n, p) for p values of C
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = self._checked_rows_and_targets(X, y)
         classes, index = _classes.encode(y)
         if sample_weight is None:
             weight = np.ones(len(index))

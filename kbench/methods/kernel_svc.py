@@ -332,9 +332,11 @@ class KernelSVC(BoxSVC):
             self._set_solution(data, solution, matrix)
             entries = 0 if matrix is None else matrix.n_entries
             self.kernel_entries_ = entries + solution.small_entries
-            self.class_weight_ = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=self.classes_[index]
-            )
+            self.class_weight_ = np.ones(len(self.classes_))
+            if self.class_weight is not None:
+                self.class_weight_ = compute_class_weight(
+                    self.class_weight, classes=self.classes_, y=self.classes_[index]
+                )
         if self.probability:
             with trace.phase("calibrate"):
                 self._sigmoids = self._fitted_sigmoids(data, sample_weight)

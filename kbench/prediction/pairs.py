@@ -23,8 +23,8 @@ from kbench.prediction.flops import expansion_flops
 _ENTRIES = 2**20
 # The float32 error of an expansion up to which it is computed in float32; the margin is 1.
 _FLOAT32_ERROR = 0.01
-# Up to this many centres float64 costs next to nothing.
-_FEW_CENTRES = 512
+# Up to this many centres float64 takes at most 50 microseconds more for 100 rows.
+_FEW_CENTRES = 200
 
 
 class Centres(Protocol):
