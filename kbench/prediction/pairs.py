@@ -21,8 +21,6 @@ from kbench.prediction.flops import expansion_flops
 
 # Kernel values computed at a time: 4 MB of float32.
 _ENTRIES = 2**20
-# The float32 error of an expansion up to which it is computed in float32; the margin is 1.
-_FLOAT32_ERROR = 0.01
 # Up to this many centres float64 takes at most 50 microseconds more for 100 rows.
 _FEW_CENTRES = 200
 
@@ -50,20 +48,23 @@ class GaussianCentres:
     Z : (s, d) array or CSR
         The centres.
     gamma : float
-    weight : float
-        Largest sum of absolute coefficients of an expansion in the centres. Rounding the exponents
-        in float32 makes an error of about eps max h(z) in every value. If this could change an
-        expansion by 0.01, values are computed in float64.
+    error : float
+        If float32 values would change an expansion by about more than this, they are computed in
+        float64.
+    norm : float
+        Largest Euclidean norm of the coefficients of an expansion. Rounding exponents in float32
+        changes each value by about eps (1 + max h), up or down at random, and so an expansion by
+        about this times `norm`.
     """
 
-    def __init__(self, Z: Any, gamma: float, weight: float) -> None:
+    def __init__(self, Z: Any, gamma: float, *, error: float, norm: float) -> None:
         Z = _dense(Z).astype(np.float64, copy=False)
         self._mean = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
         self._scale = math.sqrt(2.0 * gamma)
         Z = (Z - self._mean) * self._scale
         h = 0.5 * squared_norms(Z)
-        error = float(np.finfo(np.float32).eps) * (1.0 + float(h.max(initial=0.0))) * weight
-        exact = len(Z) <= _FEW_CENTRES or error > _FLOAT32_ERROR
+        rounding = float(np.finfo(np.float32).eps) * (1.0 + float(h.max(initial=0.0))) * norm
+        exact = len(Z) <= _FEW_CENTRES or rounding > error
         self._Z = np.ascontiguousarray(Z, np.float64 if exact else np.float32)
         self._h = h.astype(self._Z.dtype)
 

@@ -20,7 +20,9 @@ def ring(n=400, seed=0):
 def test_machines_are_those_of_each_value_alone(intercept, cache_size):
     X, y = ring()
     options = {"fit_intercept": intercept, "gamma": 0.5, "tol": 1e-7, "dtype": "float64"}
-    for C, model in zip(VALUES, svc_path(X, y, VALUES, cache_size=cache_size, **options), strict=True):
+    for C, model in zip(
+        VALUES, svc_path(X, y, VALUES, cache_size=cache_size, **options), strict=True
+    ):
         alone = KernelSVC(C=C, **options).fit(X, y)
         assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
         np.testing.assert_allclose(

@@ -33,8 +33,8 @@ from kbench.solvers.small.steps import (
     STEPS,
     VIOLATION,
     account,
+    begin_at,
     descend,
-    store_rows,
 )
 from kbench.trace import Deadline, Trace
 
@@ -289,8 +289,7 @@ class _Search:
         self.problem[4, :n] = self.problem[0, :n]
         values = (*values, self._exponents, self.rows, slot, n)
         if warm:
-            self._exact_residual(slice(None), n, spans)
-            store_rows(*values, self.problem[3], report)
+            begin_at(*values, self.problem, report)
         values += (self.problem, self.state, epsilon, self._flat, self._source.entry_error)
         left = 2**62 if limits.max_iter < 0 else limits.max_iter
         fresh, best, n_worse = True, math.inf, 0

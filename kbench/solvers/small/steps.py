@@ -48,6 +48,8 @@ _CHEAP_ERROR = 0.2
 # that rounding leaves no point almost at its bound, from where no step would be worth taking.
 _AT_BOUND = 1e-14
 
+# Differences of float32 residuals below this fraction of their size are rounding errors.
+_ROUNDING = f4(8 * 2.0**-24)
 # The search gives up once this number of sums in a row have not lowered the violation by 10 %:
 # float32 steps then cannot lower it.
 _PROGRESS, _MAX_WORSE = 0.9, 10
@@ -163,18 +165,26 @@ def _ordered(bits):
 
 
 @njit(fastmath=_FLAGS, cache=True, nogil=True)
-def store_rows(
-    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot, n, beta, report
+def begin_at(
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot, n, problem, report
 ):  # fmt: skip
-    """Compute the rows of points with a coefficient, which the sums in `descend` rely on."""
-    n_a = h_a.shape[0]
+    """Compute the rows of points with a coefficient, and e = z - K beta from them."""
+    n_a, z, beta, e = h_a.shape[0], problem[0, :n], problem[3, :n], problem[4, :n]
     for k in range(n):
-        if beta[k] != 0.0 and slot[k] < 0:
+        e[k] = z[k]
+    for k in range(n):
+        x = beta[k]
+        if x == 0.0:
+            continue
+        if slot[k] < 0:
             slot[k] = np.int64(report[ROWS])
             report[ROWS] += 1.0
             report[ENTRIES] += n - n_a if k < n_a < n else n_a
             row = rows[slot[k], :n]
             _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
+        row = rows[slot[k], :n]
+        for m in range(n):
+            e[m] -= x * np.float64(row[m])
 
 
 @njit(fastmath=_FLAGS, cache=True, nogil=True)
@@ -282,7 +292,9 @@ def descend(
         lowest = i4(_ordered(lowest_key)).view(np.float32)
         i, j = i4(highest_key & low_bits), i4(0)
         highest = v[i] + lift[i]
-        must_sum = highest - lowest <= stop
+        # Differences within the rounding of v itself mean nothing. After a sum, v is small here.
+        rounding = _ROUNDING * max(abs(highest), abs(lowest))
+        must_sum = highest - lowest <= max(stop, rounding) or step - summed_at > 100 * n + 1000
         if not must_sum and step >= max_steps:
             return OUT_OF_STEPS
         for turn in range(0 if must_sum else 2):
