@@ -1,15 +1,16 @@
-"""The reference rows that come with kbench: run their plan, and take a folder's rows for them.
+"""The reference rows that come with kbench: run their plan, and collect the rows of a folder.
 
     python scripts/reference.py run FOLDER [STAGE ...]
     python scripts/reference.py collect FOLDER [results/_reference]
 
-`run` does the stages of `reference.yaml`, or those that are named, one after the other. A stage
-that has spent its hours is interrupted; the same command again goes on where it was.
+`run` runs the stages of `reference.yaml`, or those that are named, one after the other. A stage that
+has used its hours is interrupted; the same command continues where it stopped. A lock file in the
+folder keeps two such runs from overlapping in time.
 
-`collect` keeps the newest rows that were not interrupted, their curves and environments, a file
-each for rows and curves; what stood there is replaced. Curves of more than 500 points keep every
-k-th, and what stands at the places of a run's shorter ones: curves of one run can be joined as
-before. Rows of a work tree with changes are refused.
+`collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
+their curves and environments. Curves of more than 500 points keep every k-th point, and those at
+the abscissae of the shorter curves of the same run, so that curves can still be joined. Rows of a
+work tree with uncommitted changes are refused.
 """
 
 import math
