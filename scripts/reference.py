@@ -3,9 +3,9 @@
     python scripts/reference.py run FOLDER [STAGE ...]
     python scripts/reference.py collect FOLDER [results/_reference]
 
-`run` runs the stages of `reference.yaml`, or those that are named, one after the other. A stage that
-has used its hours is interrupted; the same command continues where it stopped. A lock file in the
-folder keeps two such runs from overlapping in time.
+`run` runs the stages of `reference.yaml`, or those that are named, one after the other. A stage
+that has used its hours is interrupted; the same command continues where it stopped. A lock of this
+machine keeps the timed rows of two such runs from overlapping: the second one waits.
 
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
 their curves and environments. Curves of more than 500 points keep every k-th point, and those at
@@ -13,13 +13,16 @@ the abscissae of the shorter curves of the same run, so that curves can still be
 work tree with uncommitted changes are refused.
 """
 
+import fcntl
 import math
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,7 @@ MOST_POINTS = 500
 PLAN = Path(__file__).with_suffix(".yaml")
 KBENCH = (sys.executable, "-m", "kbench")
 MEMORY_MB = 8192
+LOCK = Path(tempfile.gettempdir()) / "kbench-reference.lock"
 
 
 def run(
@@ -49,8 +53,26 @@ def run(
     for name in names:
         if name not in stages:
             sys.exit(f"no stage is called {name!r}; they are {', '.join(stages)}")
-    for name in names or stages:
-        stage = stages[name]
+    with alone():
+        _run_stages(folder, {name: stages[name] for name in names or stages}, kbench)
+
+
+@contextmanager
+def alone(path: Path = LOCK) -> Iterator[None]:
+    """Hold the lock of this machine; wait while another process holds it."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting: another run holds {path}", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _run_stages(
+    folder: Path, stages: Mapping[str, Mapping[str, Any]], kbench: Sequence[str]
+) -> None:
+    for name, stage in stages.items():
         end = time.monotonic() + 3600.0 * stage["hours"]
         for number, command in enumerate(stage["commands"], start=1):
             print(f"{name} {number}/{len(stage['commands'])}: kbench {command}", flush=True)

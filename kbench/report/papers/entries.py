@@ -53,7 +53,7 @@ class Entry:
     considered : frozenset of identities
         Every row that the cell depends on: without one of them it might be another.
     absent : bool
-        Whether there are no rows because neither the paper's data set nor a substitute is available.
+        No rows, because neither the paper's data set nor a substitute is available.
     """
 
     printed: Printed | None = None
@@ -277,7 +277,7 @@ def _same(one: Problem, other: Problem) -> bool:
 
 
 def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
-    """The sum over all rows of another table, or the number of those present where some are missing."""
+    """The sum over all rows of another table, or how many have a value where some are missing."""
     wanted = cell.wanted
     assert wanted.table is not None
     of = paper(cell.table.paper).tables[wanted.table]

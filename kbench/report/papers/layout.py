@@ -150,8 +150,8 @@ class Total(Measure):
 class Table:
     """The layout of one printed table.
 
-    `printed` and `sizes` name tables of printed values. `kbench -m <run>` makes the rows; `why` says
-    why there are none.
+    `printed` and `sizes` name tables of printed values. `kbench -m <run>` makes the rows; `why`
+    says why there are none.
     """
 
     paper: str
@@ -183,8 +183,8 @@ class Table:
 class Paper:
     """One paper: its short title, the machine of its times, its data sets and tables.
 
-    `absent` are the data sets that were not available for the reference rows, and for which no other
-    data set stands.
+    `absent` are the data sets that were not available for the reference rows, and for which no
+    other data set stands.
     """
 
     name: str

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.report.papers.layout import Choice, Columns, CurveValue, Selector
-from kbench.report.tables import Comparison, Line, Machine, Problem, Row, comparisons, mean_sd
+from kbench.report.tables import (
+    Comparison,
+    Line,
+    Machine,
+    Problem,
+    Row,
+    comparisons,
+    mean_sd,
+    measured,
+)
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -70,7 +79,7 @@ class Runs:
         )
 
     def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Found | None:
-        """The line of the first data set with runs that are ok, else of the first one with any runs.
+        """The line of the first data set with ok runs, else of the first one with any runs.
 
         Of several matching lines the one with the most ok seeds is taken, of equals the newest.
         """
@@ -96,7 +105,7 @@ class Runs:
         return [(line, one.problem) for one in found for line in one.lines]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
-        """Values of several curves at their common times, from the first row that has all of them."""
+        """Values of several curves at their common times, from the first row that has all."""
         for row in rows:
             curves = self._curves.get(identity(row), {})
             if all(name in curves for name in names):
@@ -116,7 +125,7 @@ class Runs:
     def meetings(
         self, wanted: Mapping[str, Selector]
     ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
-        """Each comparison of the rows that match any selector, its lines with the selectors' names."""
+        """Comparisons of the rows that match any selector, lines with their selectors' names."""
         names = {
             method: (name, one.params) for name, one in wanted.items() for method in one.methods
         }
@@ -206,10 +215,10 @@ def preference(line: Line) -> tuple[Any, ...]:
 
 def _column(row: Row, name: str) -> float | None:
     column, _, phase = name.partition(".")
-    value = row[column]
     if phase:
-        value = (value or {}).get(phase)
-    return None if value is None else float(value)
+        value = (row[column] or {}).get(phase)
+        return None if value is None else float(value)
+    return measured(row, column)
 
 
 def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:
