@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbench import presets
 from kbench.config import Composer, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.command import Command, canonical, hydra_value
@@ -33,7 +34,7 @@ class Run:
     key: str
     label: str
     method: str
-    estimator: str  # module:Class
+    estimator: str  # a target of kbench.run.registry
     dataset: str
     variant: str | None
     task: str
@@ -52,7 +53,7 @@ class Run:
     @property
     def path_id(self) -> str | None:
         """The same for runs that differ only along the path; None where there is none."""
-        if not self.path or "calibration" in self.params:
+        if not self.path or {"calibration", "metric"} & set(self.params):
             return None
         rest = {key: value for key, value in self.params.items() if key not in self.path}
         return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
@@ -211,7 +212,7 @@ def _expand(
         if dataset["task"] not in estimator:
             raise ConfigError(f"method {name}: estimator names no class for {dataset['task']}")
         estimator = estimator[dataset["task"]]
-    path = registry.target(estimator)
+    path = registry.target(estimator, method.get("parts"))
     plan.estimators += [(path, fixed | varied) for varied in grid]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
@@ -234,12 +235,17 @@ def _expand(
         "data": data_sha256,
         "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},
     }
+    # The parts that the method's file names are known by the entry point's name.
+    if method.get("parts") != bare["method"].get("parts"):
+        identity["parts"] = method.get("parts")
     head = canonical(identity)
     along = _path(name, meta, fixed)
     for varied in grid:
-        params = fixed | varied
-        if params.get("calibration") is None:
-            params.pop("calibration", None)
+        typed = fixed | varied
+        for wrapper in registry.WRAPPERS:
+            if typed.get(wrapper) is None:
+                typed.pop(wrapper, None)
+        params = _effective(name, meta, typed)
         words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
         body = canonical(params)
         for seed in seeds:
@@ -259,11 +265,27 @@ def _expand(
                 dataset_config=dataset,
                 limits=limits,
                 threads=threads,
-                command=command.text(params, seed),
+                command=command.text(typed, seed),
                 tuned=tuned.path.name if tuned and used else None,
                 tuned_sha256=tuned.sha256 if tuned and used else None,
                 path=along,
             )
+
+
+def _effective(name: str, meta: Mapping[str, Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with the values of the method's preset in place of null (`meta.presets`)."""
+    table = meta.get("presets")
+    if table is None:
+        return params
+    if table not in presets.TABLES:
+        raise ConfigError(
+            f"method {name}: meta.presets is {table!r}, should be one of "
+            f"{', '.join(presets.TABLES)}{nearest(str(table), presets.TABLES)}"
+        )
+    try:
+        return params | presets.resolve(params.get("preset"), presets.TABLES[table], params)
+    except ValueError as error:
+        raise ConfigError(f"method {name}: {error}") from None
 
 
 def _path(name: str, meta: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def run(
     begin = time.perf_counter()
     params = task["params"] | ({"warm_start": True} if "path" in task else {})
     if kept:
-        estimator = kept["estimator"].set_params(**params)
+        estimator = kept["estimator"].set_params(**registry.nested(task["estimator"], params))
     else:
         estimator = registry.build(task["estimator"], params, task["seed"])
         _warm_up(task, data)

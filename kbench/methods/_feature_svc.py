@@ -1,4 +1,4 @@
-"""Linear support vector machines on explicit features: what linearised kernel machines share."""
+"""Linear support vector machines on explicit features: the base of linearised kernel machines."""
 
 import warnings
 from abc import abstractmethod
@@ -11,12 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation import (
-    FeatureBlocks,
-    FeatureMachine,
-    FeatureMap,
-    LandmarkFeatures,
-)
+from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_linear_dual
@@ -24,19 +19,17 @@ from kbench.solvers.duplicates import Duplicates
 from kbench.trace import Trace
 
 
-class LinearisedSVC(CountedPrediction, OneVsRest):
-    """Base of the machines; a subclass has its parameters and `_feature_map`.
+class FeatureSVC(CountedPrediction, OneVsRest):
+    """Base class of the estimators; a subclass has `__init__` and `_feature_map`.
 
-    The dual of the linear machine is solved by coordinate descent on float32 features; all classes
-    share these. Copies of a row in one class are one row with the sum of their weights, which is
-    the same problem. Where the features exceed `memory_mb`, they are computed again for every pass,
-    in blocks that are swept several times each.
+    The dual of the linear machine is solved by coordinate descent on float32 features, which all
+    classes share. Equal rows of one class are replaced by one row with the sum of their weights,
+    which is the same problem. If the features exceed `memory_mb`, they are computed again for every
+    pass, in blocks that are swept several times each.
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -47,7 +40,7 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
 
     @abstractmethod
     def _feature_map(self, seed: int) -> FeatureMap:
-        """The map that the parameters describe, not fitted."""
+        """The unfitted map that the parameters describe; `seed` is for what it draws."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -58,10 +51,10 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
         X : (n, d) array or CSR
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row. Features are chosen without it.
+            Multiplies C row by row. It has no influence on the choice of features.
         trace : Trace, optional
-            Told objective, violation, the rows seen and the machine after each pass, and the
-            phases.
+            Receives objective, violation, number of rows seen and the model after each pass, and
+            the phases.
 
         Returns
         -------
@@ -70,7 +63,7 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes.
+            A parameter is out of range, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
@@ -118,9 +111,8 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
         self.duality_gap_ = float(result.gap.sum())
         self.violation_ = result.violation
         self.converged_ = result.converged
-        if isinstance(self.feature_map_, LandmarkFeatures):
-            m = self.feature_map_.n_landmarks_
-            self.kernel_entries_ = blocks.n_rows_computed * m
+        if self.feature_map_.n_landmarks_:
+            self.kernel_entries_ = blocks.n_rows_computed * self.feature_map_.n_landmarks_
         self.timings_ = dict(trace.timings)
         if not self.converged_:
             warnings.warn(
@@ -132,7 +124,7 @@ class LinearisedSVC(CountedPrediction, OneVsRest):
         return self
 
     def _set_machine(self, coef: np.ndarray) -> None:
-        """Keep what evaluates <w, z(x)> with coef : (n_features_out_, m)."""
+        """Set the function <w, z(x)> with coef : (n_features_out_, m)."""
         self.coef_ = np.ascontiguousarray(coef.T)
         self.n_parameters_ = self.feature_map_.n_parameters_ + self.coef_.size
         self._machine = FeatureMachine(self.feature_map_, coef)
