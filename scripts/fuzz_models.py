@@ -84,7 +84,9 @@ def stored_methods(chosen: list[str]) -> Iterator[tuple[str, bytes]]:
             }
             params |= meta.get("warmup") or {}
             X, y = training_rows(task, 16 if config.get("kernel") == "convolution" else 6)
-            model = registry.build(registry.target(estimator), params, 0).fit(X, y)
+            model = registry.build(registry.target(estimator, config.get("parts")), params, 0).fit(
+                X, y
+            )
             with tempfile.TemporaryDirectory() as temporary:
                 try:
                     content = save_model(Path(temporary) / "model.npz", model).read_bytes()
