@@ -366,7 +366,14 @@ def _kernel_centres(centres: Any) -> None:
     _require(n == lengths["m"], f"there are {n} points for {lengths['m']} weights")
 
 
+def _is_fitted(features: Any) -> bool:
+    """Whether an estimator has any fitted attribute; parameters of others may be unfitted."""
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(features))
+
+
 def _fourier_features(features: Any) -> None:
+    if not _is_fitted(features):
+        return
     d = _whole(features, "n_features_in_", 1, _MOST_FEATURES)
     n = _whole(features, "n_frequencies_", 1, _MOST_FEATURES)
     phases = _arrays(features, phases_="f8 n")["n"]
@@ -378,6 +385,8 @@ def _fourier_features(features: Any) -> None:
 
 
 def _fastfood(features: Any) -> None:
+    if not _is_fitted(features):
+        return
     lengths = _arrays(
         features, signs_="f8 b l", gaussians_="f8 b l", scales_="f8 b l", permutations_="i4 b l"
     )
@@ -389,6 +398,8 @@ def _fastfood(features: Any) -> None:
 
 
 def _landmark_features(features: Any) -> None:
+    if not _is_fitted(features):
+        return
     d = _whole(features, "n_features_in_", 1, _MOST_FEATURES)
     matrix = features.landmarks_
     _require(isinstance(matrix, KernelMatrix), "landmarks_ is of another class")
