@@ -192,7 +192,8 @@ def _points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:
     if isinstance(kernel, Precomputed):
         _require(points.values is None, "the points of a given kernel matrix are numbers")
         return _arrays(points, ids="i8 n")["n"]
-    _require(isinstance(kernel, Exponential | Linear | Polynomial), "another kind of kernel")
+    if not isinstance(kernel, Exponential | Linear | Polynomial):
+        return int(points.shape[0])  # evaluated by NumPy, which checks for itself
     rows = points.rows if isinstance(points, SparsePoints) else points
     _require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are no rows")
     _require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are no rows")
