@@ -1,7 +1,7 @@
 """Cost of predicting a row, in units of what a linear model costs.
 
-There are two units: the time per row of the product of many rows with one vector, and, as in the
-papers of 2014, a loop over the nonzeros of one row after the other, which is LIBLINEAR's `predict`.
+The unit is the time per row of the product of many rows with one vector; `kbench.run.row_loop` has
+the unit of the papers of 2014, a loop over the nonzeros of one row after the other.
 A fast method is timed on as many rows as the unit, even if there are fewer test rows, because the
 fixed cost of a call (mostly checks of its input) is then negligible for both.
 
@@ -15,8 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numba import njit
 
 # Rows of the unit, and limit on its memory in bytes (256 MiB). The time of the matrix product per
 # row is constant from about 5,000 rows on.
@@ -27,8 +25,6 @@ REPEATS = 5
 # Seconds: slower predictions are not repeated with more rows, because the fixed cost of a call,
 # less than a millisecond, is negligible.
 _FAST_S = 0.05
-# Rows of the row-by-row loop, which has no fixed cost.
-_LOOP_ROWS = 500
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
 _clock = time.process_time if COUNTS_CPU else time.perf_counter
@@ -93,28 +89,3 @@ def linear_prediction_s(X: Any, n_outputs: int) -> float:
     rows = unit_rows(X)
     weights = np.ones(X.shape[1] if n_outputs == 1 else (X.shape[1], n_outputs), rows.dtype)
     return median_s(lambda: rows @ weights) / rows.shape[0]
-
-
-@njit(cache=True)
-def _predict_row_by_row(starts, indices, entries, weights, values):
-    for i in range(values.shape[0]):
-        for o in range(values.shape[1]):
-            values[i, o] = 0.0
-        for k in range(starts[i], starts[i + 1]):
-            w = weights[indices[k]]
-            for o in range(w.shape[0]):
-                values[i, o] += w[o] * entries[k]
-
-
-def row_loop_s(X: Any, n_outputs: int) -> float:
-    """Return the median seconds per row of LIBLINEAR's loop over nonzeros, in float64.
-
-    Parameters as in `linear_prediction_s`.
-    """
-    n, d = X.shape
-    rows = sp.csr_array(X[np.arange(_LOOP_ROWS) % n])
-    starts, indices = rows.indptr.astype(np.int32), rows.indices.astype(np.int32)
-    entries, weights = rows.data.astype(np.float64), np.ones((d, n_outputs))
-    values = np.empty((_LOOP_ROWS, n_outputs))
-    seconds = median_s(lambda: _predict_row_by_row(starts, indices, entries, weights, values))
-    return seconds / _LOOP_ROWS

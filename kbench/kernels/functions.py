@@ -160,6 +160,27 @@ class Polynomial(_InnerProductKernel):
 
 
 @dataclass(frozen=True)
+class Sigmoid(_InnerProductKernel):
+    """k(x, z) = tanh(gamma <x, z> + coef0), in general not positive semidefinite."""
+
+    gamma: float
+    coef0: float = 0.0
+
+    def prepare(self, X: Any, dtype: np.dtype) -> Any:
+        return _rows(X * np.sqrt(self.gamma), dtype)
+
+    def _finish(self, out: np.ndarray) -> None:
+        out += self.coef0
+        np.tanh(out, out=out)
+
+    def _slope(self, largest: float) -> float:
+        return 1.0 + largest
+
+    def diagonal(self, A: Any) -> np.ndarray:
+        return np.tanh(squared_norms(A) + self.coef0)
+
+
+@dataclass(frozen=True)
 class FunctionKernel(Kernel):
     """A callable `function(A, B) -> (a, b)` of two blocks of rows, as `sklearn.svm.SVC` takes."""
 

@@ -7,7 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels.exponential import RBF, Laplacian
-from kbench.kernels.functions import FunctionKernel, Kernel, Linear, Polynomial, Precomputed
+from kbench.kernels.functions import (
+    FunctionKernel,
+    Kernel,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Sigmoid,
+)
 from kbench.kernels.matern import Matern12
 
 
@@ -23,7 +30,7 @@ def make_kernel(
 
     Parameters
     ----------
-    name : {"rbf", "laplacian", "matern12", "poly", "linear", "precomputed"} or callable
+    name : {"rbf", "laplacian", "matern12", "poly", "linear", "sigmoid", "precomputed"} or callable
     X : (n, d) dense or CSR
         Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d.
     """
@@ -40,6 +47,8 @@ def make_kernel(
         return Laplacian(width)
     if name == "matern12":
         return Matern12(width)
+    if name == "sigmoid":
+        return Sigmoid(width, coef0)
     return Polynomial(width, degree, coef0)
 
 

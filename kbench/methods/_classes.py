@@ -27,7 +27,9 @@ def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         The labels are not discrete (floats that are not whole numbers, for example).
     """
-    check_classification_targets(y)
+    kind = y.dtype.kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
+    if kind not in "biuU" and not (kind == "f" and np.array_equal(y, np.rint(y))):
+        check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
     return classes, index.reshape(-1)
 
