@@ -289,7 +289,7 @@ class DoublySGD(BaseEstimator):
             preconditioned=self.preconditioned,
             max_blocks=self.max_blocks,
         )
-        self.n_chunks_ = 0
+        self.n_chunks_: int = 0
 
     def _prepared(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
         """Map copies of rows X : (b, d), given the numbers of rows and copies : (b,)."""
