@@ -20,7 +20,7 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.prediction.pairs import GaussianCentres, SharedExpansion
 from kbench.solvers import solve_box_dual
-from kbench.solvers.small import Limits, is_small, solve_each
+from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
 from kbench.trace import Deadline, Trace
 
 
@@ -83,7 +83,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
 
     Notes
     -----
-    Up to about 2,500 rows the cost of `KernelSVC`, beyond that the cost of `KernelSVC` for twice as
+    Up to about 5,000 rows the cost of `KernelSVC`, beyond that the cost of `KernelSVC` for twice as
     many rows. Memory: `cache_size`, O(n d).
 
     Examples
@@ -180,7 +180,9 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
             deadline, matrix = Deadline(self.max_time, trace), None
             rows = None if self.kernel == "precomputed" else X
             reason = "precision"
-            if self.fit_intercept and is_small(len(y), rows, self.cache_size):
+            if self.fit_intercept and is_small(
+                len(y), rows, self.cache_size, MOST_POINTS_OF_REGRESSION
+            ):
                 limits = Limits(self.tol, self.max_iter, deadline, trace)
                 reason = self._solve_small(X, y, C, kernel, limits)
             if reason == "precision":

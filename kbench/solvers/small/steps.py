@@ -239,9 +239,10 @@ def descend(
         Which of `rows` is the row of a point; -1 if it has not been needed yet.
     n : int
         Points of the problem.
-    problem : (5, m) float64
+    problem : (7, m) float64
         z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
-        OUT_OF_STEPS.
+        OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
+        over rows add what has changed since, so that their error is that of the change alone.
     state : (6, m) float32
         The diagonal of K; then v, lift, drop and the room of b upwards and downwards, which are
         set when `fresh`.
@@ -265,6 +266,7 @@ def descend(
     """
     z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
     beta, e, diagonal, v = problem[3, :n], problem[4, :n], state[0, :n], state[1, :n]
+    exact_e, exact_beta = problem[5, :n], problem[6, :n]
     lift, drop, grow, fall = state[2, :n], state[3, :n], state[4, :n], state[5, :n]
     low_bits = i4(1)
     while low_bits < n:
@@ -325,10 +327,10 @@ def descend(
                 _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
         if must_sum:
             for k in range(n):
-                e[k] = z[k]
+                e[k] = exact_e[k]
             size = 0.0
             for k in range(n):
-                x = beta[k]
+                x = beta[k] - exact_beta[k]
                 if x != 0.0:
                     size += abs(x)
                     row = rows[slot[k], :n]
