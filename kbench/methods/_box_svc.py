@@ -53,6 +53,11 @@ class BoxSVC(CountedPrediction, OneVsRest):
         "shrinking": ["boolean"],
     }
 
+    @property
+    def _tolerance(self) -> float:
+        """The tolerance in effect, which a subclass may take from a preset."""
+        return self.tol
+
     def _decide(self, X: Any) -> np.ndarray:
         values: np.ndarray = self._machine(X) + self.intercept_
         return values
@@ -102,12 +107,12 @@ class BoxSVC(CountedPrediction, OneVsRest):
         self.converged_ = all(result.converged for result in results)
         if not self.converged_:
             reasons = {result.stop_reason for result in results if not result.converged}
-            warn_of_limits(reasons, self.violation_, self.tol)
+            warn_of_limits(reasons, self.violation_, self._tolerance)
         return self
 
     def _solver_options(self) -> dict[str, Any]:
         return {
-            "tol": self.tol,
+            "tol": self._tolerance,
             "cache_mb": self.cache_mb,
             "max_iter": self.max_iter,
             "shrinking": self.shrinking,

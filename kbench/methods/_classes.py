@@ -1,8 +1,7 @@
 """Class labels as numbers, signs and indicators, and decision values as labels.
 
-All classifiers of kbench encode their targets here. With two classes there is one decision function,
-positive for `classes[1]`; with q > 2 classes there are q of them (one against the rest, or one score
-each), and the largest value decides.
+With two classes there is one decision function, which is positive for `classes[1]`. With q > 2
+classes there are q of them, one against the rest or one score each, and the largest value decides.
 """
 
 from typing import Any
