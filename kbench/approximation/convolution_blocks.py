@@ -68,7 +68,7 @@ def random_filters(
     shapes = [(_FILTER**2 * channels, _FIRST_FILTERS), (_FILTER**2 * _FIRST_FILTERS, n_filters)]
     sizes = [rows * columns for rows, columns in shapes]
     numbers = np.empty(sum(sizes), np.float32)
-    philox.normals(seed, 0, block, numbers)
+    philox.normals(np.uint64(seed), 0, block, numbers)
     parts = np.split(numbers, sizes[:1])
     first, second = (
         part.reshape(shape) / np.float32(np.sqrt(shape[0]))

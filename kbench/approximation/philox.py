@@ -5,7 +5,8 @@ Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Eas
 number can be computed alone, in any order, on any machine. Normal numbers come from the method of
 Box and Muller, with 24 bits for the radius and 24 for the angle.
 
-Counters are (index, stream, block); the key is the seed. Values of one (seed, stream, block) are
+Counters are (index, stream, block); the key is the seed, a `np.uint64` (compiled functions take a
+Python int as 63 bits and a sign). Values of one (seed, stream, block) are
 independent of those of another.
 """
 

@@ -60,6 +60,11 @@ class SeededFeatures(ABC):
 
     shift_invariant: ClassVar[bool] = True
 
+    @property
+    def _key(self) -> np.uint64:
+        """The seed in the type that compiled code takes for 64 unsigned bits."""
+        return np.uint64(self.seed)
+
     def __init__(
         self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
     ) -> None:
@@ -166,7 +171,7 @@ class GaussianBlocks(_FourierBlocks):
     """Features of exp(-gamma ||x - z||^2)."""
 
     def _frequencies(self, block: int, out: np.ndarray) -> float:
-        philox.normals(self.seed, 0, block, out.reshape(-1))
+        philox.normals(self._key, 0, block, out.reshape(-1))
         return float(np.sqrt(2.0 * self.gamma))
 
 
@@ -174,7 +179,7 @@ class LaplacianBlocks(_FourierBlocks):
     """Features of exp(-gamma ||x - z||_1)."""
 
     def _frequencies(self, block: int, out: np.ndarray) -> float:
-        philox.uniforms(self.seed, 0, block, out.reshape(-1))
+        philox.uniforms(self._key, 0, block, out.reshape(-1))
         np.tan(np.float32(np.pi) * (out - np.float32(0.5)), out=out)
         return self.gamma
 
@@ -204,11 +209,11 @@ class MaternBlocks(_FourierBlocks):
         self.smoothness = smoothness
 
     def _frequencies(self, block: int, out: np.ndarray) -> float:
-        philox.normals(self.seed, 0, block, out.reshape(-1))
+        philox.normals(self._key, 0, block, out.reshape(-1))
         degrees = int(2 * self.smoothness)
         # A chi-squared variable with k degrees of freedom is a sum of k squared normals.
         radii = np.empty((degrees, out.shape[1]), np.float32)
-        philox.normals(self.seed, _RADII, block, radii.reshape(-1))
+        philox.normals(self._key, _RADII, block, radii.reshape(-1))
         out *= np.sqrt(degrees / np.einsum("ij,ij->j", radii, radii))
         return float(np.sqrt(2.0 * self.gamma))
 
@@ -255,8 +260,8 @@ class TensorSketchBlocks(SeededFeatures):
         buckets, signs = np.empty(d, np.float32), np.empty(d, np.float32)
         parts = []
         for factor in range(self.degree):
-            philox.uniforms(self.seed, factor, block, buckets)
-            philox.uniforms(self.seed, _SIGNS + factor, block, signs)
+            philox.uniforms(self._key, factor, block, buckets)
+            philox.uniforms(self._key, _SIGNS + factor, block, signs)
             places = np.minimum((buckets * D).astype(np.intp), D - 1)
             values = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
             values[-1] *= np.sqrt(self.coef0 / self.gamma)

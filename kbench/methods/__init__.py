@@ -46,7 +46,6 @@ _MODULES = {
     "SparsePrimalSVC": "kbench.methods.spsvm",
     "SubsampleSVC": "kbench.methods.subsample_svc",
     "SupportCurves": "kbench.methods.support_curves",
-    "svc_path": "kbench.methods.regularization_path",
 }
 
 __all__ = sorted(_MODULES)

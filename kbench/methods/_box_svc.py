@@ -51,6 +51,11 @@ class BoxSVC(CountedPrediction, OneVsRest):
     }
 
     @property
+    def _tolerance(self) -> float:
+        """The tolerance in effect, which a subclass may take from a preset."""
+        return self.tol
+
+    @property
     def _one_vs_one(self) -> bool:
         """Whether several classes are taken by pairs."""
         return False
@@ -107,7 +112,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
             reasons = sorted({result.stop_reason for result in results if not result.converged})
             warnings.warn(
                 f"stopped by {', '.join(reasons)} at a violation of {self.violation_:.2g}, above "
-                f"tol={self.tol:g}; the model is usable",
+                f"tol={self._tolerance:g}; the model is usable",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -115,7 +120,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
 
     def _solver_options(self) -> dict[str, Any]:
         return {
-            "tol": self.tol,
+            "tol": self._tolerance,
             "cache_mb": self.cache_mb,
             "max_iter": self.max_iter,
             "shrinking": self.shrinking,

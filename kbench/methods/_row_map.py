@@ -1,7 +1,7 @@
-"""What rows go through before features are drawn: unit length, principal axes, a centre.
+"""Transformation of rows before random features: unit length, principal axes, centring.
 
 Dai et al. (NIPS 2014) scale mnist's rows to unit length and project them onto the leading axes of
-their second moments, without centring.
+their second-moment matrix, without centring.
 """
 
 from typing import Any
@@ -10,23 +10,27 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-_DENSE_COLUMNS = 4096  # CSR batches up to this width are multiplied as dense ones
-_SAMPLE = 100_000  # rows that the axes are computed from
+# CSR batches with at most this many columns are converted to dense arrays.
+_DENSE_COLUMNS = 4096
+# Number of rows from which the principal axes are computed, as in the paper's experiments.
+_SAMPLE = 100_000
+# Rows that are transformed at a time.
 _BATCH = 8192
+# Largest magnitude of a feature for which products with frequencies stay within float32's range.
 _LARGEST_FEATURE = 1e15
 
 
 class RowMap:
-    """x -> (x / ||x||) V - c, each part where it is asked for.
+    """x -> (x / ||x||) V - c, each of the three steps optional.
 
     Parameters
     ----------
     unit_norm : bool
     pca_components : int or None
-        Columns of V; None leaves the rows as they are.
+        Columns of V; None skips the projection.
     centred : bool
-        Whether c is the mean of the mapped rows: angles of rows far from the origin would lose
-        digits. Wide CSR rows are not centred.
+        Whether c is the mean of the mapped rows. For rows far from the origin, the arguments of the
+        cosines would be large and lose digits. Wide CSR rows are not centred.
 
     Attributes
     ----------
@@ -40,7 +44,7 @@ class RowMap:
         self.axes: np.ndarray | None = None
 
     def fit(self, X: Any) -> "RowMap":
-        """Learn axes and centre of rows X : (n, d) array or CSR. O(n d^2 + d^3) with axes."""
+        """Compute axes and centre of rows X : (n, d) array or CSR. O(n d^2 + d^3) with axes."""
         n, d = X.shape
         if self.pca_components is not None:
             if self.pca_components > d:
@@ -71,7 +75,7 @@ class RowMap:
         return self
 
     def __call__(self, X: Any) -> Any:
-        """Rows X : (b, d) array or CSR as features take them: float32, C-contiguous or CSR."""
+        """The transformed rows X : (b, d) array or CSR: float32, C-contiguous or CSR."""
         if sp.issparse(X) and X.shape[1] > _DENSE_COLUMNS and not self.changes:
             return X.astype(np.float32)
         return np.ascontiguousarray(self._map(X) - self.centre, np.float32)
@@ -82,7 +86,7 @@ class RowMap:
 
     @property
     def changes(self) -> bool:
-        """Whether more is done than to move the origin."""
+        """Whether rows are scaled or projected, not only centred."""
         return self.unit_norm or self.axes is not None
 
     def _map(self, X: Any) -> np.ndarray:
@@ -97,7 +101,7 @@ class RowMap:
 
 
 def require_moderate(X: Any) -> None:
-    """Sums of products with frequencies stay within float32's range."""
+    """Raise ValueError if products with frequencies could exceed float32's range."""
     if X.shape[0] and max(X.max(), -X.min()) > _LARGEST_FEATURE:
         raise ValueError(
             f"X contains {max(X.max(), -X.min()):.3g} in magnitude, "
