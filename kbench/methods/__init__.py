@@ -40,6 +40,8 @@ _MODULES = {
     "LinearizedSVC": "kbench.methods.linearized_svc",
     "NORMA": "kbench.methods.norma",
     "PegasosClassifier": "kbench.methods.pegasos",
+    "RecursiveFeatureClassifier": "kbench.methods.rfm",
+    "RecursiveFeatureRegressor": "kbench.methods.rfm",
     "RACQPClassifier": "kbench.methods.racqp",
     "ReducedSetSVC": "kbench.methods.reduced_set",
     "SDCAClassifier": "kbench.methods.sdca",

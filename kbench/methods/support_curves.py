@@ -12,7 +12,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods._box_svc import BoxSVC, Problem, Start
-from kbench.methods._diagnostic import TwoClassDiagnostic, true_objective
+from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.cascade_svc import CascadeSVC
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
@@ -39,7 +39,7 @@ def _cascade(random_state: Any, **options: Any) -> BoxSVC:
 
 
 def _exact(random_state: Any, **options: Any) -> BoxSVC:
-    return KernelSVC(fit_intercept=False, **options)
+    return exact_svc(**options)
 
 
 class _ShrinkingSVC(KernelSVC):
@@ -55,7 +55,7 @@ class _ShrinkingSVC(KernelSVC):
             problem.Y[:, 0],
             problem.C,
             tol=self.tol,
-            cache_mb=self.cache_mb,
+            cache_mb=self.cache_size,
             trace=self._trace,
         )
         # The trace is not part of the model, and cannot be stored in a model file.
@@ -63,8 +63,9 @@ class _ShrinkingSVC(KernelSVC):
         return Start(alpha[:, None])
 
 
-def _shrinking(random_state: Any, **options: Any) -> BoxSVC:
-    return _ShrinkingSVC(fit_intercept=False, **options | {"dtype": "float32"})
+def _shrinking(random_state: Any, *, cache_mb: float, **options: Any) -> BoxSVC:
+    options["dtype"] = "float32"
+    return _ShrinkingSVC(fit_intercept=False, cache_size=cache_mb, **options)
 
 
 _SOLVERS = {
@@ -184,7 +185,7 @@ class SupportCurves(TwoClassDiagnostic):
             # `reference_tol`. Steps in float32 with the residual in float64 are as exact as steps
             # in float64, in two thirds of the time.
             options = shared | {"dtype": "float32"}
-            reference = KernelSVC(fit_intercept=False, warm_start=True, **options).fit(X, y)
+            reference = exact_svc(warm_start=True, **options).fit(X, y)
             reference.set_params(tol=self.reference_tol).fit(X, y)
             self.reference_ = reference
         solver = _SOLVERS[self.solver](self.random_state, **shared)

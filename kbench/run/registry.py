@@ -17,7 +17,8 @@ the part whose signature has it; a name that two parts have is a mistake in the 
 `random_state` is left to the estimator.
 
 `calibration` is a parameter of any classifier: `sigmoid` or `isotonic` turns its decision values
-into probabilities.
+into probabilities. `metric: learned` puts any method that has no parameter of this name behind
+`kbench.metric.LearnedMetric`.
 
 The planner, the runner and the worker pass a method on as one string, its *target*: `module:Class`,
 or `module:Class(parameter=module:Class, ...)` with parts.
@@ -38,8 +39,11 @@ from kbench.config import nearest
 from kbench.errors import ConfigError, UnavailableError
 
 RESERVED = ("name", "estimator", "parts", "meta")
+# Parameters that any method takes beside its own; absent from a run where they are null.
+WRAPPERS = ("calibration", "metric")
 CALIBRATIONS = ("sigmoid", "isotonic")
-_SHARED = ("kernels", "solvers", "approximation", "clustering", "prediction")
+METRICS = ("learned",)
+_SHARED = ("metric", "kernels", "solvers", "approximation", "clustering", "prediction")
 
 
 @cache
@@ -216,12 +220,17 @@ def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
     composition = load(target)
     arguments = dict(params)
     calibration = arguments.pop("calibration", None)
+    metric = None
+    if arguments.get("metric") is None or "metric" not in _signature(composition.estimator):
+        metric = arguments.pop("metric", None)
     own, of_parts = composition.assign(arguments)
     if "random_state" in _signature(composition.estimator):
         own.setdefault("random_state", seed)
     for part, cls in composition.parts.items():
         own[part] = _construct(cls, of_parts[part])
     estimator = _construct(composition.estimator, own)
+    if metric is not None:
+        estimator = _behind_metric(estimator, metric, seed)
     return estimator if calibration is None else _calibrated(estimator, calibration)
 
 
@@ -243,6 +252,14 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
         except ValueError as error:
             raise ConfigError(f"method: {' '.join(str(error).split())}") from None
     return built
+
+
+def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:
+    from kbench.metric import WithMetric
+
+    if metric not in METRICS:
+        raise ConfigError(f"method.metric is {metric!r}, should be one of {', '.join(METRICS)}")
+    return WithMetric(estimator, random_state=seed)
 
 
 def _calibrated(estimator: Any, calibration: Any) -> Any:

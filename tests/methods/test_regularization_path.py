@@ -24,11 +24,11 @@ def warm_machines(X, y, values, **parameters):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("cache_mb", [100.0, 0.5])
-def test_machines_are_those_of_each_value_alone(intercept, cache_mb):
+@pytest.mark.parametrize("cache_size", [100.0, 0.5])
+def test_machines_are_those_of_each_value_alone(intercept, cache_size):
     X, y = ring()
     options = {"fit_intercept": intercept, "gamma": 0.5, "tol": 1e-7, "dtype": "float64"}
-    models = warm_machines(X, y, VALUES, cache_mb=cache_mb, **options)
+    models = warm_machines(X, y, VALUES, cache_size=cache_size, **options)
     for C, model in zip(VALUES, models, strict=True):
         alone = KernelSVC(C=C, **options).fit(X, y)
         assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)

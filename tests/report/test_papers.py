@@ -16,7 +16,7 @@ from kbench.config import shipped_root
 from kbench.errors import ConfigError
 from kbench.report import make_papers
 from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import entry, filled
+from kbench.report.papers.entries import Cell, entry, filled
 from kbench.report.papers.layout import PAPERS, load, paper
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import identity
@@ -151,7 +151,7 @@ TABLE3 = paper("dcsvm").tables["table3"]
 
 
 def cell(found, row, column, measure, table=TABLE3):
-    return entry(table, found, found.machines[0], row, column, table.measures[measure])
+    return entry(Cell(table, found, found.machines[0], row, column), table.measures[measure])
 
 
 def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
@@ -412,7 +412,9 @@ DEPENDENT = [paper("dcsvm").tables[name] for name in ("table2", "table3", "table
 
 def all_cells(found):
     return {
-        (table.id, machine, row, column, name): entry(table, found, machine, row, column, measure)
+        (table.id, machine, row, column, name): entry(
+            Cell(table, found, machine, row, column), measure
+        )
         for table in DEPENDENT
         for machine in found.machines
         for row in table.rows
@@ -485,7 +487,7 @@ def test_csv_has_every_printed_value_and_nothing_rounded(folder):
 def test_a_name_that_is_no_table_gets_the_nearest(folder):
     with pytest.raises(ConfigError, match="nearest: hss_table5"):
         make_papers(folder, tables=["hss_tabel5"])
-    with pytest.raises(ConfigError, match="terminal, markdown, csv, latex"):
+    with pytest.raises(ConfigError, match="terminal, markdown, csv, json, latex"):
         make_papers(folder, format="pdf")
 
 

@@ -129,3 +129,16 @@ def test_the_hash_of_a_composition_changes_with_its_parts():
     )
     hashes = [registry.source_sha256(of) for of in (one, other, registry.target("kernel_svc"))]
     assert len(set(hashes)) == 3
+
+
+def test_any_method_goes_behind_a_learned_metric():
+    path = registry.target("kernel_svc")
+    model = registry.build(path, {"C": 2.0, "metric": "learned"}, 7)
+    assert (model.estimator.C, model.random_state) == (2.0, 7)
+    with pytest.raises(ConfigError, match="method.metric is 'lerned', should be one of learned"):
+        registry.build(path, {"metric": "lerned"}, 0)
+
+
+def test_a_method_with_a_metric_of_its_own_keeps_it():
+    model = registry.build("sklearn.neighbors:KNeighborsClassifier", {"metric": "manhattan"}, 0)
+    assert model.metric == "manhattan"

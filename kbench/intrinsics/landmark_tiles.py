@@ -1,7 +1,13 @@
-"""Vector code for local Gaussian machines: sixteen landmarks, or sixteen rows, at a time.
+"""Vector code for Gaussian landmarks: sixteen landmarks, or sixteen rows, at a time.
 
-Written as LLVM instructions because a loop over sixteen sums that live in memory was measured three
-times slower. Addresses are integers; nothing is checked.
+Written as LLVM instructions because numba keeps the sixteen sums of a plain loop in memory, which
+was measured three times slower. LLVM lowers the vectors on every processor, so there is no second
+implementation; `tests/intrinsics/test_landmark_tiles.py` compares each function with NumPy.
+
+All arguments are integers: addresses of float32 arrays (`rows`: of int64 addresses of rows) and
+counts. Nothing is checked, so callers pass only shapes that they made or checked themselves. A
+table of landmarks has one block for sixteen of them: 16 numbers -width, then 16 entries of the
+landmarks for each feature. An exponent is -width_j ||x - u_j||^2, to the base 2.
 """
 
 from typing import Any
@@ -12,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kbench.prediction.instructions import (
+from kbench.intrinsics.vector_instructions import (
     FREE,
     INT32,
     INT64,
@@ -34,13 +40,11 @@ from kbench.prediction.instructions import (
 
 def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
     def compile_exponent_tile(typing_context, rows, features, table, n_features, at, slot):
-        """Exponents of blocks of sixteen landmarks at rows of their leaf.
+        """Write the exponents of n_blocks blocks of landmarks at n_rows rows, `slot` apart by row.
 
-        rows : address of the int64 addresses of the rows; features : of n_features int32, which
-        entries of a row are looked at; table : by blocks -width (16) and then, for each of the
-        features, 16 entries of landmarks. Writes t_j = -width_j ||x - u_j||^2 to the float32 at
-        address `at`, `slot` of them further from row to row. Sums stay in registers: what is loaded
-        serves all rows, or all blocks. Their order is the same for tiles of any shape.
+        features : address of the int32 indices of the `count` features that the landmarks have.
+        at : address of the float32 output. Sums stay in registers, so that numbers are loaded once
+        for all rows, or all blocks. The order of summation is that of tiles of any other shape.
         """
 
         def generate(context, builder, signature, arguments):
@@ -75,7 +79,7 @@ def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
 
 
 def _compile_powers(typing_context, exponents, values, n_blocks):
-    """values = 2^exponents, n_blocks blocks of sixteen."""
+    """values = 2^exponents, for n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
         source, target = pointer(builder, arguments[0]), pointer(builder, arguments[1])
@@ -105,7 +109,7 @@ def _compile_square_roots(typing_context, numbers, n_blocks):
 
 
 def _compile_weighted_sum(typing_context, values, coef, n_blocks):
-    """sum_j coef_j values_j over n_blocks blocks of sixteen."""
+    """Return sum_j coef_j values_j over n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
         value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
@@ -120,7 +124,7 @@ def _compile_weighted_sum(typing_context, values, coef, n_blocks):
 
 
 def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks):
-    """sum_j coef_j (values_j - origin_j) over n_blocks blocks of sixteen."""
+    """Return sum_j coef_j (values_j - origin_j) over n_blocks blocks of sixteen."""
 
     def generate(context, builder, signature, arguments):
         value, start, factor = (pointer(builder, address) for address in arguments[:3])
@@ -136,13 +140,14 @@ def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks)
 
 
 def _compile_form_block(typing_context, values, block, coef, n_rows):
-    """sum_j (coef_0j + sum_{i <= n_rows} values_i coef_ij) block_j over the sixteen j of a block.
+    """Return sum_j (coef_0j + sum_{1 <= i <= n_rows} values_{i-1} coef_ij) block_j, j < 16.
 
-    values : address of n_rows float32; block : of 16 of the values; coef : of (1 + n_rows) x 16.
+    values : n_rows numbers; block : sixteen of them; coef : (1 + n_rows, 16). One block of
+    columns of the quadratic form that evaluates monomials c_i c_j.
     """
 
     def generate(context, builder, signature, arguments):
-        value, own = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        value, column = pointer(builder, arguments[0]), pointer(builder, arguments[1])
         matrix = pointer(builder, arguments[2])
         total = cgutils.alloca_once_value(builder, load(builder, matrix, INT64(0)))
         with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
@@ -150,7 +155,7 @@ def _compile_form_block(typing_context, values, block, coef, n_rows):
             offset = builder.add(builder.mul(loop.index, INT64(LANES)), INT64(LANES))
             row = load(builder, matrix, offset)
             builder.store(fused(builder, factor, row, builder.load(total)), total)
-        product = builder.fmul(builder.load(total), load(builder, own, INT64(0)), flags=FREE)
+        product = builder.fmul(builder.load(total), load(builder, column, INT64(0)), flags=FREE)
         return sum_within(builder, product)
 
     return types.float32(*[types.intp] * 4), generate
@@ -158,10 +163,11 @@ def _compile_form_block(typing_context, values, block, coef, n_rows):
 
 def _bound_block(upper: bool) -> Any:
     def compile_bound_block(typing_context, distances, spans, n_landmarks, values):
-        """2^-b^2 for the bounds b of sixteen pseudo landmarks.
+        """Write 2^-b^2 for the bounds b of sixteen pseudo landmarks.
 
-        distances : address of n_landmarks float32; spans : of n_landmarks x 16. Lower bounds
-        max_j |distances_j - spans_j|, or upper ones min_j (distances_j + spans_j).
+        distances : n_landmarks numbers, from the row to the landmarks; spans : (n_landmarks, 16),
+        from the landmarks to the pseudo landmarks. The lower bounds of the triangle inequality are
+        max_j |distances_j - spans_j|, the upper ones min_j (distances_j + spans_j).
         """
 
         def generate(context, builder, signature, arguments):
@@ -192,10 +198,7 @@ def _bound_block(upper: bool) -> Any:
 
 
 def _compile_transposed(typing_context, rows, n_features, at):
-    """Write sixteen rows of at least sixteen features feature by feature, sixteen numbers each.
-
-    rows : address of the int64 addresses of the rows.
-    """
+    """Write sixteen rows of n_features >= 16 features feature by feature, sixteen numbers each."""
 
     def generate(context, builder, signature, arguments):
         addresses, count = pointer(builder, arguments[0], INT64), arguments[1]
@@ -212,7 +215,7 @@ def _compile_transposed(typing_context, rows, n_features, at):
         n_before = builder.udiv(builder.sub(count, INT64(1)), INT64(LANES))
         with cgutils.for_range(builder, n_before, intp=INT64) as loop:
             square(builder.mul(loop.index, INT64(LANES)))
-        # The last sixteen features, of which some may stand there already.
+        # The last sixteen features; some of them may have been written already.
         square(builder.sub(count, INT64(LANES)))
         return context.get_dummy_value()
 
@@ -220,7 +223,7 @@ def _compile_transposed(typing_context, rows, n_features, at):
 
 
 def _transpose(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Columns of sixteen rows: vectors at a distance exchange entries at that distance."""
+    """Columns of a 16 x 16 matrix given by rows: four rounds exchange entries at a distance."""
     for distance in (8, 4, 2, 1):
         exchanged = list(vectors)
         for i in range(LANES):
@@ -239,9 +242,9 @@ def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
     def compile_kernel_tile(typing_context, points, table, n_features, values, slot):
         """Kernel values of a block of sixteen landmarks at n_vectors times sixteen rows.
 
-        points : address of the rows as `transposed` leaves them, table : of the block, as in
-        `_exponent_tile`. Writes sixteen numbers by landmark, `slot` of them further from sixteen
-        rows to the next. Sums of n_landmarks at a time stay in registers.
+        points : the rows as `transposed` writes them. Writes sixteen numbers, one for each row, by
+        landmark; the next sixteen rows are `slot` numbers further. Sums of n_landmarks landmarks
+        at a time stay in registers.
         """
 
         def generate(context, builder, signature, arguments):
@@ -260,11 +263,11 @@ def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
                 sums = [accumulators(builder, n_vectors) for _ in range(n_landmarks)]
                 with cgutils.for_range(builder, count, intp=INT64) as loop:
                     offset = builder.mul(loop.index, INT64(LANES))
-                    own = [load(builder, entries, builder.add(s, offset)) for s in starts]
+                    row_entries = [load(builder, entries, builder.add(s, offset)) for s in starts]
                     place = builder.add(builder.add(offset, INT64(LANES)), first)
                     for j, totals in enumerate(sums):
                         entry = number(place, j)
-                        for value, total in zip(own, totals, strict=True):
+                        for value, total in zip(row_entries, totals, strict=True):
                             difference = builder.fsub(value, entry)
                             square = fused(builder, difference, difference, builder.load(total))
                             builder.store(square, total)
@@ -283,19 +286,19 @@ def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
 
 
 def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
-    """Sixteen sums sum_j coef_j values_j, one a row, of values as `_kernel_tile` leaves them."""
+    """Write sixteen sums sum_j coef_j values_j, one a row, of `compile_kernel_tile` values."""
 
     def generate(context, builder, signature, arguments):
         value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
-        # As many as `weighted_sum` has entries, so that the order is the same.
+        # LANES partial sums, added as those of `weighted_sum`, give the same bits.
         totals = accumulators(builder, LANES)
         with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
             first = builder.mul(loop.index, INT64(LANES))
             for j, total in enumerate(totals):
                 place = builder.add(first, INT64(j))
                 weight = splat(builder, builder.load(builder.gep(factor, [place])))
-                own = load(builder, value, builder.mul(place, INT64(LANES)))
-                builder.store(fused(builder, own, weight, builder.load(total)), total)
+                term = load(builder, value, builder.mul(place, INT64(LANES)))
+                builder.store(fused(builder, term, weight, builder.load(total)), total)
         result = sum_of(builder, [builder.load(total) for total in totals])
         store(builder, result, pointer(builder, arguments[3]), INT64(0))
         return context.get_dummy_value()
@@ -303,7 +306,8 @@ def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
     return types.void(*[types.intp] * 4), generate
 
 
-# A tile's sums fill the registers: 32 of sixteen numbers, or 16 of eight.
+# Shapes of tiles: their sums fill the vector registers, 32 of sixteen floats with AVX-512 and
+# otherwise 16 of eight (`scripts/bench_fast_prediction.py`).
 _MANY = bool(get_host_cpu_features().get("avx512f"))
 ROWS, BLOCKS = 6, 2 if _MANY else 1
 VECTORS = 4 if _MANY else 2

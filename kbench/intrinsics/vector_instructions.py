@@ -1,7 +1,8 @@
-"""LLVM instructions on vectors of sixteen float32: what the vector code of predictions is built of.
+"""LLVM instructions on vectors of sixteen float32, the building blocks of `landmark_tiles`.
 
-LLVM turns a vector of sixteen into what the processor has (one AVX-512 register, two of AVX2, four
-of SSE or NEON). Functions append to a builder and give back the value.
+LLVM lowers a vector of sixteen floats to the registers of the processor: one of AVX-512, two of
+AVX2, four of SSE or NEON. Each function appends instructions to an LLVM builder and returns the
+resulting LLVM value. Addresses are 64-bit integers, offsets count elements, and nothing is checked.
 """
 
 from collections.abc import Iterable
@@ -11,31 +12,39 @@ from llvmlite import ir
 from numba.core import cgutils
 
 LANES = 16
-# Exponents below give products with coefficients that are denormal, and slow.
-_LEAST = -100.0
+# Smallest exponent of a power of two. Smaller ones would give denormal products with coefficients,
+# which are slow; 2^-100 is far below the rounding error of any sum of kernel values.
+_SMALLEST_EXPONENT = -100.0
 
 FLOAT, INT32, INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR, BITS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
-# Multiply-adds may be fused, but sums keep their order: the same one in all tiles.
+# Fast-math flags: multiply-adds may be fused, but sums keep their order, so that tiles of all
+# shapes give the same bits.
 FREE = ("contract", "nsz")
-# 2^f on [-1/2, 1/2], exact at f = 0; relative error 2e-7.
+# Coefficients of a polynomial for 2^f on [-1/2, 1/2], highest degree first, without the constant
+# 1: exact at f = 0, relative error 2e-7.
 _POLYNOMIAL = (0.0013264727, 0.0096715127, 0.055507337, 0.24022242, 0.69314698)
+# 1.5 * 2^23: adding it to a float32 leaves the number, rounded to an integer, in the low bits.
 _ROUNDING = 12582912.0
 
 
 def constant(value: float) -> ir.Constant:
+    """A vector of sixteen times the same float."""
     return ir.Constant(VECTOR, [ir.Constant(FLOAT, value)] * LANES)
 
 
 def integers(value: int) -> ir.Constant:
+    """A vector of sixteen times the same 32-bit integer."""
     return ir.Constant(BITS, [ir.Constant(INT32, value)] * LANES)
 
 
 def pointer(builder: Any, address: Any, element: ir.Type = FLOAT) -> Any:
+    """The integer `address` as a pointer to elements."""
     return builder.inttoptr(address, element.as_pointer())
 
 
 def load(builder: Any, start: Any, offset: Any) -> Any:
+    """The sixteen floats from the element `offset` on; the address need not be aligned."""
     place = builder.bitcast(builder.gep(start, [offset]), VECTOR.as_pointer())
     value = builder.load(place)
     value.align = 4
@@ -43,28 +52,31 @@ def load(builder: Any, start: Any, offset: Any) -> Any:
 
 
 def store(builder: Any, value: Any, start: Any, offset: Any) -> None:
+    """Write sixteen floats from the element `offset` on; the address need not be aligned."""
     place = builder.bitcast(builder.gep(start, [offset]), VECTOR.as_pointer())
     builder.store(value, place).align = 4
 
 
 def pick(builder: Any, a: Any, b: Any, places: Iterable[int]) -> Any:
-    """Entries of a, and of b behind them, at the given places."""
+    """A vector of the entries at `places` in the concatenation of a and b."""
     mask = [ir.Constant(INT32, place) for place in places]
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT32, len(mask)), mask))
 
 
 def splat(builder: Any, scalar: Any) -> Any:
+    """A vector of sixteen copies of an LLVM scalar."""
     undefined = ir.Constant(VECTOR, ir.Undefined)
     one = builder.insert_element(undefined, scalar, ir.Constant(INT32, 0))
     return builder.shuffle_vector(one, undefined, integers(0))
 
 
 def fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, fused where the processor can."""
     return builder.fadd(builder.fmul(a, b, flags=FREE), c, flags=FREE)
 
 
 def sum_of(builder: Any, vectors: list[Any]) -> Any:
-    """Sum of sixteen vectors: one half of them is added to the other, and so on."""
+    """Sum of sixteen vectors by pairwise addition of halves."""
     while len(vectors) > 1:
         half = len(vectors) // 2
         vectors = [builder.fadd(vectors[i], vectors[i + half]) for i in range(half)]
@@ -72,7 +84,7 @@ def sum_of(builder: Any, vectors: list[Any]) -> Any:
 
 
 def sum_within(builder: Any, vector: Any) -> Any:
-    """Sum of a vector's entries, in the order of `sum_of`."""
+    """Sum of the entries of one vector, in the order of `sum_of`, so with the same rounding."""
     width = LANES
     while width > 1:
         width //= 2
@@ -82,19 +94,21 @@ def sum_within(builder: Any, vector: Any) -> Any:
 
 
 def exp2(builder: Any, t: Any) -> Any:
-    low = constant(_LEAST)
-    # Zero times infinity, of a landmark that fills a block, is not above it either.
+    """2^t of each entry, relative error 2e-7; exponents below -100 are raised to -100."""
+    low = constant(_SMALLEST_EXPONENT)
+    # The comparison is false for NaN, which padding landmarks give for infinite distances.
     t = builder.select(builder.fcmp_ordered(">", t, low), t, low)
-    # Rounds to an integer that stands in the low bits: no flags here, they would undo it.
+    # No fast-math flags here: they would cancel adding and subtracting the constant.
     shifted = builder.fadd(t, constant(_ROUNDING))
     f = builder.fsub(t, builder.fsub(shifted, constant(_ROUNDING)))
     p = constant(_POLYNOMIAL[0])
     for coefficient in (*_POLYNOMIAL[1:], 1.0):
         p = fused(builder, p, f, constant(coefficient))
-    # Added to the exponent of p, which is between 0.7 and 1.5.
+    # Adding the integer to the exponent bits of p, which is in [0.7, 1.5], multiplies by 2^integer.
     power = builder.shl(builder.bitcast(shifted, BITS), integers(23))
     return builder.bitcast(builder.add(builder.bitcast(p, BITS), power), VECTOR)
 
 
 def accumulators(builder: Any, count: int, value: float = 0.0) -> list[Any]:
+    """Allocate `count` vectors on the stack, filled with `value`; returns their pointers."""
     return [cgutils.alloca_once_value(builder, constant(value)) for _ in range(count)]

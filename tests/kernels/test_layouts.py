@@ -1,4 +1,4 @@
-"""However a block is computed (bits, differences, sparse products), it is the naive float64 one."""
+"""Every layout (bits, differences, sparse products) gives the naive float64 kernel values."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_blocks_and_products_are_naive_within_the_documented_error(X, gamma, nam
         assert block.max(initial=0.0) <= 1.0
 
 
-def test_the_path_is_chosen_by_the_kind_of_columns():
+def test_the_layout_follows_from_the_kind_of_columns():
     rng = np.random.default_rng(0)
     real, ones = rng.normal(size=(300, 10)), binary(300, 70, 1)
 
@@ -117,7 +117,7 @@ def test_new_rows_may_hold_other_values_than_the_training_rows(name, sparse):
 
 
 @pytest.mark.parametrize("kind", ["real", "bits", "sparse"])
-def test_threads_do_not_show(kind):
+def test_results_do_not_depend_on_the_number_of_threads(kind):
     import numba
 
     X = {
@@ -159,7 +159,7 @@ def test_a_product_takes_the_memory_of_its_operands():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_power_of_two_is_that_of_numpy(dtype):
+def test_power_of_two_equals_numpy(dtype):
     # One feature, one point at 0: entry j is 2^-z_j^2 for z_j = x_j sqrt(gamma log2 e).
     x = np.sqrt(np.linspace(0.0, 300.0, 4096))
     X = np.concatenate([[0.0], x])[:, None]
@@ -169,7 +169,7 @@ def test_power_of_two_is_that_of_numpy(dtype):
     assert far[0, -1] == (2.0**-100 if dtype == np.float32 else 2.0**-900)
 
 
-def test_exponents_that_overflow_are_refused():
+def test_exponents_that_overflow_are_an_error():
     X = np.random.default_rng(0).normal(size=(10, 2))
     with pytest.raises(ValueError, match=r"gamma=1e\+40 is too large .* scale the features"):
         matrix("rbf", X, 1e40)
@@ -240,7 +240,7 @@ def test_bits_of_csr_rows_are_those_of_dense_rows(d, values, seed):
         np.testing.assert_array_equal(found.features, expected.features)
 
 
-def test_explicit_zeros_and_repeated_entries_of_csr_rows_do_not_show():
+def test_explicit_zeros_and_repeated_entries_of_csr_rows_change_nothing():
     dense = np.array([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]])
     odd = sp.csr_array(
         (
@@ -256,7 +256,7 @@ def test_explicit_zeros_and_repeated_entries_of_csr_rows_do_not_show():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", POWERS)
-def test_new_rows_far_away_see_nothing(name, dtype):
+def test_kernel_values_of_new_rows_far_away_are_tiny(name, dtype):
     X = np.column_stack([binary(50, 20, 0), np.random.default_rng(1).normal(size=(50, 300))])
     X = np.column_stack([X, np.ones(50)])
     K = matrix(name, X, 1.0, dtype)

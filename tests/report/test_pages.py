@@ -1,5 +1,7 @@
-"""The page is one file that asks for nothing, holds every row, and breaks on no name."""
+"""A page is one file that asks for nothing, holds every row, and breaks on no name."""
 
+import base64
+import hashlib
 import html.parser
 import itertools
 import json
@@ -8,14 +10,15 @@ import re
 import statistics
 
 import pytest
+from bundle import details, embedded, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 
 from kbench.report import make_report
-from kbench.report.embedded import rows_json
-from kbench.report.plot import Point, fence, pareto
+from kbench.report.embedded import packed_rows
 from kbench.report.style import COLOURS, MARKERS, styles
+from kbench.report.tradeoff import Point, fence, pareto
 from kbench.run.results import ResultsFolder
 
 NASTY = "</script><!--<script>'\"&{{rows}}\\中"
@@ -57,36 +60,12 @@ def page(tmp_path):
     return write
 
 
-def embedded(text):
-    """The rows in the page, as the script reads them."""
-    raw = re.search(r'id="rows">(.*?)</script>', text, re.S)[1]
-    data = json.loads(raw)
-
-    def entry(column, i):
-        if isinstance(column, list):
-            return column[i]
-        return column["all"] if "all" in column else column["of"][column["at"][i]]
-
-    rows = []
-    for i in range(data["n"]):
-        row = {}
-        for name, column in data["columns"].items():
-            if name == "command":
-                row[name] = " ".join(data["words"][word] for word in column[i])
-            elif name == "phases":
-                row[name] = {phase: entry(seconds, i) for phase, seconds in column.items()}
-            else:
-                row[name] = entry(column, i)
-        rows.append(row)
-    return rows
-
-
 def test_the_page_is_well_formed_and_asks_for_nothing(page):
     rows = [make_row("svc", 0.9, s, message=NASTY, command=f"kbench {NASTY}") for s in range(2)]
     rows += [make_row(NASTY, 0.8, dataset=NASTY), failed("mlp", "error", message=NASTY, log=NASTY)]
     text = page(*rows)
-    found = Page(text)
-    for tag, attributes in found.tags:
+    tags = Page(text).tags + Page(details(text)).tags
+    for tag, attributes in tags:
         for name in ("src", "href", "action", "data", "srcset"):
             target = attributes.get(name, "")
             assert target.startswith(("#", "data:,")) or name not in attributes, (tag, target)
@@ -94,8 +73,15 @@ def test_the_page_is_well_formed_and_asks_for_nothing(page):
     assert "@import" not in text
     assert "url(" not in text
     assert "default-src 'none'" in text
-    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    ids = [attributes["id"] for _, attributes in tags if "id" in attributes]
     assert len(set(ids)) == len(ids)
+
+
+def test_only_the_script_of_the_page_may_run(page):
+    text = page(make_row("svc", 0.9))
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in text
 
 
 def test_every_line_links_to_its_rows(page):
@@ -105,20 +91,21 @@ def test_every_line_links_to_its_rows(page):
     held = embedded(text)
     assert sorted(row["key"] for row in held) == sorted(row["key"] for row in rows)
     for method in ("svc", "knn", "mlp"):
-        name = rf"(?:<svg[^>]*><use[^>]*></svg>){method}"
-        pattern = rf'data-r="(\d+) (\d+)"><th scope="row"><a href="#run-(\w+)-\w+-1">{name}'
-        first, count, key = re.search(pattern, text).groups()
-        own = held[int(first) : int(first) + int(count)]
+        pattern = (
+            rf'data-m="{method}" data-r="([\d,]+)"><th scope="row"><a href="#run-(\w+)-\w+-1">'
+        )
+        places, key = re.search(pattern, details(text)).groups()
+        own = [held[int(place)] for place in places.split(",")]
         assert {row["method"] for row in own} == {method}
         assert own[0]["key"].startswith(key)
-        assert [row["seed"] for row in own] == list(range(int(count)))
-    assert '<td class="st">timeout</td>' in text
+        assert [row["seed"] for row in own] == list(range(len(own)))
+    assert '<td class="st">timeout</td>' in details(text)
 
 
 def test_addresses_are_unique_also_of_one_run_on_two_machines(page):
     rows = [make_row("svc", 0.5), make_row("svc", 0.5, n_test=400), make_row("knn", 0.5)]
     rows += [{**rows[0], "environment": "ffffffff"}, {**rows[0], "threads": 2}]
-    found = Page(page(*rows))
+    found = Page(details(page(*rows)))
     targets = [a["href"] for tag, a in found.tags if tag == "a" and a["href"].startswith("#run-")]
     assert len(set(targets)) == 5
     assert len(targets) == 10  # a line and a mark each
@@ -152,9 +139,8 @@ def test_infinite_parameters_are_json_for_browsers_too(page):
     )
 )
 def test_rows_come_back_out_of_their_columns(rows):
-    text = rows_json(rows)
-    assert "<" not in text
-    for row, found in zip(rows, embedded(f'id="rows">{text}</script>'), strict=True):
+    packed = json.loads(json.dumps(packed_rows(rows), allow_nan=False))
+    for row, found in zip(rows, rows_of(packed), strict=True):
         assert found["command"] == (row["command"] or "")
         for name in ("seed", "message", "converged", "status"):
             assert found.get(name) == row[name]
@@ -170,18 +156,18 @@ def test_rows_come_back_out_of_their_columns(rows):
 
 def test_logs_are_of_failures_and_bounded():
     rows = [{"status": "ok", "log": "fine"}, {"status": "error", "log": "x" * 5000 + "end"}]
-    kept = embedded(f'id="rows">{rows_json(rows)}</script>')
+    kept = rows_of(packed_rows(rows))
     assert kept[0]["log"] is None
     assert kept[1]["log"].endswith("xend")
     many = [{"status": "error", "log": f"{i:>6}" * 1000} for i in range(3000)]
-    assert len(rows_json(many)) < 450_000
+    assert len(json.dumps(packed_rows(many))) < 450_000
 
 
 def test_further_settings_are_there_and_hidden_at_first(page):
     rows = [make_row("svc", c / 100, params=json.dumps({"C": c})) for c in range(1, 8)]
     text = page(*rows, settings=3)
-    assert text.count('class="more"') == 4
-    assert "Show all 7 lines" in text
+    assert details(text).count('<tr class="more"') == 4
+    assert "Show all 7 lines" in details(text)
     assert len(embedded(text)) == 7
 
 
@@ -191,10 +177,10 @@ def test_a_method_looks_the_same_in_every_plot(page):
         for dataset, methods in (("a", ("svc", "knn", "mlp")), ("b", ("svc", "mlp")))
         for method in methods
     ]
-    text = page(*rows)
-    looks = re.findall(r'<a class="c(\d)" data-m="(\d)"[^>]*>.*?<use href="#s(\d)"', text)
+    text = details(page(*rows))
+    looks = re.findall(r'data-m="(\w+)" href[^>]*>.*?class="mark c(\d)"[^>]*d="(.*?)"', text)
     assert len(looks) == 5
-    assert len({number for _, number, _ in looks}) == len(set(looks)) == 3
+    assert len({method for method, _, _ in looks}) == len(set(looks)) == 3
 
 
 def test_styles_differ_up_to_the_product():
@@ -208,7 +194,7 @@ def test_regression_is_plotted_by_its_error_and_failures_are_not(page):
         make_row(name, None, task="regression", rmse=value, n_classes=None, fit_wall_s=value)
         for name, value in (("svr", 3.25), ("ridge", 2.5))
     ]
-    text = page(*rows, failed("krr", "memory", task="regression"))
+    text = details(page(*rows, failed("krr", "memory", task="regression")))
     assert "<title>ridge: RMSE 2.500, fit time 2.5 s</title>" in text
     assert "<title>krr" not in text
     assert "memory" in text
@@ -217,7 +203,7 @@ def test_regression_is_plotted_by_its_error_and_failures_are_not(page):
 def test_the_score_stands_against_what_predictions_cost_too(page):
     costs = {"svc": 900.0, "dcpred": 12.5, "linear_svc": 1.0}
     rows = [make_row(name, 0.9, prediction_cost=cost) for name, cost in costs.items()]
-    text = page(*rows, make_row("knn", 0.8, prediction_cost=None))
+    text = details(page(*rows, make_row("knn", 0.8, prediction_cost=None)))
     assert text.count('<svg class="plot"') == 2
     assert "<title>dcpred: accuracy % 90.00, prediction 12.5 × linear model</title>" in text
     assert text.count("<title>knn") == 1
@@ -229,12 +215,13 @@ def test_methods_on_the_front_are_named_where_there_is_room(page):
             make_row(name, score, fit_wall_s=seconds, prediction_cost=None)
             for name, seconds, score in values
         ]
-        marks = re.findall(r'<text class="name"[^>]* x="(.*?)" y="(.*?)"[^>]*>(.*?)<', page(*rows))
+        names = r'<text class="name" x="(.*?)" y="(.*?)"[^>]*>(.*?)<'
+        marks = re.findall(names, details(page(*rows)))
         return {name: (float(x), float(y)) for x, y, name in marks}
 
     apart = named([("fast", 0.01, 0.5), ("slow", 100.0, 0.9), ("beaten", 1.0, 0.4)])
     assert set(apart) == {"fast", "slow"}
-    assert all(58 <= x <= 520 - 14 for x, _ in apart.values())
+    assert all(40 <= x <= 450 - 16 for x, _ in apart.values())
     crowd = [(f"m{i:02}", 1.0 + i * 1e-4, 0.9 + i * 1e-5) for i in range(40)]
     found = named([("far", 100.0, 0.99), *crowd])
     assert "far" in found
@@ -245,9 +232,10 @@ def test_methods_on_the_front_are_named_where_there_is_room(page):
 def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):
     values = [0.9, 0.91, 0.92, 0.93, 0.94, 0.1]
     rows = [make_row(f"m{i}", v, fit_wall_s=1.0 + i) for i, v in enumerate(values)]
-    text = page(*rows)
+    text = details(page(*rows))
     assert "↓ 10.00</text>" in text
-    heights = [float(y) for y in re.findall(r'<use href="#s\d" x="[\d.]+" y="([\d.]+)"', text)]
+    marks = r'class="mark c\d" transform="translate\([\d.]+ ([\d.]+)\)"'
+    heights = [float(y) for y in re.findall(marks, text)]
     assert len(heights) == 6
     assert max(heights) - min(heights) > 200
 
