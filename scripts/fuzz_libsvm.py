@@ -2,8 +2,8 @@
 
     python scripts/fuzz_libsvm.py [number of inputs, default 1000000] [seed, default 0]
 
-Both must read an accepted input to the same rows and reject any other at the same line, with one line
-of text. Prints the first input for which this fails, and stops.
+Both must read an accepted input to the same rows and reject any other at the same line, with one
+line of text. Prints the first input for which this fails, and stops.
 """
 
 import importlib.util

@@ -20,8 +20,8 @@ from typing import IO, Any
 from kbench.errors import DataError, KbenchError
 
 CHUNK = 1 << 20
-"""Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more memory, fewer
-more calls; `scripts/bench_data_chunks.py` shows both."""
+"""Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more memory,
+fewer bytes more calls; `scripts/bench_data_chunks.py` shows both."""
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory

@@ -206,7 +206,7 @@ def test_input_is_not_changed_and_read_only_input_is_fine():
 
 
 def test_mutated_bytes_never_crash_and_never_read_wrongly():
-    """10^5 mutations of small files: what is accepted equals the reference's reading, to the bit."""
+    """10^5 mutations of small files: accepted ones equal the reference to the bit."""
     accepted = fuzz.run(100_000, seed=0)
     # Both outcomes must be common, or the test tests little.
     assert 10_000 < accepted < 90_000
