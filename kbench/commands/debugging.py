@@ -2,41 +2,68 @@
 
 KEY is the key of a row or its first letters. Prints the traceback of what goes wrong, or the row
 that comes out; nothing is written. pdb=true opens the debugger at the failure.
+
+The method, the data set, the seed and the parameters come from the row's columns. Of its command
+only keys of the data set and limits are used: a row from elsewhere cannot choose what is run.
 """
 
+import json
+import re
 import shlex
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 from kbench.commands.arguments import flags, one_of, read
-from kbench.config import composer
+from kbench.config import Limits, composer
 from kbench.errors import ConfigError
+
+# Keys of a data set that a row's command may set. `source` is not among them: it names addresses.
+_DATASET_KEYS = (
+    "first_test",
+    "first_train",
+    "holdout",
+    "path",
+    "scale",
+    "scale_over",
+    "split",
+    "storage",
+    "target",
+    "task",
+    "test_path",
+    "variant",
+)
 
 
 def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
     from kbench.run.plan import make_plan
     from kbench.run.results import ResultsFolder
-    from kbench.run.tuned import NONE
+    from kbench.run.runner import obtain_in
+    from kbench.run.sandbox import Sandbox
+    from kbench.run.worker import Kept, Live, set_threads
     from kbench.run.worker import run as do_run
-    from kbench.run.worker import set_threads
 
     bare, values = read(argv, ["results_dir", "pdb"])
     if len(bare) != 1:
         raise ConfigError("kbench debug takes one KEY, as in `kbench debug 3f9a01c2`")
     debugger = one_of("pdb", values.get("pdb", "false"), ["true", "false"]) == "true"
     row = ResultsFolder(values.get("results_dir", "results")).row(bare[0])
-    overrides, _, _ = flags(shlex.split(row["command"])[1:])
+    words, ignored = overrides_of(row)
     with composer() as hydra:
-        # The command holds every parameter; a tuned file written since must not add to them.
-        plan = make_plan(hydra, [*(word for word in overrides if word != NONE), NONE], obtain=True)
+        plan = make_plan(hydra, words, obtain=obtain_in(Sandbox()))
+    if not plan.runs:
+        raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]) or "no run")
     run = plan.runs[0]
-    print(f"{row['command']}\n  was {row['status']}: {row['message'] or 'no message'}")
+    print(f"{run.command}\n  was {row['status']}: {_printable(row['message'] or 'no message')}")
+    for word in ignored:
+        print(f"  ignored in the row's command: {_printable(word)}")
     if run.key != row["key"]:
         print("  the configs or the data have changed since: this is not quite the same run")
     set_threads(run.threads, None)
     try:
-        measured, _ = do_run(plan.task(run), lambda: None, {})
+        measured, _ = do_run(plan.task(run), Live(lambda message: None), Kept())
     except Exception:
         traceback.print_exc()
         if debugger:
@@ -48,3 +75,62 @@ def main(argv: Sequence[str]) -> int:
         if value is not None:
             print(f"  {name:18} {value}")
     return 0
+
+
+def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Hydra overrides that compose the run of a row, and words of its command that are ignored.
+
+    Raises
+    ------
+    ConfigError
+        The row's parameters are no mapping of names to plain values, or name a key of kbench.
+    """
+    from kbench.run.command import hydra_value
+    from kbench.run.tuned import NONE
+
+    # A tuned file written since must not add to the row's parameters.
+    words = [f"method={row['method']}", f"dataset={row['dataset']}", NONE, f"seed={row['seed']}"]
+    for name, value in _parameters(row).items():
+        words.append(f"++method.{name}={hydra_value(value)}")
+    ignored = []
+    for word in _command_words(row["command"] or ""):
+        key = word.partition("=")[0].lstrip("+~")
+        group, _, rest = key.partition(".")
+        if group in ("method", "dataset", "seed", "tuned") and (not rest or group == "method"):
+            continue
+        known = {"dataset": _DATASET_KEYS, "limits": [f.name for f in fields(Limits)]}
+        if rest.partition(".")[0] in known.get(group, ()) and "${" not in word:
+            words.append(word)
+        else:
+            ignored.append(word)
+    return words, ignored
+
+
+def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
+    from kbench.run.registry import RESERVED
+
+    try:
+        params = json.loads(row["params"] or "{}")
+    except ValueError:
+        params = None
+    if not isinstance(params, dict):
+        raise ConfigError(f"row {row['key'][:8]}: params is no JSON object")
+    for name, value in params.items():
+        if name in RESERVED or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise ConfigError(f"row {row['key'][:8]}: {name!r} is no parameter of a method")
+        if "${" in json.dumps(value):
+            raise ConfigError(f"row {row['key'][:8]}: {name} holds an interpolation, should not")
+    return params
+
+
+def _command_words(command: str) -> Iterator[str]:
+    try:
+        words, _, _ = flags(shlex.split(command)[1:])
+    except (ValueError, ConfigError):
+        return
+    yield from words
+
+
+def _printable(text: str) -> str:
+    """`text` without control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() or c in " \n" else "?" for c in text)

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -109,11 +110,12 @@ def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Non
 
 def _trials() -> list[tuple[str, bool, str]]:
     """(limit, whether it ended the worker as it should, what happened)."""
+    from kbench.config import Limits
     from kbench.run.sandbox import Sandbox
 
-    none = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 60.0}
+    none = Limits(wall_s=None, setup_s=60.0)
     sandbox = Sandbox(["kbench.commands.doctor"])
-    trials: tuple[tuple[str, Any, dict[str, float], set[str]], ...] = (
+    trials: tuple[tuple[str, Any, dict[str, Any], set[str]], ...] = (
         ("worker", _report, {}, {"ok"}),
         ("wall_s", _sleep, {"wall_s": 0.2}, {"timeout"}),
         ("cpu_s", _spin, {"cpu_s": 0.2}, {"timeout"}),
@@ -122,7 +124,7 @@ def _trials() -> list[tuple[str, bool, str]]:
     results = []
     for name, work, limit, expected in trials:
         begin = time.perf_counter()
-        outcome = sandbox.start(work, {}, none | limit).outcome()
+        outcome = sandbox.start(work, {}, replace(none, **limit)).outcome()
         taken = time.perf_counter() - begin
         works = outcome.status in expected
         results.append((name, works, f"{outcome.status} after {taken:.2f} s"))

@@ -1,24 +1,38 @@
-"""Which runner does which run, when several share one results folder.
+"""Which runner does which run, if several share one results folder.
 
-A claim is a lock on one byte of one file, at an offset that is the key's own: it needs no file
-per run, is given back by the kernel when its holder dies, and works over NFS. The process must
-open the file once only, since closing any descriptor of it would give back every claim.
+A claim is a lock on one byte of one file, at an offset that follows from the key: it needs no file
+per run, the kernel releases it when its holder dies, and it works over NFS. A process may open the
+file once only, since closing any descriptor of it releases every claim.
 """
 
 import fcntl
 import os
 from pathlib import Path
 
+from kbench.errors import KbenchError
+
 
 class Claims:
-    """Claims of this process in one results folder."""
+    """Claims of this process in one results folder.
+
+    Raises
+    ------
+    KbenchError
+        The folder cannot be written.
+    """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(folder / "_claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(folder / "_claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise KbenchError(
+                f"cannot write results in {folder}: {error.strerror}; name another folder by "
+                "results_dir=..."
+            ) from None
 
     def take(self, key: str) -> bool:
-        """Claim a run; False while another process has it."""
+        """Claim a run; False while another process has claimed it."""
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._offset(key))
         except OSError:
@@ -26,9 +40,11 @@ class Claims:
         return True
 
     def give_back(self, key: str) -> None:
+        """Release a claim."""
         fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, self._offset(key))
 
     def close(self) -> None:
+        """Release every claim."""
         os.close(self._fd)
 
     @staticmethod

@@ -20,13 +20,16 @@ import platform
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbench.config import Settings
+from kbench.config import Limits, Settings
 from kbench.errors import ConfigError, DataError, KbenchError
 from kbench.run.environment import provenance
-from kbench.run.sandbox import Outcome, Sandbox, Work
+from kbench.run.guard import Outcome, State, Work
+from kbench.run.sandbox import Sandbox
+from kbench.run.task import Task
 
 ATTEMPTS = 2
 _LOOK_S = 0.5
@@ -58,13 +61,13 @@ class Cluster:
         self._engine = engine
         self._preload = tuple(preload)
 
-    def start(self, work: Work, task: dict[str, Any], limits: dict[str, Any]) -> "RemoteJob":
+    def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> "RemoteJob":
         """Run `work(task, send)` in a worker of the cluster; returns at once."""
-        return RemoteJob(self._engine, (self._preload, work, task, limits))
+        return RemoteJob(self._engine, (self._preload, work, task, limits, n_runs))
 
 
 class RemoteJob:
-    """A run somewhere else; wait on `connection`, then take `outcome()`."""
+    """A run somewhere else; wait on `connection`, then take `news()`."""
 
     def __init__(self, engine: Engine, call: tuple[Any, ...]) -> None:
         self._engine = engine
@@ -72,6 +75,7 @@ class RemoteJob:
         self._attempts = 0
         self._interrupted = False
         self._outcome: Outcome | None = None
+        self.state = State(phase="running on the cluster")
         self.connection, self._done = multiprocessing.Pipe(duplex=False)
         self._submit()
 
@@ -81,8 +85,8 @@ class RemoteJob:
             self._interrupted = True
             self._engine.stop(self._future)
 
-    def outcome(self) -> Outcome:
-        """Block until the run has ended."""
+    def news(self) -> Outcome:
+        """Block until the run has ended; returns its outcome."""
         with contextlib.suppress(EOFError):
             self.connection.recv_bytes()
         self.connection.close()
@@ -122,26 +126,31 @@ def _sandbox(preload: tuple[str, ...]) -> Sandbox:
 def run_guarded(
     preload: tuple[str, ...],
     work: Work,
-    task: dict[str, Any],
-    limits: dict[str, Any],
+    task: Task,
+    limits: Limits,
+    n_runs: int,
     stopped: Callable[[], bool] = bool,
 ) -> Outcome:
     """Do one run in a sandbox of this process, on whichever machine that is.
 
-    `stopped()` is asked twice a second whether the run is to be ended.
+    `stopped()` is called twice a second; True ends the run.
     """
     unkept = None
-    if not Path(task["prepared"]).is_dir():
+    sandbox = _sandbox(preload)
+    if not Path(task.prepared).is_dir():
         try:
-            task = task | {"prepared": str(_prepared_here(task))}
+            prepared = str(_prepared_here(task, limits, sandbox))
         except KbenchError as error:
             return Outcome("error", str(error), provenance=provenance())
-        unkept = task.pop("model", None)
-    job = _sandbox(preload).start(work, task, limits)
-    while not job.connection.poll(_LOOK_S):
-        if stopped():
+        unkept = task.model
+        task = replace(task, prepared=prepared, model=None)
+    job = sandbox.start(work, task, limits, n_runs)
+    outcome = None
+    while outcome is None:
+        if job.connection.poll(_LOOK_S):
+            outcome = job.news()
+        if outcome is None and stopped():
             job.interrupt()
-    outcome = job.outcome()
     for each in outcome.all:
         each.provenance = provenance()
     if unkept and outcome.status == "ok":
@@ -151,16 +160,18 @@ def run_guarded(
     return outcome
 
 
-def _prepared_here(task: dict[str, Any]) -> Path:
+def _prepared_here(task: Task, limits: Limits, sandbox: Sandbox) -> Path:
     """Prepare the run's data on a machine that does not share the runner's file system."""
-    from kbench.data import Folders, fingerprint, prepare
+    from kbench.data import Folders, fingerprint
+    from kbench.run.preparing import prepare_guarded
 
-    folders = Folders.from_environment(task["datasets_dir"])
-    prepared = prepare(task["dataset"], folders, download=task["download"])
-    if (found := fingerprint(task["dataset"], folders)) != task["data_sha256"]:
+    settings = Settings(datasets_dir=task.datasets_dir, download=task.download, limits=limits)
+    prepared = prepare_guarded(task.dataset, settings, sandbox)
+    folders = Folders.from_environment(task.datasets_dir)
+    if (found := fingerprint(task.dataset, folders)) != task.about.data_sha256:
         raise DataError(
-            f"data set {task['dataset']['name']} is another one on {platform.node()}: checksum "
-            f"{found}, should be {task['data_sha256']} as on the machine that runs kbench"
+            f"data set {task.dataset['name']} is another one on {platform.node()}: checksum "
+            f"{found}, should be {task.about.data_sha256} as on the machine that runs kbench"
         )
     return prepared
 

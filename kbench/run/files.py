@@ -1,7 +1,7 @@
 """Parquet files of a folder that others may write to and merge meanwhile."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # A file that `merge` has taken out of the way but not yet deleted; see `kbench.run.merge`.
 CLAIMED = ".claimed-"
+# A file that holds rows of many runs.
+MERGED = "merged-"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,11 @@ class FolderContent:
     skipped: list[str]
 
 
-def read_parquet_files(folder: Path, columns: Sequence[str] | None = None) -> FolderContent:
+def read_parquet_files(
+    folder: Path,
+    columns: Sequence[str] | None = None,
+    wanted: Callable[[str], bool] = lambda name: True,
+) -> FolderContent:
     """Read every Parquet file of `folder`, none of its sub-folders; an absent folder is empty.
 
     A merge that runs meanwhile moves rows into a new file before it deletes the old ones. Names
@@ -56,11 +62,13 @@ def read_parquet_files(folder: Path, columns: Sequence[str] | None = None) -> Fo
     folder : Path
     columns : sequence of str, optional
         Only these columns; those that a file lacks are left out.
+    wanted : callable
+        Says of a file's name whether to read it.
     """
     files: list[ParquetFile] = []
     skipped: list[str] = []
     seen: set[str] = set()
-    while fresh := _names(folder) - seen:
+    while fresh := {name for name in _names(folder) - seen if wanted(name)}:
         for name in sorted(fresh):
             _read(folder / name, columns, files, skipped)
         seen |= fresh

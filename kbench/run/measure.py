@@ -8,8 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.run import processes
+from kbench.run.compiling import CompileClock
 
-REPEAT_BELOW_S = 0.05  # a prediction that is faster is repeated, and the median counts
+# Wall seconds below which a call is repeated and the median counts: a single reading of a fast call
+# varies by tens of per cent. Five repeats cost at most 0.25 s a run.
+REPEAT_BELOW_S = 0.05
 REPEATS = 5
 
 
@@ -22,12 +25,23 @@ def _children_cpu_s() -> float:
 
 
 class Stopwatch:
-    """Wall and CPU seconds of a `with` block; all threads and children count."""
+    """Wall and CPU seconds of a `with` block, all threads and child processes included.
+
+    Parameters
+    ----------
+    compiled : CompileClock, optional
+        Seconds that it counts during the block, those of compiling, are subtracted.
+    """
 
     wall_s = 0.0
     cpu_s = 0.0
 
+    def __init__(self, compiled: CompileClock | None = None) -> None:
+        self._compiled = compiled
+
     def __enter__(self) -> "Stopwatch":
+        if self._compiled is not None:
+            self._compiling = self._compiled.wall_s, self._compiled.cpu_s
         # Looking for children takes longer than a fast prediction: it is outside of all clocks.
         self._children = _children_cpu_s()
         self._cpu = time.process_time()
@@ -38,13 +52,21 @@ class Stopwatch:
         self.wall_s = time.perf_counter() - self._wall
         self.cpu_s = time.process_time() - self._cpu
         self.cpu_s += _children_cpu_s() - self._children
+        if self._compiled is not None:
+            self.wall_s -= self._compiled.wall_s - self._compiling[0]
+            self.cpu_s -= self._compiled.cpu_s - self._compiling[1]
 
 
-def timed_call(function: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Result, median wall seconds and median CPU seconds of a call that may be repeated."""
+def timed_call(
+    function: Callable[[], Any], compiled: CompileClock | None = None
+) -> tuple[Any, float, float]:
+    """Result, median wall seconds and median CPU seconds of a call that may be repeated.
+
+    `compiled` is subtracted as in `Stopwatch`.
+    """
     walls, cpus = [], []
     while True:
-        with Stopwatch() as watch:
+        with Stopwatch(compiled) as watch:
             result = function()
         walls.append(watch.wall_s)
         cpus.append(watch.cpu_s)

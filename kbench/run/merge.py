@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from kbench.errors import KbenchError
 from kbench.files import atomic_file
 from kbench.run import rows
-from kbench.run.files import CLAIMED, ParquetFile, read_parquet_files
+from kbench.run.files import CLAIMED, MERGED, ParquetFile, read_parquet_files
 
 # A temporary file that nobody has touched for so long was left by a killed process.
 _ABANDONED_AFTER_S = 3600.0
@@ -84,9 +84,9 @@ def merge(folder: Path) -> MergeReport:
         everything = pa.concat_tables(tables)
         newest = rows.newest(everything)
         replaced = len(everything) - len(newest)
-        if len(sources) == 1 and replaced == 0 and sources[0].path.name.startswith("merged-"):
+        if len(sources) == 1 and replaced == 0 and sources[0].path.name.startswith(MERGED):
             return MergeReport(sources[0].path, len(newest), 0, 0, skipped)
-        path = folder / f"merged-{os.urandom(6).hex()}.parquet"
+        path = folder / f"{MERGED}{os.urandom(6).hex()}.parquet"
         with atomic_file(path) as file:
             pq.write_table(newest, file, compression="zstd")
         for source in sources:

@@ -8,32 +8,43 @@ threads or order.
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Composer, Settings, flatten, nearest, settings
+from kbench import presets
+from kbench.config import Composer, Limits, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.command import Command, canonical, hydra_value
 from kbench.run.request import Request, checked_seed, pairs, read_request
+from kbench.run.task import About, Task
 from kbench.run.tuned import NONE, Tuned, find_tuned, set_of, tuned_by
 
-KEY_VERSION = 2  # raised when the metrics change, or anything else that is no config key
+# (config of a data set, settings) -> folder of its prepared arrays
+Obtain = Callable[[Mapping[str, Any], Settings], Path]
+
+# Part of every key; raised when runs of the same config would have another outcome than before.
+KEY_VERSION = 2
 
 
 @dataclass(frozen=True)
 class Run:
     """One run, fully resolved.
 
-    `key` identifies its outcome, `command` reproduces it, `label` tells it from the others of its
-    plan.
+    Attributes
+    ----------
+    key : hash of all that its outcome depends on. command : a command line that reproduces it.
+    label : name among the runs of its plan, for messages.
+    estimator : `module:Class`.
+    tuned, tuned_sha256 : the tuned file that set some of the parameters, and its hash.
+    path : parameters along which a warm start re-uses the solution of the run before.
     """
 
     key: str
     label: str
     method: str
-    estimator: str  # module:Class
+    estimator: str
     dataset: str
     variant: str | None
     task: str
@@ -42,73 +53,89 @@ class Run:
     params: Mapping[str, Any]
     warmup: Mapping[str, Any]
     dataset_config: Mapping[str, Any]
-    limits: Mapping[str, Any]
-    threads: int
+    limits: Limits
     command: str
-    tuned: str | None  # the tuned file that set some of the parameters
+    tuned: str | None
     tuned_sha256: str | None
-    path: tuple[str, ...] = ()  # parameters along which a warm start re-uses work
+    path: tuple[str, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that the run may use."""
+        return self.limits.threads
 
     @property
     def path_id(self) -> str | None:
-        """The same for runs that differ only along the path; None where there is none."""
-        if not self.path or "calibration" in self.params:
+        """The same for runs that differ only along the path; None for runs without one."""
+        if not self.path or {"calibration", "metric"} & set(self.params):
             return None
         rest = {key: value for key, value in self.params.items() if key not in self.path}
         return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
 
+    @property
+    def about(self) -> About:
+        """What a kept model says of this run."""
+        return About(
+            key=self.key,
+            method=self.method,
+            dataset=self.dataset,
+            variant=self.variant,
+            task=self.task,
+            seed=self.seed,
+            params=dict(self.params),
+            data_sha256=self.data_sha256,
+            command=self.command,
+        )
+
 
 @dataclass
 class Plan:
-    """What a command asks for: runs in order, and what is left out with the reason why."""
+    """The runs of a command in order, and what is left out of it with the reason.
+
+    Attributes
+    ----------
+    estimators : (`module:Class`, parameters) of every run, also of runs whose data are absent.
+    tuned : lines about the tuned files that apply.
+    left_out : reason -> methods, or keys of the grid, that are left out.
+    absent : data set -> message.
+    searches : experiments whose runs are candidates of `kbench tune`.
+    prepared, fingerprints : by the canonical config of a data set, the folder of its prepared
+        arrays and its checksum.
+    """
 
     settings: Settings
     runs: list[Run] = field(default_factory=list)
-    estimators: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # of all its runs
-    tuned: list[str] = field(default_factory=list)  # tuned files that apply, and warnings of them
-    left_out: dict[str, list[str]] = field(default_factory=dict)  # reason -> what
-    absent: dict[str, str] = field(default_factory=dict)  # data set -> message
-    searches: list[str] = field(default_factory=list)  # experiments whose runs are candidates
-    prepared: dict[str, Path] = field(default_factory=dict)  # canonical config -> folder
-    fingerprints: dict[str, str | None] = field(default_factory=dict)  # likewise
+    estimators: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    tuned: list[str] = field(default_factory=list)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    searches: list[str] = field(default_factory=list)
+    prepared: dict[str, Path] = field(default_factory=dict)
+    fingerprints: dict[str, str | None] = field(default_factory=dict)
 
     def drop(self, what: str, reason: str) -> None:
-        """Note that a method, or a key of the grid, is left out."""
+        """Record that a method, or a key of the grid, is left out."""
         subjects = self.left_out.setdefault(reason, [])
         if what not in subjects:
             subjects.append(what)
 
-    def task(self, run: Run) -> dict[str, Any]:
-        """What the worker has to know of a run; its data have been prepared."""
-        return {
-            "estimator": run.estimator,
-            "params": dict(run.params),
-            "warmup": dict(run.warmup),
-            "seed": run.seed,
-            "task": run.task,
-            "prepared": str(self.prepared[canonical(run.dataset_config)]),
-            "dataset": dict(run.dataset_config),
-            "data_sha256": run.data_sha256,
-            "datasets_dir": self.settings.datasets_dir,
-            "download": self.settings.download,
-            "holdout": run.dataset_config.get("holdout"),
-            "threads": run.threads,
-            "about": {
-                "key": run.key,
-                "method": run.method,
-                "dataset": run.dataset,
-                "variant": run.variant,
-                "task": run.task,
-                "seed": run.seed,
-                "params": dict(run.params),
-                "data_sha256": run.data_sha256,
-                "command": run.command,
-            },
-        }
+    def task(self, run: Run) -> Task:
+        """The task of a run whose data have been prepared, for a worker."""
+        return Task(
+            about=run.about,
+            estimator=run.estimator,
+            params=dict(run.params),
+            warmup=dict(run.warmup),
+            threads=run.threads,
+            dataset=dict(run.dataset_config),
+            datasets_dir=self.settings.datasets_dir,
+            download=self.settings.download,
+            prepared=str(self.prepared[canonical(run.dataset_config)]),
+        )
 
     @property
     def dropped(self) -> list[str]:
-        """What is left out, one line for each reason."""
+        """One line for each reason, naming what is left out."""
         return [f"{', '.join(what)}: {reason}" for reason, what in self.left_out.items()]
 
 
@@ -117,7 +144,7 @@ def make_plan(
     overrides: Sequence[str],
     *,
     multirun: bool = False,
-    obtain: bool = False,
+    obtain: Obtain | None = None,
 ) -> Plan:
     """Expand a command into its runs.
 
@@ -125,8 +152,8 @@ def make_plan(
     ----------
     overrides : Hydra overrides as they were typed.
     multirun : whether `a=1,2` sweeps.
-    obtain : download and prepare the data sets first, so that every run has its checksum;
-        otherwise data that are not at hand are listed in `absent`.
+    obtain : downloads and prepares a data set, so that every run has its checksum; without it,
+        data that are not at hand are listed in `absent`.
 
     Raises
     ------
@@ -174,6 +201,66 @@ def _hint(name: str, plan: Plan) -> str:
     return nearest(name, {key for run in plan.runs for key in run.params})
 
 
+@dataclass(frozen=True)
+class _Method:
+    """A method's config as a plan uses it: kbench's own keys apart from the class's parameters."""
+
+    name: str
+    estimator: Any  # a name, or a mapping from task to name
+    meta: Mapping[str, Any]
+    params: Mapping[str, Any]
+    parts: Mapping[str, str] | None = None  # as in kbench.run.registry
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "_Method":
+        from kbench.run import registry
+
+        name, meta = config.get("name"), config.get("meta") or {}
+        if "estimator" not in config or name is None:
+            raise ConfigError(f"method {name or dict(config)} names no estimator: and name:")
+        if not isinstance(meta, Mapping):
+            raise ConfigError(
+                f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."
+            )
+        params = {key: value for key, value in config.items() if key not in registry.RESERVED}
+        return cls(name, config["estimator"], meta, params, config.get("parts"))
+
+    def estimator_for(self, task: str) -> str:
+        """The name of the class for `task`: an entry point or a dotted path."""
+        if not isinstance(self.estimator, Mapping):
+            return str(self.estimator)
+        if task not in self.estimator:
+            raise ConfigError(f"method {self.name}: estimator names no class for {task}")
+        return str(self.estimator[task])
+
+    def path(self) -> tuple[str, ...]:
+        """`meta.path`: the parameters along which a warm start re-uses work."""
+        path = self.meta.get("path")
+        if path is None:
+            return ()
+        if not isinstance(path, list) or not {"warm_start", *path} <= set(self.params):
+            raise ConfigError(
+                f"method {self.name}: meta.path is {path!r}, should be a list of parameters of "
+                "the method, which needs warm_start as well"
+            )
+        return tuple(path)
+
+    def effective(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters with the values of the preset in place of null (`meta.presets`)."""
+        table = self.meta.get("presets")
+        if table is None:
+            return params
+        if table not in presets.TABLES:
+            raise ConfigError(
+                f"method {self.name}: meta.presets is {table!r}, should be one of "
+                f"{', '.join(presets.TABLES)}{nearest(str(table), presets.TABLES)}"
+            )
+        try:
+            return params | presets.resolve(params.get("preset"), presets.TABLES[table], params)
+        except ValueError as error:
+            raise ConfigError(f"method {self.name}: {error}") from None
+
+
 def _expand(
     plan: Plan,
     config: dict[str, Any],
@@ -183,132 +270,152 @@ def _expand(
     recipe: Mapping[str, Any],
     tuned: Tuned | None,
     *,
-    obtain: bool,
+    obtain: Obtain | None,
 ) -> Iterator[Run]:
-    """The runs of one (method, data set): grid x sweeps x seeds."""
-    from kbench.data import influence
+    """The runs of one (method, data set): every combination of grid and sweeps, times the seeds.
+
+    `config` is what the command composes to, `bare` the same without the command's own values.
+    """
     from kbench.run import registry
 
-    method = dict(config["method"])
-    name, meta = method.get("name"), method.get("meta") or {}
-    if "estimator" not in method or name is None:
-        raise ConfigError(f"method {name or config['method']} names no estimator: and name:")
-    if not isinstance(meta, Mapping):
-        raise ConfigError(
-            f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."
-        )
+    method = _Method.of(config["method"])
     dataset = _dataset(config["dataset"], chosen)
-    tasks = meta.get("tasks")
+    tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
-        plan.drop(name, f"not for {dataset['task']}, which {dataset['name']} is")
+        plan.drop(method.name, f"not for {dataset['task']}, which {dataset['name']} is")
         return
-    fixed = {key: v for key, v in method.items() if key not in registry.RESERVED}
     if tuned is not None:
-        tuned.check(name, bare["method"])
-    grid = list(_combinations(plan, name, fixed, config.get("grid") or {}, request.params))
-    estimator = method["estimator"]
-    if isinstance(estimator, Mapping):
-        if dataset["task"] not in estimator:
-            raise ConfigError(f"method {name}: estimator names no class for {dataset['task']}")
-        estimator = estimator[dataset["task"]]
-    path = registry.target(estimator)
-    plan.estimators += [(path, fixed | varied) for varied in grid]
+        tuned.check(method.name, bare["method"])
+    grid = list(_combinations(plan, method, config.get("grid") or {}, request.params))
+    estimator = method.estimator_for(dataset["task"])
+    path = registry.target(estimator, method.parts)
+    plan.estimators += [(path, {**method.params, **varied}) for varied in grid]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
         return
-    seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
-    limits = asdict(settings(config).limits)
-    threads = limits.pop("threads")
-    command = Command(name, config, bare, untuned=tuned is not None or NONE in chosen)
+    limits = settings(config).limits
     form = _form(dataset, bare["dataset"])
-    data_name = f"{dataset['name']} ({form})" if form else dataset["name"]
-    used = _undecided(tuned, fixed, grid[0]) if tuned and grid else []
-    if tuned is not None and used:
-        lines = tuned.notes(used, path, data_sha256, form)
-        plan.tuned += [line for line in lines if line not in plan.tuned]
-    identity = {
-        "version": KEY_VERSION,
-        "method": name,
-        "estimator": estimator,
-        "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
-        "data": data_sha256,
-        "limits": {k: limits[k] for k in ("wall_s", "cpu_s", "memory_mb")},
-    }
-    head = canonical(identity)
-    along = _path(name, meta, fixed)
-    for varied in grid:
-        params = fixed | varied
-        if params.get("calibration") is None:
-            params.pop("calibration", None)
-        words = [f"{key}={hydra_value(value)}" for key, value in varied.items()]
-        body = canonical(params)
-        for seed in seeds:
-            digest = hashlib.sha256(f"{head}{body}{checked_seed(seed)}".encode()).hexdigest()
-            yield Run(
-                key=digest[:32],
-                label=" ".join([f"{name} on {data_name}", *words, f"seed {seed}"]),
-                method=name,
-                estimator=path,
-                dataset=dataset["name"],
-                variant=form,
-                task=dataset["task"],
-                data_sha256=data_sha256,
-                seed=seed,
-                params=params,
-                warmup=meta.get("warmup") or {},
-                dataset_config=dataset,
-                limits=limits,
-                threads=threads,
-                command=command.text(params, seed),
-                tuned=tuned.path.name if tuned and used else None,
-                tuned_sha256=tuned.sha256 if tuned and used else None,
-                path=along,
-            )
-
-
-def _path(name: str, meta: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, ...]:
-    """`meta.path` of a method's file."""
-    path = meta.get("path")
-    if path is None:
-        return ()
-    if not isinstance(path, list) or not {"warm_start", *path} <= set(params):
-        raise ConfigError(
-            f"method {name}: meta.path is {path!r}, should be a list of parameters of the method, "
-            "which needs warm_start as well"
+    used = _tuned_here(plan, tuned, method, grid, (path, data_sha256, form))
+    common = Run(
+        key="",
+        label=f"{method.name} on {dataset['name']}{f' ({form})' if form else ''}",
+        method=method.name,
+        estimator=path,
+        dataset=dataset["name"],
+        variant=form,
+        task=dataset["task"],
+        data_sha256=data_sha256,
+        seed=0,
+        params=method.params,
+        warmup=method.meta.get("warmup") or {},
+        dataset_config=dataset,
+        limits=limits,
+        command="",
+        tuned=used.path.name if used else None,
+        tuned_sha256=used.sha256 if used else None,
+        path=method.path(),
+    )
+    # The parts that the method's file names are known by the entry point's name.
+    parts = method.parts if method.parts != bare["method"].get("parts") else None
+    key = _Key(method.name, estimator, parts, dataset, data_sha256, limits)
+    command = Command(method.name, config, bare, untuned=tuned is not None or NONE in chosen)
+    seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
+    for varied, seed in itertools.product(grid, seeds):
+        typed = {**method.params, **varied}
+        for wrapper in registry.WRAPPERS:
+            if typed.get(wrapper) is None:
+                typed.pop(wrapper, None)
+        params = method.effective(typed)
+        words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
+        yield replace(
+            common,
+            key=key.of(params, checked_seed(seed)),
+            label=" ".join([common.label, *words, f"seed {seed}"]),
+            seed=seed,
+            params=params,
+            command=command.text(typed, seed),
         )
-    return tuple(path)
 
 
-def _undecided(tuned: Tuned, fixed: Mapping[str, Any], varied: Mapping[str, Any]) -> list[str]:
-    """Parameters of a tuned file that neither a grid nor the command line decides."""
-    return [
+class _Key:
+    """Hashes everything that the outcome of a run depends on."""
+
+    def __init__(
+        self,
+        method: str,
+        estimator: str,
+        parts: Mapping[str, str] | None,
+        dataset: Mapping[str, Any],
+        data_sha256: str,
+        limits: Limits,
+    ) -> None:
+        from kbench.data import influence
+
+        changed = {} if parts is None else {"parts": parts}
+        self._head = canonical(
+            {
+                **changed,
+                "version": KEY_VERSION,
+                "method": method,
+                "estimator": estimator,
+                "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
+                "data": data_sha256,
+                "limits": {k: getattr(limits, k) for k in ("wall_s", "cpu_s", "memory_mb")},
+            }
+        )
+
+    def of(self, params: Mapping[str, Any], seed: int) -> str:
+        text = f"{self._head}{canonical(params)}{seed}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _tuned_here(
+    plan: Plan,
+    tuned: Tuned | None,
+    method: _Method,
+    grid: list[dict[str, Any]],
+    subject: tuple[str, str, str | None],
+) -> Tuned | None:
+    """The tuned file, if it decides any parameter of these runs; the plan says what it is.
+
+    `subject` : class, checksum of the data and form of the data set, which the file is compared to.
+    """
+    if tuned is None or not grid:
+        return None
+    decided = [
         name
         for name, value in tuned.params.items()
-        if name in fixed and name not in varied and canonical(fixed[name]) == canonical(value)
+        if name in method.params
+        and name not in grid[0]
+        and canonical(method.params[name]) == canonical(value)
     ]
+    if not decided:
+        return None
+    lines = tuned.notes(decided, *subject)
+    plan.tuned += [line for line in lines if line not in plan.tuned]
+    return tuned
 
 
 def _combinations(
     plan: Plan,
-    name: str,
-    fixed: Mapping[str, Any],
+    method: _Method,
     grid: Mapping[str, Any],
     swept: Mapping[str, list[Any]],
 ) -> Iterator[dict[str, Any]]:
-    """Every combination of the grid and of the sweeps, of the parameters that the method has."""
+    """Every combination of the grid's and the sweeps' values; other methods' keys are dropped."""
     axes: dict[str, list[Any]] = {}
     for source, wanted in (("grid", grid), ("sweep", swept)):
         for key, values in wanted.items():
-            if key in fixed:
+            if key in method.params:
                 axes[key] = list(values) if isinstance(values, (list, tuple)) else [values]
             else:
-                plan.drop(key, f"{source} dropped for {name}, which has no such parameter")
+                plan.drop(key, f"{source} dropped for {method.name}, which has no such parameter")
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
 
 
 def _dataset(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
-    """The checked config of the data set: its variant's keys, and over them the command line's."""
+    """The checked config of a data set: the command line's keys win over the variant's."""
     from kbench.data import check_config, with_variant
 
     merged = with_variant(config)
@@ -324,7 +431,7 @@ def _dataset(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
 
 
 def _form(dataset: dict[str, Any], bare: dict[str, Any]) -> str | None:
-    """What tells this form of a data set from its default one: the variant, and changed keys."""
+    """Name of a data set's form if it is not the default: its variant and its changed keys."""
     from kbench.data import influence, with_variant
 
     plain = flatten(influence(with_variant(bare | {"variant": dataset.get("variant")})))
@@ -337,9 +444,9 @@ def _form(dataset: dict[str, Any], bare: dict[str, Any]) -> str | None:
     return ",".join(words + changed) or None
 
 
-def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: bool) -> str | None:
-    """The data set's checksum, once per plan; None, with a note in `absent`, where it has none."""
-    from kbench.data import Folders, fingerprint, prepare
+def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: Obtain | None) -> str | None:
+    """The data set's checksum, computed once per plan; None if its files are absent."""
+    from kbench.data import Folders, fingerprint
 
     known = canonical(dataset)
     if known in plan.fingerprints:
@@ -347,13 +454,13 @@ def _fingerprint(plan: Plan, dataset: dict[str, Any], *, obtain: bool) -> str | 
     folders = Folders.from_environment(plan.settings.datasets_dir)
     plan.fingerprints[known] = None
     try:
-        if obtain:
-            plan.prepared[known] = prepare(dataset, folders, download=plan.settings.download)
+        if obtain is not None:
+            plan.prepared[known] = obtain(dataset, plan.settings)
         plan.fingerprints[known] = fingerprint(dataset, folders)
     except DataNotFoundError as error:
         plan.absent[dataset["name"]] = str(error)
     except DataError as error:
-        if obtain:
+        if obtain is not None:
             raise
         plan.absent[dataset["name"]] = str(error)
     return plan.fingerprints[known]

@@ -1,20 +1,64 @@
 """What a user sees while runs go by: a line per run, and on a terminal a live one below them."""
 
 import sys
+import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TextIO
 
-FEW = 50  # runs of which each gets its line above the live one
+from kbench.run.guard import State
+
+# Up to this number of runs each gets a line of its own above the live one on a terminal.
+FEW = 50
+# Seconds between two updates of the live line.
+TICK_S = 1.0
+# Numbers of a fit in progress that fit on the live line.
+_NUMBERS = 3
+# Names of a method's progress that say most about when it will end; shown before all others.
+_TELLING = ("violation", "objective", "residual", "loss", "samples", "passes", "blocks", "trees")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run in progress: its label, its state, seconds since its start, its tolerance if any."""
+
+    label: str
+    state: State
+    seconds: float
+    tol: Any = None
+
+    def __str__(self) -> str:
+        if self.state.compiling:
+            doing = "compiling, once on this machine"
+        else:
+            doing = f"{self.state.phase} {self.seconds:.0f} s"
+        progress = self.state.progress
+        names = [name for name in _TELLING if name in progress]
+        names += [name for name in progress if name not in _TELLING]
+        numbers = [self._number(name) for name in names[:_NUMBERS]]
+        return ", ".join([f"{self.label}: {doing}", *numbers])
+
+    def _number(self, name: str) -> str:
+        against = f" (tol {self.tol:g})" if name == "violation" and self._has_tol else ""
+        return f"{name} {self.state.progress[name]:.4g}{against}"
+
+    @property
+    def _has_tol(self) -> bool:
+        return isinstance(self.tol, (int, float)) and not isinstance(self.tol, bool)
 
 
 class Progress:
-    """Counts finished runs and tells about them on `stream` (standard error by default)."""
+    """Counts finished runs and reports them on `stream` (standard error by default)."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._total = total
         self._done: Counter[str] = Counter()
         self._bar: Any = None
+        self._next = 0.0
+        self._labels: list[str] = []
+        self._said_compiling = False
         if self._stream.isatty():
             from tqdm import tqdm
 
@@ -22,16 +66,30 @@ class Progress:
                 total=total, file=self._stream, unit="run", dynamic_ncols=True, leave=False
             )
 
-    def running(self, names: list[str]) -> None:
-        """Show what is running now."""
-        if self._bar is not None:
-            failed = sum(n for status, n in self._done.items() if status != "ok")
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            now = f"{names[0]}{more}" if names else "-"
-            self._bar.set_postfix_str(f"{failed} failed, running {now}")
+    def running(self, runs: Sequence[Running]) -> None:
+        """Show what is running now: at once if other runs than before are, else once a second."""
+        labels = [run.label for run in runs]
+        now = time.monotonic()
+        if labels == self._labels and now < self._next:
+            return
+        self._labels, self._next = labels, now + TICK_S
+        if self._bar is None:
+            self._say_compiling(runs)
+            return
+        failed = sum(n for status, n in self._done.items() if status != "ok")
+        more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+        shown = f"{runs[0]}{more}" if runs else "-"
+        self._bar.set_postfix_str(f"{failed} failed, running {shown}")
+
+    def _say_compiling(self, runs: Sequence[Running]) -> None:
+        """Without a terminal, say once why the first run has not ended yet."""
+        for run in runs:
+            if run.state.compiling and not self._said_compiling:
+                self._said_compiling = True
+                print(f"{run.label}: compiling, once on this machine", file=self._stream)
 
     def finished(self, name: str, row: dict[str, Any]) -> None:
-        """Count a run and tell it; of many, on a terminal, only those that failed."""
+        """Count a run and report it; of many runs on a terminal only those that failed."""
         self._done[row["status"]] += 1
         line = f"{name}: {describe(row)}"
         if self._bar is None:
@@ -43,6 +101,7 @@ class Progress:
         self._bar.update()
 
     def close(self) -> None:
+        """Remove the live line."""
         if self._bar is not None:
             self._bar.close()
 

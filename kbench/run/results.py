@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -27,7 +28,7 @@ from kbench.errors import ConfigError
 from kbench.files import atomic_file
 from kbench.run import rows
 from kbench.run.environment import environment_id
-from kbench.run.files import read_parquet_files
+from kbench.run.files import CLAIMED, MERGED, read_parquet_files
 from kbench.run.rows import SCHEMA_VERSION, STATUSES, schema
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 MODELS = "_models"
 TRIALS = "_tune"
 
+_OLDEST = datetime.fromtimestamp(0, UTC)  # stands for an unknown start
 _SAID = ["status", "message", "source_sha256", "model"]
 _OUTCOME = [*rows.IDENTITY, "started_at", *_SAID]
 
@@ -75,6 +77,8 @@ class ResultsFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.warnings: list[str] = []
+        self._merged: dict[str, list[dict[str, Any]]] = {}  # key -> its rows in merged files
+        self._merges_read: set[str] = set()
 
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
         """Store the row of one run, replacing the run's earlier row and curves.
@@ -165,19 +169,37 @@ class ResultsFolder:
     def latest(
         self, key: str, environment: str | None, threads: int
     ) -> dict[str, str | None] | None:
-        """As `finished`, for one run: reads its own file only, so it costs the same for any folder.
+        """As `finished`, for one run; None if it has no row.
 
-        Returns None where there is no such file (never run, or merged already).
+        Reads the run's own file, else the files of merged rows that appeared since the last call: a
+        merge writes these before it removes the files of single runs.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        found = []
         for path in self.path.glob(_file_name(key, environment or "*", threads)):
             with contextlib.suppress(OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
                 table = rows.conform(pq.ParquetFile(path).read(), _OUTCOME)
-                found += table.select(_SAID).to_pylist()
-        return found[0] if found else None
+                return dict(table.select(_SAID).to_pylist()[0])
+        self._read_new_merges()
+        found = [
+            row
+            for row in self._merged.get(key, ())
+            if row["threads"] == threads and environment in (None, row["environment"])
+        ]
+        return max(found, key=lambda row: row["started_at"] or _OLDEST, default=None)
+
+    def _read_new_merges(self) -> None:
+        """Add the rows of merged files that have not been read yet to `_merged`."""
+
+        def unread(name: str) -> bool:
+            return name.startswith((MERGED, CLAIMED)) and name not in self._merges_read
+
+        for file in read_parquet_files(self.path, _OUTCOME, unread).files:
+            self._merges_read.add(file.path.name)
+            with contextlib.suppress(rows.ForeignFileError):
+                for row in rows.conform(file.table, _OUTCOME).to_pylist():
+                    self._merged.setdefault(row["key"], []).append(row)
 
     def read(self, *, reference: bool = True) -> "pd.DataFrame":
         """The newest row of every run, own and (unless `reference` is false) reference rows.

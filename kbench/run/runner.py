@@ -12,44 +12,39 @@ import math
 import os
 import signal
 import sys
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Settings
+from kbench.config import Limits, Settings
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
 from kbench.run.cluster import Cluster, RemoteJob, open_cluster
 from kbench.run.command import canonical
 from kbench.run.environment import provenance
-from kbench.run.plan import Plan, Run
-from kbench.run.progress import Progress
+from kbench.run.guard import Outcome
+from kbench.run.plan import Obtain, Plan, Run
+from kbench.run.preload import estimators_named, modules_of
+from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
-from kbench.run.sandbox import Job, Outcome, Sandbox
+from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
 
-PRELOAD = (
-    "kbench.run.worker",
-    "kbench.cost",
-    "kbench.data",
-    "numpy",
-    "scipy.sparse",
-    "joblib",
-    "threadpoolctl",
-    "numba",
-    "sklearn.utils.validation",
-)
+# Columns that the report of a run must have for the run to be ok.
+_MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
+# Seconds between two looks at signals and at the live line while runs go on.
 _POLL_S = 0.2
 
 
 @dataclass
 class Summary:
-    """What became of a plan: rows written now, statuses found from before, and the failed ones."""
+    """What became of a plan: rows written now, rows that were there before, and failed runs."""
 
     written: Counter[str] = field(default_factory=Counter)
     before: Counter[str] = field(default_factory=Counter)
@@ -68,19 +63,19 @@ Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> what 
 
 
 def finished_here(plan: Plan) -> Finished:
-    """What the user's rows hold for the plan's environment; each thread count is read once."""
+    """Reads the user's rows of the plan's environment, once for each number of threads."""
     folder = ResultsFolder(plan.settings.results_dir)
     environment = environment_of(plan)
     return functools.cache(lambda threads: folder.finished(environment, threads))
 
 
 def environment_of(plan: Plan) -> str | None:
-    """The id of the machine that will do the plan's runs; None where a cluster decides."""
+    """The environment id of the machine that will do the runs; None if a cluster decides."""
     return provenance().environment_id if plan.settings.parallel.here else None
 
 
 def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, str, str]]]:
-    """(runs to do, runs that are done with their status and message), by `rerun`."""
+    """(runs to do, runs that are done with their status and message), as `rerun` says."""
     todo, done = [], []
     for run in plan.runs:
         row = finished(run.threads).get(run.key)
@@ -92,7 +87,7 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, st
 
 
 def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
-    """Whether a run with this row is to be done again; an interrupted one always is."""
+    """Whether a run with this row is done again; an interrupted one always is."""
     if row["status"] in ("interrupted", "unavailable") or settings.rerun == "all":
         return True
     if settings.keep_model and _lacks_model(settings, row):
@@ -105,18 +100,27 @@ def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
 
 
 def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
-    """Whether a run that ended well has no model on disk, and did not say why it cannot have one.
+    """Whether the model of a run that is ok is missing, and could be kept.
 
-    Only such a row has a message.
+    A run whose model cannot be stored is ok and has a message that says why.
     """
     if row["status"] != "ok" or row.get("message"):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
 
 
-def worker_sandbox(plan: Plan) -> Sandbox:
-    """A sandbox whose workers have imported what the plan's methods need."""
-    return Sandbox(_preload(plan))
+def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
+    """A sandbox whose workers have imported what the methods named by a command need.
+
+    Its fork server imports while the caller goes on to make the plan.
+    """
+    sandbox = Sandbox(_preload(estimators_named(overrides)))
+    sandbox.prepare()
+    return sandbox
+
+
+def _preload(estimators: Iterable[str]) -> list[str]:
+    return ["kbench.run.preloaded", *modules_of(estimators)]
 
 
 @contextlib.contextmanager
@@ -125,18 +129,23 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
     if plan.settings.parallel.here:
         yield sandbox
     else:
-        with open_cluster(plan.settings, _preload(plan)) as cluster:
+        preload = _preload(path for path, _ in plan.estimators)
+        with open_cluster(plan.settings, preload) as cluster:
             yield cluster
 
 
-def _preload(plan: Plan) -> list[str]:
-    modules = {path.partition(":")[0] for path, _ in plan.estimators}
-    ours = {m for m in modules if m.partition(".")[0] in ("kbench", "sklearn")}
-    return [*PRELOAD, *sorted(ours)]
+def obtain_in(sandbox: Sandbox) -> Obtain:
+    """What prepares a plan's data sets in guarded children of `sandbox`."""
+    from kbench.run.preparing import prepare_guarded
+
+    return functools.partial(prepare_guarded, sandbox=sandbox)
 
 
 def check_methods(sandbox: Sandbox, plan: Plan) -> None:
     """Build every estimator of the plan once, in a worker, before any data are loaded.
+
+    A worker that is killed while it does so is started once more. If that does not help, the runs
+    go on and each reports in its row what is wrong.
 
     Raises
     ------
@@ -150,20 +159,33 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> None:
 
         require_skops()
     pairs = {canonical(pair): pair for pair in plan.estimators}
-    limits = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 120.0}
-    outcome = sandbox.start(_check, {"pairs": list(pairs.values())}, limits).outcome()
-    if outcome.status != "ok":
+    limits = Limits(wall_s=None, setup_s=plan.settings.limits.setup_s)
+    outcome = sandbox.call(_check, list(pairs.values()), limits)
+    if outcome.status == "error":
         raise ConfigError(outcome.message.splitlines()[0])
 
 
-def _check(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
-    wrong = registry.check(task["pairs"])
+def _check(
+    pairs: list[tuple[str, Mapping[str, Any]]], send: Callable[[dict[str, Any]], None]
+) -> None:
+    wrong = registry.check(pairs)
     status = "error" if wrong else "ok"
     send({"event": "result", "status": status, "message": wrong[0] if wrong else ""})
 
 
+@dataclass
+class _InProgress:
+    """A worker's runs: one, or those of a path, in one slot of the runner."""
+
+    runs: list[Run]
+    job: Job | RemoteJob
+    started_at: datetime
+    slot: int
+    since: float  # time.monotonic() at the start
+
+
 class Runner:
-    """Does the runs of one plan; one instance per command."""
+    """Does the runs of one plan; one instance for each command."""
 
     def __init__(self, plan: Plan, sandbox: Sandbox, *, show: bool = True) -> None:
         self.plan = plan
@@ -173,7 +195,7 @@ class Runner:
         self.here = provenance()
         self.summary = Summary(absent=dict(plan.absent))
         self._show = show
-        self._jobs: dict[Any, tuple[list[Run], Job | RemoteJob, datetime, int]] = {}
+        self._jobs: dict[Any, _InProgress] = {}  # by the connection that they report through
 
     def execute(
         self,
@@ -182,13 +204,13 @@ class Runner:
         skip: Callable[[Run], bool] = lambda run: False,
         paths: bool = False,
     ) -> Summary:
-        """Run what is not `finished`; returns when all is done or the user stopped it.
+        """Do the runs that are not `finished`; returns when all are done or the user stopped it.
 
         Parameters
         ----------
-        skip : asked before a run starts whether it is no longer wanted.
-        paths : whether one worker does runs that differ only along a method's path, each from the
-            solution of the one before. Their times are not those of the runs alone.
+        skip : called before a run starts; True if the run is no longer wanted.
+        paths : whether one worker does the runs that differ only along a method's path, each from
+            the solution of the one before. Their times differ from those of single runs.
         """
         self._skip = skip
         todo, done = split(self.plan, finished)
@@ -213,14 +235,14 @@ class Runner:
         return self.summary
 
     def _stop(self, signum: int, _: Any) -> None:
-        """First signal: end the runs in progress and write their rows. Second: end at once."""
+        """First signal: end the runs in progress and write their rows; second: exit at once."""
         if self.summary.stopped_by is not None:
             os._exit(128 + signum)
         self.summary.stopped_by = signum
         sys.stderr.write("\nstopping: the runs in progress are ended (again: at once)\n")
 
     def _along_paths(self, todo: list[Run]) -> deque[list[Run]]:
-        """Runs of one path together, but no more of them than leaves work for every job."""
+        """Groups of runs of one path, small enough that every job has work."""
         paths: dict[str, list[Run]] = {}
         for run in todo:
             paths.setdefault(run.path_id or run.key, []).append(run)
@@ -236,8 +258,8 @@ class Runner:
             if self.summary.stopped_by is not None:
                 todo.clear()
                 held.clear()
-                for _runs, job, _started, _slot in self._jobs.values():
-                    job.interrupt()
+                for work in self._jobs.values():
+                    work.job.interrupt()
             while slots and (todo or held):
                 if not todo:
                     todo, held = held, todo
@@ -247,13 +269,17 @@ class Runner:
                 elif not todo:
                     break
             for connection in wait(list(self._jobs), timeout=_POLL_S):
-                slot, left = self._finish(connection)
+                outcome = self._jobs[connection].job.news()
+                if outcome is None:
+                    continue
+                slot, left = self._finish(self._jobs.pop(connection), outcome)
                 slots.append(slot)
                 if left:
                     todo.appendleft(left)
+            self._show_progress()
 
     def _wanted(self, run: Run, held: deque[list[Run]]) -> bool:
-        """Whether this runner starts the run, which it has claimed then."""
+        """Claim the run; False if it is unwanted, done, or claimed by another runner."""
         if self._skip(run):
             return False
         if not self._claims.take(run.key):
@@ -280,32 +306,49 @@ class Runner:
 
     def _start(self, runs: list[Run], slot: int) -> None:
         first = runs[0]
-        task = self.plan.task(first) | {"cpus": _cpus(slot, first.threads)}
-        if len(runs) > 1:
-            task["path"] = [{"params": dict(run.params)} for run in runs]
-        if self.settings.keep_model:
-            task["model"] = str(self.folder.model_path(first.key).absolute())
-        job = self._workers.start(work, task, dict(first.limits))
-        self._jobs[job.connection] = (runs, job, datetime.now(UTC), slot)
-        if self._progress is not None:
-            self._progress.running([r.label for runs, *_ in self._jobs.values() for r in runs])
+        keep = self.settings.keep_model
+        task = replace(
+            self.plan.task(first),
+            cpus=_cpus(slot, first.threads),
+            path=tuple(dict(run.params) for run in runs) if len(runs) > 1 else (),
+            model=str(self.folder.model_path(first.key).absolute()) if keep else None,
+        )
+        job = self._workers.start(work, task, first.limits, task.n_runs)
+        self._jobs[job.connection] = _InProgress(
+            runs, job, datetime.now(UTC), slot, time.monotonic()
+        )
+        self._show_progress()
 
-    def _finish(self, connection: Any) -> tuple[int, list[Run]]:
-        """Write the rows of what has ended; the slot that is free, and runs that were not begun."""
-        runs, job, started, slot = self._jobs.pop(connection)
-        outcomes = job.outcome().all
-        for run, outcome in zip(runs, outcomes, strict=False):
-            self._write(run, outcome, started)
-        left = runs[len(outcomes) :]
+    def _show_progress(self) -> None:
+        if self._progress is not None:
+            now = time.monotonic()
+            self._progress.running(
+                [
+                    Running(run.label, work.job.state, now - work.since, run.params.get("tol"))
+                    for work in self._jobs.values()
+                    for run in work.runs[:1]
+                ]
+            )
+
+    def _finish(self, work: _InProgress, outcome: Outcome) -> tuple[int, list[Run]]:
+        """Write the rows of what has ended; returns the free slot and runs that were not begun."""
+        for run, one in zip(work.runs, outcome.all, strict=False):
+            self._write(run, one, work.started_at)
+        left = work.runs[len(outcome.all) :]
         for run in left:
             self._claims.give_back(run.key)
-        return slot, left
+        return work.slot, left
 
     def _write(self, run: Run, outcome: Outcome, started: datetime) -> None:
         if outcome.provenance is not None:
             self.folder.store_environment(outcome.provenance.environment)
-        row = self.row(run, outcome, started)
-        self.folder.write(row, outcome.result.get("curves") or ())
+        try:
+            row = self.row(run, outcome, started)
+            self.folder.write(row, outcome.result.get("curves") or ())
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            outcome = _malformed(outcome, error)
+            row = self.row(run, outcome, started)
+            self.folder.write(row)
         if outcome.log:
             self.folder.write_log(run.key, outcome.log)
         self._claims.give_back(run.key)
@@ -321,6 +364,10 @@ class Runner:
         measured = dict(outcome.result.get("row") or {})
         if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:
             measured["peak_bytes"] += outcome.children_peak_bytes
+        if outcome.status == "ok":
+            for name in _MEASURED:
+                if measured.get(name) is None:
+                    raise ValueError(f"no {name} in the report of a run that is ok")
         return {
             "key": run.key,
             "status": outcome.status,
@@ -350,10 +397,17 @@ class Runner:
         }
 
 
-def _cpus(slot: int, threads: int) -> list[int] | None:
-    """CPUs for the slot's workers; two runners at a time start at different ones."""
+def _malformed(outcome: Outcome, error: Exception) -> Outcome:
+    """The outcome of a run whose report does not make a row."""
+    found = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    message = f"the worker's report is malformed ({found})"
+    return Outcome("error", message, log=outcome.log, provenance=outcome.provenance)
+
+
+def _cpus(slot: int, threads: int) -> tuple[int, ...] | None:
+    """CPUs for the workers of a slot; runners at work together begin at different CPUs."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     own = sorted(os.sched_getaffinity(0))
     first = os.getpid() + slot * threads
-    return sorted({own[(first + i) % len(own)] for i in range(threads)})
+    return tuple(sorted({own[(first + i) % len(own)] for i in range(threads)}))

@@ -35,7 +35,14 @@ from kbench.run.metrics import METRICS, MetricSpec
 from kbench.run.plan import Plan, Run, make_plan
 from kbench.run.request import Pair, pairs, read_request
 from kbench.run.results import TRIALS
-from kbench.run.runner import Runner, check_methods, environment_of, finished_here, worker_sandbox
+from kbench.run.runner import (
+    Runner,
+    check_methods,
+    environment_of,
+    finished_here,
+    obtain_in,
+    worker_sandbox,
+)
 from kbench.run.sandbox import Sandbox
 from kbench.run.search import Candidate, Search, ranked
 from kbench.run.tuned import NONE, set_of
@@ -178,11 +185,11 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
         )
     words = _untuned(overrides)
     plan = make_plan(composer, words, multirun=True)
-    sandbox = worker_sandbox(plan)
+    sandbox = worker_sandbox(overrides)
     check_methods(sandbox, plan)
     if experiment is None:
         return Searches([list(overrides)], sandbox)
-    plan = make_plan(composer, words, multirun=True, obtain=True)
+    plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     forms: dict[tuple[str, str], str | None] = {}
     for run in plan.runs:
         if forms.setdefault((run.method, run.dataset), run.variant) != run.variant:
@@ -226,7 +233,7 @@ def tune(
 
     pair = _one_pair(composer, overrides)
     words = _untuned(overrides)
-    plan = _checked_plan(composer, words)
+    plan = _checked_plan(composer, words, sandbox)
     first = plan.runs[0]
     form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
     bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
@@ -252,7 +259,7 @@ def tune(
         # Folds differ by one row: without a limit the last rung takes what each of them has.
         fewer = rung + 1 < len(rungs) or rows == search.rows
         holdouts = search.holdouts(first.seed, rows if fewer else None)
-        trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=True)
+        trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=obtain_in(sandbox))
         _climb(trials, sandbox, alive, (rung, rows), search, found, expired)
         found.ranked = ranked(candidates, found.metric)
         passed = [c for c in found.ranked if c.rung == rung]
@@ -357,9 +364,9 @@ def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
     return named[0]
 
 
-def _checked_plan(composer: Composer, words: Sequence[str]) -> Plan:
+def _checked_plan(composer: Composer, words: Sequence[str], sandbox: Sandbox) -> Plan:
     """The candidates as runs on the whole training set, their data obtained."""
-    plan = make_plan(composer, words, multirun=True, obtain=True)
+    plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     if not plan.runs:
         raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
     if len(plan.runs) == 1:

@@ -1,8 +1,8 @@
 """One run, in its own process: load, warm up, fit, predict, score, report.
 
 `work` is what the sandbox calls. It reports {"event": "start"} when the clocks of the limits
-begin, and {"event": "result", "status": ..., "row": ..., "curves": ...} at its end; everything
-that it prints goes to the run's log.
+begin, the phase it is in, and {"event": "result", "status": ..., "row": ..., "curves": ...} at its
+end; everything that it prints goes to the run's log.
 """
 
 import contextlib
@@ -13,7 +13,9 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,59 +23,113 @@ import numpy as np
 
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
+from kbench.run.compiling import CompileClock
 from kbench.run.learning import LearningCurves
+from kbench.run.task import Task
 from kbench.trace import Trace
 
+# Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
 WARMUP_ROWS = 256
+# Points of a curve that are kept: 10,000 points of two numbers make 160 kB of a results file.
 MAX_CURVE_POINTS = 10_000
+# Seconds between two reports of a fit in progress; the live line shows one a second.
+REPORT_EVERY_S = 0.5
 
 Curves = dict[str, tuple[list[float], list[float]]]  # name -> (seconds, values)
+Send = Callable[[dict[str, Any]], None]
 
 
-def work(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
-    """Do the run that `task` describes and send its row; or each of the runs of its path.
+@dataclass
+class Kept:
+    """Data and estimator that one run of a path leaves to the next."""
 
-    Parameters
-    ----------
-    task : estimator (module:Class), params, warmup, seed, task, prepared (folder), holdout,
-        threads, cpus, about (what a kept model says of its run), model (file to keep it in, where
-        asked for), path (runs that differ in their params, {"params": ...} each: one estimator is
-        fitted to all of them in turn, with `warm_start`; times are those of the step).
-    """
-    kept: dict[str, Any] = {}
-    for step in task.get("path", [{}]):
-        _attempt(task | step, send, kept)
+    data: Any = None
+    estimator: Any = None
 
 
-def _attempt(
-    task: dict[str, Any], send: Callable[[dict[str, Any]], None], kept: dict[str, Any]
-) -> None:
+def work(task: Task, send: Send) -> None:
+    """Do the runs of `task`, one or those of its path, and send a result for each."""
+    live = Live(send)
+    kept = Kept()
+    for step in task.steps():
+        if not _attempt(step, live, kept):
+            kept = Kept()
+
+
+def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
+    """Do one run and send its result; returns whether it ended well."""
     try:
-        set_threads(task["threads"], task.get("cpus"))
-        row, curves = run(task, lambda: send({"event": "start"}), kept)
+        set_threads(task.threads, task.cpus)
+        row, curves = run(task, live, kept)
     except UnavailableError as error:
-        send({"event": "result", "status": "unavailable", "message": str(error)})
+        live.failed("unavailable", str(error))
     except KbenchError as error:
-        send({"event": "result", "status": "error", "message": str(error)})
+        live.failed("error", str(error))
     except MemoryError as error:
         traceback.print_exc()
         text = " ".join(str(error).split()) or "out of memory"
-        send({"event": "result", "status": "memory", "message": f"MemoryError: {text}"})
+        live.failed("memory", f"MemoryError: {text}")
     except BaseException as error:
         traceback.print_exc()
         text = " ".join(str(error).split())
-        message = f"{type(error).__name__}: {text}"[:500]
-        send({"event": "result", "status": "error", "message": message})
+        live.failed("error", f"{type(error).__name__}: {text}"[:500])
     else:
-        send({"event": "result", "status": "ok", "row": row, "curves": curves})
-        return
-    kept.clear()
+        live.send({"event": "result", "status": "ok", "row": row, "curves": curves})
+        return True
+    return False
 
 
-def set_threads(threads: int, cpus: list[int] | None) -> None:
-    """Hold every pool of threads, of this process and of those it starts, to `threads`.
+class Live:
+    """What a run tells the guard while it goes on."""
 
-    The affinity binds those that no call reaches (TBB, oneDAL).
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.compiled = CompileClock(lambda on: send({"event": "compiling", "on": on}))
+        self._phase_at = self._progress_at = 0.0
+
+    def started(self) -> None:
+        self.send({"event": "start"})
+        self.phase("fit")
+
+    def phase(self, name: str) -> None:
+        self._phase_at = time.monotonic() + REPORT_EVERY_S
+        self.send({"event": "phase", "phase": name})
+
+    def phase_of_fit(self, name: str) -> None:
+        """A phase that the method named; a loop may do so thousands of times a second."""
+        if time.monotonic() >= self._phase_at:
+            self.phase(f"fit: {name}")
+
+    def progress(self, state: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if now >= self._progress_at:
+            self._progress_at = now + REPORT_EVERY_S
+            numbers = {name: float(value) for name, value in state.items() if _is_number(value)}
+            if numbers:
+                self.send({"event": "progress", "state": numbers})
+
+    def failed(self, status: str, message: str) -> None:
+        self.send({"event": "result", "status": status, "message": message})
+
+
+class _LiveTrace(Trace):
+    """A trace that also reports the phases of the fit as they begin."""
+
+    def __init__(self, callback: Callable[[float, dict[str, Any]], None], live: Live) -> None:
+        super().__init__(callback)
+        self._live = live
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self._live.phase_of_fit(name)
+        with super().phase(name):
+            yield
+
+
+def set_threads(threads: int, cpus: Sequence[int] | None) -> None:
+    """Limit every thread pool of this process, and of those that it starts, to `threads`.
+
+    The CPU affinity limits the pools that no call reaches (TBB, oneDAL).
     """
     for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA"):
         os.environ[f"{name}_NUM_THREADS"] = str(threads)
@@ -89,98 +145,114 @@ def set_threads(threads: int, cpus: list[int] | None) -> None:
     threadpool_limits(limits=threads)
 
 
-def run(
-    task: dict[str, Any], started: Callable[[], None], kept: dict[str, Any]
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The measured columns of a run's row, and its curves.
-
-    `kept` holds the data and the estimator from one run of a path to the next.
 
     Raises
     ------
     Exception
         Whatever the method raises; the caller decides what becomes of it.
     """
-    # The runner imports this module, too: only the fork server has use for compiled code.
-    from kbench.cost import COUNTS_CPU, linear_prediction_s, prediction_s, row_loop_s
+    from kbench.cost import COUNTS_CPU
     from kbench.data import open_prepared
 
+    live.phase("load")
     begin = time.perf_counter()
-    data = kept.get("data")
+    data = kept.data
     if data is None:
-        data = open_prepared(Path(task["prepared"]), task.get("holdout"))
+        data = open_prepared(Path(task.prepared), task.holdout)
         for X in (data.X_train, data.X_test):
             _touch(X)
     load_s = time.perf_counter() - begin
 
+    live.phase("warm up")
     begin = time.perf_counter()
-    params = task["params"] | ({"warm_start": True} if "path" in task else {})
-    if kept:
-        estimator = kept["estimator"].set_params(**params)
+    params = dict(task.params) | ({"warm_start": True} if task.path else {})
+    if kept.estimator is not None:
+        estimator = kept.estimator.set_params(**registry.nested(task.estimator, params))
     else:
-        estimator = registry.build(task["estimator"], params, task["seed"])
+        estimator = registry.build(task.estimator, params, task.about.seed)
+        live.compiled.listen()
         _warm_up(task, data)
     warmup_s = time.perf_counter() - begin
 
+    kind = task.about.task
     curves: Curves = {}
-    learning = LearningCurves(task["task"], data.X_test, data.y_test)
+    learning = LearningCurves(kind, data.X_test, data.y_test)
 
     def look(seconds: float, state: dict[str, Any]) -> None:
         _record(curves, seconds, state)
-        if task.get("holdout") is None:
-            learning.observe(seconds, state)
+        live.progress(state)
+        if task.holdout is None:
+            with live.compiled.ignored():  # the trace has stopped the clock of the fit already
+                learning.observe(seconds, state)
 
-    trace = Trace(look)
+    trace = _LiveTrace(look, live)
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
-    started()
+    live.started()
     with _warnings() as warned:
         trace.restart()
-        with processes.PeakMemory() as peak, measure.Stopwatch() as fit:
+        with processes.PeakMemory() as peak, measure.Stopwatch(live.compiled) as fit:
             estimator.fit(data.X_train, data.y_train, **keywords)
+        live.phase("predict")
         predicted, predict_wall_s, predict_cpu_s = measure.timed_call(
-            lambda: estimator.predict(data.X_test)
+            lambda: estimator.predict(data.X_test), live.compiled
         )
-    if "path" in task:
-        kept |= {"data": data, "estimator": estimator}
-    fit_wall_s = fit.wall_s - trace.paused_wall_s
+    if task.path:
+        kept.data, kept.estimator = data, estimator
+    live.phase("score")
+    fit_wall_s = max(0.0, fit.wall_s - trace.paused_wall_s)
     learning.close(fit_wall_s, predicted)
-    n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
-    predict_s = predict_cpu_s if COUNTS_CPU else predict_wall_s
-    row_s = prediction_s(estimator.predict, data.X_test, predict_s)
     row = {
         "n_train": int(data.X_train.shape[0]),
         "n_test": int(data.X_test.shape[0]),
         "n_features": int(data.X_train.shape[1]),
         "n_classes": data.n_classes,
         "density": _density(data.X_train),
-        **metrics.score(task["task"], data.y_test, predicted),
+        **metrics.score(kind, data.y_test, predicted),
         **_ranked(estimator, data),
-        **_target_errors(task["task"], estimator, data),
+        **_target_errors(kind, estimator, data),
         "fit_wall_s": fit_wall_s,
-        "fit_cpu_s": fit.cpu_s - trace.paused_cpu_s,
+        "fit_cpu_s": max(0.0, fit.cpu_s - trace.paused_cpu_s),
         "predict_wall_s": predict_wall_s,
         "predict_cpu_s": predict_cpu_s,
         "load_s": load_s,
         "warmup_s": warmup_s,
         "phases": dict(getattr(estimator, "timings_", None) or trace.timings) or None,
-        "prediction_cost": row_s / linear_prediction_s(data.X_test, n_outputs),
-        "prediction_cost_loop": row_s / row_loop_s(data.X_test, n_outputs),
+        **_costs(task, estimator, data, predict_cpu_s if COUNTS_CPU else predict_wall_s),
         "peak_bytes": peak.bytes,
         **_learnt(estimator, converged=not warned),
-        **_kept(task, estimator, data),
+        **_kept_model(task, estimator, data),
     }
     told = [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    return row, [*told, *learning.tables(), *_path(task["task"], estimator, data)]
+    return row, [*told, *learning.tables(), *_path(kind, estimator, data)]
+
+
+def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:
+    """Prediction time as multiples of a linear model's, measured in the same process.
+
+    `predict_s` : seconds that `predict` took for all test rows. The row loop is compiled by numba,
+    which runs of scikit-learn's classes do not load: they have no such column.
+    """
+    from kbench.cost import linear_prediction_s, prediction_s
+
+    n_outputs = data.n_classes if data.n_classes and data.n_classes > 2 else 1
+    row_s = prediction_s(estimator.predict, data.X_test, predict_s)
+    costs = {"prediction_cost": row_s / linear_prediction_s(data.X_test, n_outputs)}
+    if not task.estimator.startswith("sklearn."):
+        from kbench.run.row_loop import row_loop_s
+
+        costs["prediction_cost_loop"] = row_s / row_loop_s(data.X_test, n_outputs)
+    return costs
 
 
 def _path(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
-    """Scores on the test rows over a parameter of which the estimator fitted several values.
+    """Scores on the test rows of an estimator that fitted several values of a parameter.
 
-    `path_` is the parameter's name and the values, `predict_path` predicts by each of them:
-    (u, number of values).
+    Its `path_` is the parameter's name and the values; `predict_path(X)` : (u, number of values).
     """
     if not hasattr(estimator, "predict_path"):
         return []
@@ -193,13 +265,13 @@ def _path(task: str, estimator: Any, data: Any) -> list[dict[str, Any]]:
 
 
 def _density(X: Any) -> float:
-    """Share of the entries of X : (n, d) that are not zero."""
+    """Fraction of the entries of X : (n, d) that are not zero."""
     nonzeros = X.count_nonzero() if hasattr(X, "count_nonzero") else np.count_nonzero(X)
     return float(nonzeros) / math.prod(X.shape)
 
 
 def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
-    """Ranking metrics of a classifier; a method that fails to score its rows has none."""
+    """Ranking metrics of a classifier; none if it has no scores or fails to compute them."""
     if data.n_classes is None or not hasattr(estimator, "classes_"):
         return {}
     try:
@@ -212,25 +284,25 @@ def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
     return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
 
 
-def _kept(task: dict[str, Any], estimator: Any, data: Any) -> dict[str, str]:
-    """Keep the model where the task asks for it: its place in the row, or why it has none.
+def _kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:
+    """Keep the model if the task names a file for it: columns `model`, or `message` if it cannot.
 
-    What was measured stands without the model.
+    A run whose model cannot be kept is still ok: its measurements are right.
     """
-    if "model" not in task:
+    if task.model is None:
         return {}
     from kbench.prediction import save_model
 
-    path = Path(task["model"])
+    path = Path(task.model)
     try:
-        save_model(path, estimator, preparation=data.preparation.plain(), about=task["about"])
+        save_model(path, estimator, preparation=data.preparation.plain(), about=task.about.plain())
     except KbenchError as error:
         return {"message": f"the model was not kept: {error}"}
     return {"model": f"{path.parent.name}/{path.name}"}
 
 
 def _target_errors(task: str, estimator: Any, data: Any) -> dict[str, float]:
-    """Errors of the targets -1 and +1, for machines that fit them by squares and say so."""
+    """Regression errors on targets -1 and +1, for classifiers that fit them by least squares."""
     if task != "binary" or not getattr(estimator, "fits_targets", False):
         return {}
     return metrics.score("regression", data.y_test, estimator.decision_function(data.X_test))
@@ -243,17 +315,17 @@ def _touch(X: Any) -> None:
             array.reshape(-1)[:: max(1, 4096 // array.itemsize)].max()
 
 
-def _warm_up(task: dict[str, Any], data: Any) -> None:
+def _warm_up(task: Task, data: Any) -> None:
     """Fit and predict on a few rows of the same kind: compiled kernels, BLAS, first imports.
 
-    What goes wrong here goes wrong in the fit again, and is reported there.
+    An error here would occur in the fit again, so it is reported there.
     """
     # The folds of a calibration may be too small on so few rows.
-    params = {**task["params"], **task.get("warmup", {}), "calibration": None}
+    params = {**task.params, **task.warmup, "calibration": None}
     rows = _some_rows(data.y_train, classes=data.n_classes is not None)
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
-        estimator = registry.build(task["estimator"], params, task["seed"])
+        estimator = registry.build(task.estimator, params, task.about.seed)
         estimator.fit(_take(data.X_train, rows), data.y_train[rows])
         estimator.predict(_take(data.X_test, np.arange(min(WARMUP_ROWS, data.X_test.shape[0]))))
 
@@ -280,7 +352,7 @@ def _arrays(X: Any) -> tuple[np.ndarray, ...]:
 
 @contextlib.contextmanager
 def _warnings() -> Any:
-    """Warnings go to the log, a line each; that a method did not converge is handed back."""
+    """Print warnings to the log, one line each; yields the list of convergence warnings."""
     from sklearn.exceptions import ConvergenceWarning
 
     unconverged: list[str] = []
@@ -296,9 +368,13 @@ def _warnings() -> Any:
         yield unconverged
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating))
+
+
 def _record(curves: Curves, seconds: float, state: dict[str, Any]) -> None:
     for name, value in state.items():
-        if isinstance(value, (int, float, np.integer, np.floating)):
+        if _is_number(value):
             x, values = curves.setdefault(name, ([], []))
             if len(x) < MAX_CURVE_POINTS:
                 x.append(seconds)
@@ -306,7 +382,7 @@ def _record(curves: Curves, seconds: float, state: dict[str, Any]) -> None:
 
 
 def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
-    """What the fitted estimator says of itself, by scikit-learn's names; None where it does not."""
+    """Fitted attributes of the estimator by scikit-learn's names; None for absent ones."""
 
     def total(name: str) -> float | None:
         value = getattr(estimator, name, None)
@@ -318,9 +394,9 @@ def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
         value = total(name)
         return None if value is None else int(value)
 
-    said = getattr(estimator, "converged_", None)
-    iterates = hasattr(estimator, "n_iter_") or said is not None
-    stated = count("model_bytes_")
+    stated = getattr(estimator, "converged_", None)
+    iterates = hasattr(estimator, "n_iter_") or stated is not None
+    model_bytes = count("model_bytes_")
     return {
         "objective": total("objective_"),
         "duality_gap": total("duality_gap_"),
@@ -330,6 +406,6 @@ def _learnt(estimator: Any, *, converged: bool) -> dict[str, Any]:
         "n_parameters": count("n_parameters_"),
         "prediction_flops": total("prediction_flops_"),
         "kernel_error": total("kernel_error_"),
-        "converged": (converged if said is None else bool(said)) if iterates else None,
-        "model_bytes": measure.pickled_bytes(estimator) if stated is None else stated,
+        "converged": (converged if stated is None else bool(stated)) if iterates else None,
+        "model_bytes": measure.pickled_bytes(estimator) if model_bytes is None else model_bytes,
     }

@@ -3,6 +3,7 @@
 import importlib.util
 import signal
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -11,6 +12,8 @@ from harness import YAML, furnish, kbench, rows, start, wait_for, workers
 from kbench.config import Settings
 from kbench.errors import ConfigError
 from kbench.run import cluster
+from kbench.run.runner import obtain_in
+from kbench.run.sandbox import Sandbox
 from kbench.run.worker import work
 
 SAME = ["key", "status", "n_train", "n_test", "accuracy", "f1", "threads", "environment", "params"]
@@ -85,17 +88,19 @@ def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     from kbench.run.plan import make_plan
 
     monkeypatch.chdir(tmp_path)
+    sandbox = Sandbox()
     with composer() as hydra:
-        plan = make_plan(hydra, ["method=dummy", "dataset=digits"], obtain=True)
-    task = plan.task(plan.runs[0])
-    elsewhere = task | {"prepared": "/nowhere", "datasets_dir": str(tmp_path / "other")}
-    prepared = cluster._prepared_here(elsewhere)
+        plan = make_plan(hydra, ["method=dummy", "dataset=digits"], obtain=obtain_in(sandbox))
+    run = plan.runs[0]
+    task = plan.task(run)
+    elsewhere = replace(task, prepared="/nowhere", datasets_dir=str(tmp_path / "other"))
+    prepared = cluster._prepared_here(elsewhere, run.limits, sandbox)
     assert prepared.is_relative_to(tmp_path / "other")
+    other = replace(elsewhere, about=replace(task.about, data_sha256="0000"))
     with pytest.raises(cluster.DataError, match=r"digits is another one on .* should be 0000"):
-        cluster._prepared_here(elsewhere | {"data_sha256": "0000"})
-    lent = elsewhere | {"model": str(tmp_path / "models" / "model.npz")}
-    limits = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 120.0}
-    outcome = cluster.run_guarded((), work, lent, limits)
+        cluster._prepared_here(other, run.limits, sandbox)
+    lent = replace(elsewhere, model=str(tmp_path / "models" / "model.npz"))
+    outcome = cluster.run_guarded((), work, lent, run.limits, 1)
     assert outcome.status == "ok"
     assert "does not share the runner's file system" in outcome.message
     assert not (tmp_path / "models").exists()

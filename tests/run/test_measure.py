@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
-from kbench import cost
-from kbench.cost import UNIT_ROWS, linear_prediction_s, prediction_s, row_loop_s
-from kbench.run import measure, processes
+from kbench.cost import UNIT_ROWS, linear_prediction_s, prediction_s
+from kbench.run import measure, processes, row_loop
+from kbench.run.row_loop import row_loop_s
 from kbench.run.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
 from kbench.trace import Trace
 
@@ -89,7 +89,7 @@ def test_the_loop_of_the_second_unit_is_a_linear_model():
     X = sp.random_array((40, 9), density=0.4, format="csr", rng=rng)
     weights, values = rng.normal(size=(9, 3)), np.full((40, 3), np.nan)
     starts, indices = X.indptr.astype(np.int32), X.indices.astype(np.int32)
-    cost._predict_row_by_row(starts, indices, X.data, weights, values)
+    row_loop._predict_row_by_row(starts, indices, X.data, weights, values)
     np.testing.assert_allclose(values, X @ weights, atol=1e-14)
 
 

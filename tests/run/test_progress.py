@@ -2,10 +2,13 @@
 
 import io
 
-from kbench.run.progress import FEW, Progress, describe
+from kbench.run.guard import State
+from kbench.run.progress import FEW, Progress, Running, describe
 
 OK = {"status": "ok", "accuracy": 0.98765, "fit_wall_s": 1.2345, "predict_wall_s": 0.01}
 BAD = {"status": "timeout", "message": "not done within limits.wall_s=2", "key": "0123456789ab"}
+FITTING = State("fit: solve", progress={"n_active": 7.0, "violation": 0.02})
+SECOND = Running("knn on digits seed 0", State(), 0.0)
 
 
 class Terminal(io.StringIO):
@@ -16,7 +19,7 @@ class Terminal(io.StringIO):
 def told(stream, total, *rows):
     progress = Progress(total, stream)
     for row in rows:
-        progress.running(["svc on digits seed 0", "knn on digits seed 0"])
+        progress.running([Running("svc on digits seed 0", FITTING, 3.2, 1e-3), SECOND])
         progress.finished("svc on digits seed 0", row)
     progress.close()
     return stream.getvalue()
@@ -35,7 +38,8 @@ def test_plain_lines_without_a_terminal():
 def test_a_live_line_with_what_runs_and_what_failed():
     said = told(Terminal(), 3, OK, BAD)
     assert "1/3" in said
-    assert "0 failed, running svc on digits seed 0 and 1 more" in said
+    assert "0 failed, running svc on digits seed 0: fit: solve 3 s, violation 0.02" in said
+    assert "(tol 0.001), n_active 7 and 1 more" in said
     assert "accuracy 0.9877" in said
 
 
@@ -48,3 +52,12 @@ def test_of_many_runs_a_terminal_shows_only_the_failed_ones():
 def test_regression_is_described_by_its_error():
     row = {"status": "ok", "rmse": 2.70412, "fit_wall_s": 0.1, "predict_wall_s": 0.2}
     assert describe(row) == "ok, RMSE 2.704, fit 0.1 s, predict 0.2 s"
+
+
+def test_compiling_is_announced_once_without_a_terminal():
+    stream = io.StringIO()
+    progress = Progress(2, stream)
+    for seed in (0, 1):
+        label = f"meka on digits seed {seed}"
+        progress.running([Running(label, State("warm up", compiling=True), 2.0)])
+    assert stream.getvalue() == "meka on digits seed 0: compiling, once on this machine\n"

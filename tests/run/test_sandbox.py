@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import misbehaviour
@@ -14,9 +15,11 @@ import numpy as np
 import psutil
 import pytest
 
-from kbench.run.sandbox import HEAD_BYTES, TAIL_BYTES, Sandbox
+from kbench.config import Limits
+from kbench.run.guard import HEAD_BYTES, TAIL_BYTES
+from kbench.run.sandbox import Sandbox
 
-NONE = {"wall_s": None, "cpu_s": None, "memory_mb": None, "setup_s": 60.0}
+NONE = Limits(wall_s=None, setup_s=60.0)
 linux_only = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory of a tree is only bounded on Linux"
 )
@@ -28,7 +31,8 @@ def sandbox():
 
 
 def outcome(sandbox, work, limits=None, **task):
-    return sandbox.start(work, task, NONE | (limits or {})).outcome()
+    n_runs = len(task.get("path", [task]))
+    return sandbox.start(work, task, replace(NONE, **(limits or {})), n_runs).outcome()
 
 
 def marked(marker):
@@ -210,6 +214,7 @@ def test_a_killed_runner_takes_everything_along():
         import sys, time
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         import misbehaviour
+        from kbench.config import Limits
         from kbench.run.sandbox import Sandbox
         none = {NONE!r}
         sandbox = Sandbox(["misbehaviour"])

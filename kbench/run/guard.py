@@ -1,0 +1,430 @@
+"""The guard of one run: a process between the fork server and the worker.
+
+A child of the fork server is not the runner's own child (its resource usage reads 0 there), and a
+worker's children outlive it. The guard therefore leads a session of its own, adopts orphans,
+watches time and memory of the whole tree, and ends all of it when the worker ends, a limit is
+passed, the runner asks for it, or the runner is gone.
+
+The worker reports by lines of JSON through a pipe: {"event": "start"} when the clocks of the limits
+begin, {"event": "phase" | "progress" | "compiling", ...} for the live line, {"event": "result",
+"status": ..., "row": ..., "curves": ...} at the end of each run. What it prints goes through
+another pipe, of which the guard keeps the first and the last bytes.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+from kbench.config import Limits
+from kbench.run import processes, temporary
+from kbench.run.environment import Provenance
+from kbench.run.rows import TIMED_OUT
+
+# Seconds between two looks at the processes of a run: how late a limit may be noticed. A look costs
+# about 0.1 ms of CPU time per process.
+LOOK_EVERY_S = 0.05
+# Seconds between two messages about a run in progress, which the live line shows once a second.
+TELL_EVERY_S = 0.5
+# Bytes of printed output that are kept from its beginning and from its end.
+HEAD_BYTES = 8_192
+TAIL_BYTES = 16_384
+# Bytes that a process may reserve beyond its memory limit: stacks and arenas count against
+# RLIMIT_DATA before they are used. The guard's own look at used memory enforces the limit itself.
+_RESERVED_BYTES = 64 << 20
+
+Send = Callable[[dict[str, Any]], None]
+Work = Callable[[Any, Send], None]
+
+
+@dataclass
+class Outcome:
+    """How a guarded run ended.
+
+    Attributes
+    ----------
+    status : str
+        ok, error or unavailable as the worker reported; timeout, memory, crashed or interrupted as
+        the guard found.
+    message : str
+    result : dict
+        What the worker reported.
+    peak_bytes : int or None
+        Largest memory of all processes of the run beyond the worker's at its start.
+    children_peak_bytes : int
+        Largest memory of the worker's descendants.
+    log : str
+        First and last part of what was printed.
+    provenance : Provenance or None
+        Machine and code of the run; None if they are the runner's own.
+    earlier : list of Outcome
+        Of a path, the runs that were reported before this one.
+    """
+
+    status: str
+    message: str = ""
+    result: dict[str, Any] = field(default_factory=dict)
+    peak_bytes: int | None = None
+    children_peak_bytes: int = 0
+    log: str = ""
+    provenance: Provenance | None = None
+    earlier: list["Outcome"] = field(default_factory=list)
+
+    @property
+    def all(self) -> "list[Outcome]":
+        """The outcome of each run that was begun, in order."""
+        return [*self.earlier, self]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a run is doing now.
+
+    phase : load, warm up, fit, predict, score, or the method's own name for a part of its fit.
+    compiling : whether numba is compiling. progress : numbers that the fit reported last.
+    """
+
+    phase: str = "start"
+    compiling: bool = False
+    progress: dict[str, float] = field(default_factory=dict)
+
+
+class _Pausable:
+    """A reading of a clock since it began, without the time in which it was paused.
+
+    `begin(now)` starts it at zero; it may be begun and read while it is paused.
+    """
+
+    def __init__(self) -> None:
+        self._zero: float | None = None
+        self._paused_at: float | None = None
+
+    def begin(self, now: float) -> None:
+        self._zero = now
+        if self._paused_at is not None:
+            self._paused_at = now
+
+    def stop(self) -> None:
+        self._zero = None
+
+    def pause(self, now: float) -> None:
+        self._paused_at = now
+
+    def resume(self, now: float) -> None:
+        if self._paused_at is not None and self._zero is not None:
+            self._zero += now - self._paused_at
+        self._paused_at = None
+
+    def read(self, now: float) -> float:
+        """What has passed; 0 before `begin`."""
+        if self._zero is None:
+            return 0.0
+        return (now if self._paused_at is None else self._paused_at) - self._zero
+
+    @property
+    def runs(self) -> bool:
+        return self._zero is not None
+
+
+class _Printed:
+    """First and last part of a stream of any length, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._tail = b""
+        self._dropped = 0
+
+    def add(self, data: bytes) -> None:
+        left = HEAD_BYTES - len(self._head)
+        self._head += data[:left]
+        self._tail += data[left:] if left > 0 else data
+        if len(self._tail) > 2 * TAIL_BYTES:
+            self._dropped += len(self._tail) - TAIL_BYTES
+            self._tail = self._tail[-TAIL_BYTES:]
+
+    def text(self) -> str:
+        cut = f"\n[... {self._dropped} bytes left out ...]\n" if self._dropped else ""
+        return self._head.decode(errors="replace") + cut + self._tail.decode(errors="replace")
+
+
+def _worker(
+    work: Work, task: Any, limits: Limits, folder: str | None, report: int, output: int | None
+) -> None:
+    """The worker's side of the fork; never returns."""
+    processes.die_with_parent()
+    if folder is not None:
+        temporary.use_for_this_process(folder)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    if output is not None:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+    sys.stdout = open(1, "w", buffering=1, closefd=False, errors="replace")  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False, errors="replace")  # noqa: SIM115
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_DFL)
+    _limit_memory(limits.memory_mb)
+
+    def send(message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(report, data) :]
+
+    code = 0
+    try:
+        work(task, send)
+    except BaseException:
+        import traceback
+
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+        code = 1
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _limit_memory(memory_mb: float | None) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_mb is not None and processes.LINUX:
+        most = processes.data_bytes(os.getpid()) + int(memory_mb * 2**20) + _RESERVED_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def guard(
+    runner: Connection,
+    report: Connection,
+    work: Work,
+    task: Any,
+    limits: Limits,
+    n_runs: int,
+    show: bool,
+) -> None:
+    """Fork the worker, watch it, report its outcome, leave nothing behind.
+
+    Parameters
+    ----------
+    runner : anything received means "interrupt"; the end of the stream, that the runner is gone.
+    report : `State` objects, then one `Outcome`.
+    n_runs : number of results that the worker reports, each under the limits anew.
+    show : leave the worker's output where the runner's goes.
+    """
+    os.setsid()
+    processes.adopt_orphans()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    folder = temporary.folder_for_worker()
+    report_r, report_w = os.pipe()
+    output_r, output_w = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        runner.close()
+        report.close()
+        os.close(report_r)
+        os.close(output_r)
+        _worker(work, task, limits, folder, report_w, None if show else output_w)
+    os.close(report_w)
+    os.close(output_w)
+    watch = _Watch(runner, report, worker, limits, report_r, output_r, n_runs)
+    outcome = watch.until_end()
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    if outcome is None:
+        temporary.remove_abandoned()
+        os._exit(1)
+    with contextlib.suppress(OSError):
+        report.send(outcome)
+    os._exit(0)
+
+
+class _Watch:
+    """The guard's loop over one worker."""
+
+    def __init__(
+        self,
+        runner: Connection,
+        report: Connection,
+        worker: int,
+        limits: Limits,
+        reported: int,
+        printed: int,
+        n_runs: int,
+    ) -> None:
+        self.runner, self.report, self.worker = runner, report, worker
+        self.reported, self.printed = reported, printed
+        self.limits = limits
+        self.baseline = processes.held_bytes([worker])
+        self.data_baseline = processes.data_bytes(worker)
+        self.peak = self.children_peak = self.data_peak = 0
+        self.setup, self.wall, self.cpu = _Pausable(), _Pausable(), _Pausable()
+        self.setup.begin(time.monotonic())
+        self.cpu_most = 0.0
+        self.log = _Printed()
+        self.partial = b""
+        self.n_runs = n_runs
+        self.results: list[dict[str, Any]] = []
+        self.ended: Outcome | None = None
+        self.abandoned = False
+        self.state = self.told = State()
+        self.tell_at = 0.0
+        os.set_blocking(reported, False)
+        os.set_blocking(printed, False)
+
+    def until_end(self) -> Outcome | None:
+        """Watch until the worker ends or has to; None if the runner is gone."""
+        poll = select.poll()
+        for fd in (self.runner.fileno(), self.reported, self.printed):
+            poll.register(fd, select.POLLIN)
+        pidfd = os.pidfd_open(self.worker) if hasattr(os, "pidfd_open") else None
+        if pidfd is not None:
+            poll.register(pidfd, select.POLLIN)
+        next_look = 0.0
+        status = None
+        while status is None and self.ended is None and not self.abandoned:
+            for fd, event in poll.poll(LOOK_EVERY_S * 1000):
+                if fd == self.runner.fileno():
+                    self._hear_runner()
+                elif fd != pidfd:
+                    self._drain(fd)
+                    if event & select.POLLHUP:
+                        poll.unregister(fd)
+            if time.monotonic() >= next_look:
+                self._look()
+                next_look = time.monotonic() + LOOK_EVERY_S
+            pid, code = os.waitpid(self.worker, os.WNOHANG)
+            if pid:
+                status = code
+        processes.kill_descendants(os.getpid())
+        if self.abandoned:
+            return None
+        self._drain(self.reported)
+        self._drain(self.printed)
+        last = self._verdict(status)
+        last.earlier = [_reported(result) for result in self.results]
+        for outcome in last.all:
+            outcome.log = self.log.text()
+            outcome.peak_bytes = self.peak if processes.LINUX else None
+            outcome.children_peak_bytes = self.children_peak
+        return last
+
+    def _hear_runner(self) -> None:
+        try:
+            self.runner.recv()
+        except (EOFError, OSError):
+            self.abandoned = True
+        else:
+            self.ended = Outcome("interrupted", "stopped by the user")
+
+    def _drain(self, fd: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(fd, 65_536):
+                if fd == self.printed:
+                    self.log.add(data)
+                else:
+                    *lines, self.partial = (self.partial + data).split(b"\n")
+                    for line in lines:
+                        self._hear_worker(line)
+
+    def _hear_worker(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+            event = message["event"]
+            if event == "start":
+                self.wall.begin(time.monotonic())
+                self.cpu.begin(processes.cpu_seconds([self.worker]))
+                self.cpu_most = 0.0
+            elif event == "compiling":
+                self._compiling(on=bool(message["on"]))
+            elif event == "phase":
+                self.state = replace(self.state, phase=str(message["phase"]))
+            elif event == "progress":
+                self.state = replace(self.state, progress=dict(message["state"]))
+            elif event == "result":
+                if message["status"] not in ("ok", "error", "unavailable", "memory"):
+                    raise ValueError(f"status {message['status']!r}")
+                self._hear_result(message)
+            else:
+                raise ValueError(f"event {event!r}")
+        except (ValueError, TypeError, KeyError) as error:
+            found = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+            self.ended = Outcome("error", f"the worker's report is malformed ({found})")
+
+    def _hear_result(self, message: dict[str, Any]) -> None:
+        self.results.append(message)
+        if len(self.results) < self.n_runs:
+            self.wall.stop()
+            self.setup.begin(time.monotonic())
+
+    def _compiling(self, *, on: bool) -> None:
+        """Stop the clocks of all limits while numba compiles."""
+        now, cpu = time.monotonic(), processes.cpu_seconds([self.worker])
+        for clock, reading in ((self.setup, now), (self.wall, now), (self.cpu, cpu)):
+            if on:
+                clock.pause(reading)
+            else:
+                clock.resume(reading)
+        self.state = replace(self.state, compiling=on)
+
+    def _look(self) -> None:
+        """Sample memory and CPU time of the tree; end the run if it has passed a limit."""
+        below = processes.descendants(os.getpid())
+        held = processes.held_bytes(below)
+        self.peak = max(self.peak, held - self.baseline)
+        if len(below) > 1:
+            others = [pid for pid in below if pid != self.worker]
+            self.children_peak = max(self.children_peak, processes.held_bytes(others))
+        self.data_peak = max(self.data_peak, processes.data_bytes(self.worker) - self.data_baseline)
+        now = time.monotonic()
+        limits = self.limits
+        if limits.memory_mb is not None and self.peak > limits.memory_mb * 2**20:
+            self.ended = Outcome("memory", f"held more than limits.memory_mb={limits.memory_mb:g}")
+        elif not self.wall.runs:
+            if self.setup.read(now) > limits.setup_s:
+                message = f"not set up within limits.setup_s={limits.setup_s:g}"
+                self.ended = Outcome("timeout", message)
+        elif limits.wall_s is not None and self.wall.read(now) > limits.wall_s:
+            self.ended = Outcome("timeout", f"{TIMED_OUT}{limits.wall_s:g}")
+        elif limits.cpu_s is not None and self._cpu_s(below) > limits.cpu_s:
+            self.ended = Outcome("timeout", f"used more than limits.cpu_s={limits.cpu_s:g}")
+        if self.state != self.told and now >= self.tell_at:
+            self.told, self.tell_at = self.state, now + TELL_EVERY_S
+            with contextlib.suppress(OSError):
+                self.report.send(self.state)
+
+    def _cpu_s(self, pids: list[int]) -> float:
+        """CPU seconds of the fit so far; the time of a child that ended unreaped stays counted."""
+        self.cpu_most = max(self.cpu_most, self.cpu.read(processes.cpu_seconds(pids)))
+        return self.cpu_most
+
+    def _verdict(self, code: int | None) -> Outcome:
+        """The outcome of the last run that was begun; the ones before it stay in `results`."""
+        if len(self.results) == self.n_runs:
+            result = self.results.pop()
+            if self.ended is None or result["status"] == "ok":
+                return _reported(result)
+        if self.ended is not None:
+            return self.ended
+        assert code is not None
+        if os.WIFSIGNALED(code):
+            death = f"killed by {signal.Signals(os.WTERMSIG(code)).name}"
+        else:
+            death = f"exited with code {os.WEXITSTATUS(code)} before it reported"
+        memory = self.limits.memory_mb
+        if memory is not None and max(self.peak, self.data_peak) >= 0.9 * memory * 2**20:
+            return Outcome("memory", f"{death} near limits.memory_mb={memory:g}")
+        return Outcome("crashed", death)
+
+
+def _reported(result: dict[str, Any]) -> Outcome:
+    return Outcome(result["status"], str(result.get("message") or ""), result)

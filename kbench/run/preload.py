@@ -1,0 +1,98 @@
+"""What the fork server imports before it starts workers, and which methods a command will need.
+
+A worker is forked from the server and has these modules from its first moment on. Everything else
+is imported by the method that needs it: the classes of scikit-learn load no numba.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kbench.config import read_yaml, require_option
+from kbench.errors import ConfigError
+
+# Only packages whose import starts no thread and runs no code of a user.
+_TRUSTED = ("kbench", "sklearn")
+
+
+def import_common() -> None:
+    """Import what every worker uses: NumPy, SciPy, scikit-learn's checks, kbench's measurements."""
+    import joblib  # noqa: F401
+    import scipy.sparse  # noqa: F401
+    import threadpoolctl  # noqa: F401
+
+    with _hidden("pandas"):
+        import sklearn.utils.validation  # noqa: F401
+    import kbench.cost
+    import kbench.data
+    import kbench.run.worker  # noqa: F401
+
+
+@contextlib.contextmanager
+def _hidden(package: str) -> Iterator[None]:
+    """Make `import package` raise ImportError for a while, unless it is imported already.
+
+    scikit-learn imports pandas where it is installed, 0.2 s for one helper of its ARFF reader.
+    Arrays need none of it, and DataFrames bring pandas themselves.
+    """
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
+def modules_of(estimators: Iterable[str]) -> list[str]:
+    """The modules of `module:Class` paths that the fork server may import, sorted."""
+    modules = {path.partition(":")[0] for path in estimators}
+    return sorted(m for m in modules if m.partition(".")[0] in _TRUSTED)
+
+
+def estimators_named(overrides: Sequence[str]) -> list[str]:
+    """The `module:Class` paths of the methods that a command line names, read from their files.
+
+    This costs a few milliseconds, so that the fork server imports while Hydra composes. It is a
+    guess: a name that does not exist is left out here and reported by the plan, and a worker
+    imports what the guess missed.
+    """
+    methods: list[str] = []
+    for text in overrides:
+        key, _, value = text.partition("=")
+        if key == "method":
+            methods += value.split(",")
+    if not methods:
+        methods = _methods_of_experiments(overrides)
+    found: dict[str, None] = {}
+    for name in methods:
+        with contextlib.suppress(ConfigError, OSError):
+            found |= dict.fromkeys(_targets(read_yaml(require_option("method", name))))
+    return list(found)
+
+
+def _methods_of_experiments(overrides: Sequence[str]) -> list[str]:
+    methods: list[str] = []
+    for text in overrides:
+        key, _, value = text.partition("=")
+        for name in value.split(",") if key.lstrip("+") == "experiment" else ():
+            with contextlib.suppress(ConfigError, OSError):
+                plan = read_yaml(require_option("experiment", name)).get("plan")
+                entries = plan.get("methods") if isinstance(plan, Mapping) else None
+                methods += [
+                    str(next(iter(entry)) if isinstance(entry, Mapping) else entry)
+                    for entry in entries or ()
+                ]
+    return methods
+
+
+def _targets(config: Mapping[str, Any]) -> Iterator[str]:
+    from kbench.run import registry
+
+    estimator = config.get("estimator")
+    names = estimator.values() if isinstance(estimator, Mapping) else [estimator]
+    for name in names:
+        if isinstance(name, str):
+            yield registry.target(name)

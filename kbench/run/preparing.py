@@ -1,0 +1,63 @@
+"""Preparation of data sets in a guarded child: a hostile file may exhaust its memory, not ours."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbench.config import Limits, Settings
+from kbench.data import Folders, prepare, status
+from kbench.errors import ConfigError, DataError, DataNotFoundError, KbenchError
+from kbench.run.guard import Send
+from kbench.run.sandbox import Sandbox
+
+_ERRORS: dict[str, type[KbenchError]] = {
+    error.__name__: error for error in (ConfigError, DataError, DataNotFoundError)
+}
+
+
+@dataclass(frozen=True)
+class _Order:
+    config: Mapping[str, Any]
+    folders: Folders
+    download: bool
+
+
+def prepare_guarded(config: Mapping[str, Any], settings: Settings, sandbox: Sandbox) -> Path:
+    """The folder of a data set's prepared arrays, made in a child if it does not exist.
+
+    The child is limited to `limits.memory_mb`; time is unlimited, as downloads may take hours.
+
+    Raises
+    ------
+    ConfigError, DataError, DataNotFoundError
+        As `kbench.data.prepare`; also if the child ends before it is done.
+    """
+    folders = Folders.from_environment(settings.datasets_dir)
+    if (known := status(config, folders).prepared) is not None:
+        return known
+    order = _Order(config, folders, settings.download)
+    limits = Limits(wall_s=None, memory_mb=settings.limits.memory_mb, setup_s=math.inf)
+    outcome = sandbox.call(_prepare, order, limits, show=True)
+    if outcome.status == "ok":
+        return Path(outcome.result["row"]["folder"])
+    if outcome.status == "error":
+        error = _ERRORS.get(outcome.result.get("error", ""), DataError)
+        raise error(outcome.message)
+    raise DataError(f"data set {config['name']} could not be prepared: {outcome.message}")
+
+
+def _prepare(order: _Order, send: Send) -> None:
+    send({"event": "start"})
+    try:
+        folder = prepare(order.config, order.folders, download=order.download)
+    except KbenchError as error:
+        kind = type(error).__name__
+        send({"event": "result", "status": "error", "message": str(error), "error": kind})
+    except MemoryError:
+        name = order.config["name"]
+        message = f"data set {name}: its preparation needs more than limits.memory_mb"
+        send({"event": "result", "status": "error", "message": message, "error": "DataError"})
+    else:
+        send({"event": "result", "status": "ok", "row": {"folder": str(folder)}})

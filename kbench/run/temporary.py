@@ -1,0 +1,62 @@
+"""Temporary files of a runner and its workers, in one folder that never outlives them for long.
+
+The runner holds a lock on a file in its folder for as long as it lives. A runner that was killed
+cannot remove its folder, so its guards do, and the next runner on this machine removes every folder
+whose lock is free.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from functools import cache
+from multiprocessing import process
+from pathlib import Path
+
+_PREFIX = f"kbench-{os.getuid()}-" if hasattr(os, "getuid") else "kbench-"
+
+
+@cache
+def runner_folder() -> Path:
+    """The folder of this process, made at the first call; multiprocessing uses it, too."""
+    from multiprocessing.util import Finalize
+
+    remove_abandoned()
+    # The folder gets its name when its lock is held, so that nobody takes it for an abandoned one.
+    unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    lock = os.open(unnamed / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = unnamed.with_name(unnamed.name[1:])
+    unnamed.rename(folder)
+    # The socket of the fork server would otherwise lie in a folder /tmp/pymp-* of its own.
+    process.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined]
+    Finalize(None, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=-100)
+    return folder
+
+
+def remove_abandoned() -> None:
+    """Remove the folders of runners of this user that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def folder_for_worker() -> str | None:
+    """A new folder inside the runner's, for the guard's worker; None where it cannot be made."""
+    folder = process.current_process()._config.get("tempdir")  # type: ignore[attr-defined]
+    with contextlib.suppress(OSError):
+        return tempfile.mkdtemp(prefix="run-", dir=folder) if folder else None
+    return None
+
+
+def use_for_this_process(folder: str) -> None:
+    """Have this process and those that it starts put their temporary files into `folder`."""
+    os.environ["TMPDIR"] = folder
+    tempfile.tempdir = folder
+    process.current_process()._config["tempdir"] = folder  # type: ignore[attr-defined]
