@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 from kbench import cost
 from kbench.cost import UNIT_ROWS, linear_prediction_s, prediction_s
-from kbench.run import measure, processes
+from kbench.run import measure, processes, row_loop
 from kbench.run.row_loop import row_loop_s
 from kbench.run.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
 from kbench.trace import Trace
