@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
-from kbench import cost
 from kbench.cost import UNIT_ROWS, linear_prediction_s, prediction_s
 from kbench.run import measure, processes, row_loop
 from kbench.run.row_loop import row_loop_s
