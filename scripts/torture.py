@@ -61,7 +61,7 @@ class Arena:
                     env=os.environ | {"TMPDIR": str(self.tmp)},
                     stdout=log,
                     stderr=log,
-                    preexec_fn=limit if full_disk else None,  # noqa: PLW1509
+                    preexec_fn=limit if full_disk else None,
                 )
             )
 
