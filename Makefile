@@ -43,10 +43,11 @@ demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table
 test: $(VENV)/.test ## The whole test suite, on JOBS=2 processes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-lint: $(VENV)/.lint ## Style, format and types
+lint: $(VENV)/.lint ## Style, format, types and the contracts between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 
 tables: $(VENV)/.run ## Write results/_report from the rows at hand and the committed reference rows
 	$(BIN)/kbench report pages

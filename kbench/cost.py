@@ -1,12 +1,12 @@
-"""What it costs to predict a row, and the units of these costs: what it costs a linear model.
+"""Cost of predicting a row, in units of what a linear model costs.
 
-A row's share of the product of many rows with one vector, and, as the papers of 2014 have it, a
-loop over the entries of one row after the other, as LIBLINEAR's `predict` runs it. Methods predict
-as many rows as the unit has, where the test rows are fewer and that is fast: a call has its price,
-checks of its input above all, that thousands of rows share.
+The unit is the time per row of the product of many rows with one vector; `kbench.run.row_loop` has
+the unit of the papers of 2014, a loop over the nonzeros of one row after the other.
+A fast method is timed on as many rows as the unit, even if there are fewer test rows, because the
+fixed cost of a call (mostly checks of its input) is then negligible for both.
 
-Seconds are of the CPU where the platform counts these finely: wall seconds of a machine that works
-for others, too, are also theirs.
+Seconds are CPU seconds where the platform counts these finely, because wall seconds include the
+work of other processes.
 """
 
 import statistics
@@ -16,23 +16,27 @@ from typing import Any
 
 import numpy as np
 
+# Rows of the unit, and limit on its memory in bytes (256 MiB). The time of the matrix product per
+# row is constant from about 5,000 rows on.
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
+# Least number of timed calls; their median counts.
 REPEATS = 5
-# Slower predictions are not repeated for more rows than there are: the call does not show.
+# Seconds: slower predictions are not repeated with more rows, because the fixed cost of a call,
+# less than a millisecond, is negligible.
 _FAST_S = 0.05
-# Linux and macOS count CPU time by the nanosecond or microsecond, Windows by 16 ms.
+# Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
 _clock = time.process_time if COUNTS_CPU else time.perf_counter
 
 
 def unit_rows(X: Any) -> Any:
-    """20,000 rows, those of X again and again: so many that calls cost nothing.
+    """Return 20,000 rows, repeating those of X (fewer if they exceed 256 MiB).
 
     Parameters
     ----------
     X : (n, d) dense or CSR
-        Dense rows become C-contiguous float32.
+        Dense rows are converted to C-contiguous float32.
     """
     rows = X[np.arange(_most_rows(X)) % X.shape[0]]
     return np.ascontiguousarray(rows, np.float32) if isinstance(rows, np.ndarray) else rows
@@ -44,11 +48,14 @@ def _most_rows(X: Any) -> int:
 
 
 def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float:
-    """Median seconds a row of `predict`.
+    """Return the median seconds per row of `predict`.
 
     Parameters
     ----------
-    X : (n, d) dense or CSR, the test rows. seconds : of `predict(X)`.
+    X : (n, d) dense or CSR
+        The test rows.
+    seconds : float
+        Measured time of one call predict(X).
     """
     n = X.shape[0]
     size = min(_most_rows(X), int(n * _FAST_S / max(seconds, 1e-9)))
@@ -59,7 +66,7 @@ def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float
 
 
 def median_s(function: Callable[[], Any]) -> float:
-    """Median seconds of a call, of at least five and of as many as fit into 2 ms."""
+    """Return the median seconds of at least five calls, and of as many as fit into 2 ms."""
     function()
     seconds: list[float] = []
     begin = time.perf_counter()
@@ -71,11 +78,13 @@ def median_s(function: Callable[[], Any]) -> float:
 
 
 def linear_prediction_s(X: Any, n_outputs: int) -> float:
-    """Median seconds a row of `X @ W`, the prediction of a linear model, in this process.
+    """Return the median seconds per row of `X @ W`, the prediction of a linear model.
 
     Parameters
     ----------
-    X : (n, d) dense or CSR. n_outputs : 1, or the number of classes when there are more than two.
+    X : (n, d) dense or CSR
+    n_outputs : int
+        1, or the number of classes if there are more than two.
     """
     rows = unit_rows(X)
     weights = np.ones(X.shape[1] if n_outputs == 1 else (X.shape[1], n_outputs), rows.dtype)

@@ -1,12 +1,13 @@
-"""What a method tells about its fit while it runs: named phases and intermediate models.
+"""Clock of a fit: named phases, intermediate models, time limits.
 
-A method opens its phases (`with trace.phase("cluster"):`) and may show intermediate states
-(`trace(alpha=alpha, objective=f)`). One that learns step by step shows `samples`, the rows seen,
-and `predict`, a function from rows to what its machine would predict if the fit ended here; it may
-be called inside the callback only. The clock stands still there, so that looking at a fit does not
-make it slower in the row.
+A method opens its phases (`with trace.phase("cluster"):`) and may report intermediate states
+(`trace(alpha=alpha, objective=f)`). A method that learns step by step reports `samples`, the number
+of rows visited, and `predict`, a function from rows to what the model would predict if the fit
+ended here; it may be called inside the callback only. The clock stands still during the callback,
+so that observing a fit does not increase the times in its row.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,16 +20,16 @@ class Trace:
     Parameters
     ----------
     callback : callable, optional
-        Called as `callback(seconds, state)` with the fit's wall seconds so far and the keyword
-        arguments that the method passed. Its own time counts nowhere.
+        Called as `callback(seconds, state)` with the wall seconds of the fit so far and the keyword
+        arguments that the method passed. The time spent in the callback is not counted.
 
     Attributes
     ----------
     timings : dict of str to float
-        Wall seconds by phase. A phase inside another takes its time from the outer one, so the
-        values add up to the time spent in phases.
+        Wall seconds by phase. The time of a nested phase is not counted in the outer phase, so the
+        values add up to the total time spent in phases.
     paused_wall_s, paused_cpu_s : float
-        Seconds spent in the callback and in pauses; a timer around the fit subtracts them.
+        Seconds spent in the callback and in `pause`; a timer around the fit subtracts them.
     """
 
     def __init__(self, callback: Callable[[float, dict[str, Any]], None] | None = None) -> None:
@@ -40,19 +41,19 @@ class Trace:
         self._start = self._mark = time.perf_counter()
 
     def restart(self) -> None:
-        """Forget everything measured and start the clock at zero."""
+        """Discard all measurements and start the clock at zero."""
         self.timings.clear()
         self.paused_wall_s = self.paused_cpu_s = 0.0
         self._start = self._mark = time.perf_counter()
 
     @property
     def active(self) -> bool:
-        """Whether somebody listens; a method may skip costly states when nobody does."""
+        """Whether there is a callback; without one, a method may skip states that are costly."""
         return self._callback is not None
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the wall time of the block under `name`."""
+        """Add the wall time of the block to `timings[name]`."""
         self._charge()
         self._open.append(name)
         try:
@@ -70,7 +71,7 @@ class Trace:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Stop the clock for the block: what a method measures of itself is no part of its fit."""
+        """Stop the clock during the block, for measurements that are not part of the fit."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         paused = time.perf_counter() - wall
@@ -87,20 +88,37 @@ class Trace:
 
 
 class Deadline:
-    """`max_time` seconds from now on, during which the trace's callbacks do not count."""
+    """The time limit of one fit: `max_time` wall seconds from now, callbacks and pauses excluded.
+
+    The only clock for time limits in kbench. An estimator makes one at the start of `fit` and hands
+    `seconds_left()` to each solver that it calls; the solver makes its own from that number.
+
+    Parameters
+    ----------
+    max_time : float or None
+        Seconds, >= 0; None or infinity is no limit.
+    trace : Trace
+        Its paused time does not count.
+
+    Examples
+    --------
+    >>> from kbench.trace import Deadline, Trace
+    >>> Deadline(None, Trace()).passed, Deadline(0.0, Trace()).passed
+    (False, True)
+    """
 
     def __init__(self, max_time: float | None, trace: Trace) -> None:
         self._trace = trace
-        self._end = None if max_time is None else self._now() + max_time
+        self._end = math.inf if max_time is None else self._now() + max_time
 
     def _now(self) -> float:
         return time.perf_counter() - self._trace.paused_wall_s
 
     def seconds_left(self) -> float | None:
-        """What `max_time` of a solver should be; None is no limit."""
-        return None if self._end is None else max(0.0, self._end - self._now())
+        """The `max_time` of a solver that is called now: seconds, or None without a limit."""
+        return None if self._end == math.inf else max(0.0, self._end - self._now())
 
     @property
     def passed(self) -> bool:
-        """Whether the time is up."""
-        return self.seconds_left() == 0.0
+        """Whether the time limit has been reached."""
+        return self._end != math.inf and self._now() >= self._end

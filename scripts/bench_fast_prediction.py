@@ -1,15 +1,15 @@
-"""What a prediction costs beside accuracy: local machines on few landmarks, in units of `X @ w`.
+"""Accuracy and cost of prediction of local machines on few landmarks, in units of `X @ w`.
 
     python scripts/bench_fast_prediction.py [--svc] [DATASET[:VARIANT] ...]
 
-Sizes are the data sets' own. The unit is a float32 product of 20,000 rows with one vector in the
-same process; machines see the same 20,000 rows. One thread, CPU time; ns a row are the least of
-many repeats, as the machine may be shared. `one` is a call of `predict` with one row, at most 150
-microseconds, `bare` one of the compiled function, at most 10. `million` is a row's share of a call
-with a million rows, in units of the arithmetic: products of matrices for the centres and landmarks
-that a row meets, and an exponential for each of the landmarks; at most 2. `dcpred` is shown with
-its ingredients switched off one by one; `exact` is the machine on all rows. With --svc,
-scikit-learn's SVC stands beside them, and scikit-learn-intelex's where it is installed.
+Parameters are those of the data sets. The unit is a float32 product of 20,000 rows with one vector
+in the same process, and machines predict the same 20,000 rows. One thread, CPU time; `ns a row` is
+the minimum of many repeats, because the computer may be shared. `one` is a call of `predict` with
+one row (at most 150 microseconds), `bare` a call of the compiled function (at most 10). `million`
+is the time per row of a call with a million rows, divided by that of the arithmetic alone: matrix
+products for the centres and landmarks of a row and one exponential for each landmark (at most 2).
+`dcpred` is repeated with each of its ingredients switched off; `exact` is the machine on all rows.
+With --svc, scikit-learn's SVC is shown too, and that of scikit-learn-intelex if it is installed.
 """
 
 import sys
@@ -40,7 +40,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 
 def load(name: str) -> tuple[Dataset, dict[str, dict[str, Any]]]:
-    """The prepared data set, and its parameters by use."""
+    """The prepared data set, and its parameters for each use."""
     name, _, variant = name.partition(":")
     with composer() as hydra:
         overrides = [f"dataset.variant={variant}"] if variant else []
@@ -53,7 +53,7 @@ def load(name: str) -> tuple[Dataset, dict[str, dict[str, Any]]]:
 
 
 def least(function: Callable[[], Any], repeats: int = 15, calls: int = 1) -> float:
-    """CPU seconds of a call, the least of some repeats and of as many as fit into half a second."""
+    """Minimum CPU seconds of a call over at least three repeats, at most `repeats` or 0.5 s."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < 3 or (len(times) < repeats and time.perf_counter() - begin < 0.5):
@@ -65,7 +65,7 @@ def least(function: Callable[[], Any], repeats: int = 15, calls: int = 1) -> flo
 
 
 def arithmetic(machine: LocalLandmarks, rows: np.ndarray) -> float:
-    """Seconds a row of the products and exponentials that it takes, by NumPy."""
+    """Seconds per row of the machine's products and exponentials, as computed by NumPy."""
     labels = np.zeros(len(rows), np.int64)
     machine.router.route(rows, labels)
     landmarks = machine.leaves[labels, 1].mean()
@@ -77,7 +77,7 @@ def arithmetic(machine: LocalLandmarks, rows: np.ndarray) -> float:
 
 
 def rates(n_features: int) -> tuple[float, float]:
-    """Seconds that an entry of a product of matrices and an exponential take, in float32."""
+    """Seconds per entry of a float32 matrix product, and per float32 exponential."""
     left, right = (np.ones(shape, np.float32) for shape in ((8000, n_features), (n_features, 1024)))
     block = left @ right
     entry = least(lambda: np.matmul(left, right, out=block)) / block.size
@@ -102,8 +102,8 @@ def show(label: str, model: Any, data: Dataset, rows: np.ndarray, compiled: bool
         evaluate, row = model.compile(), rows[0]
         text += f" {1e6 * least(lambda: evaluate(row), 20, 50):6.1f}"
         many = np.tile(rows, (1 + MILLION // len(rows), 1))[:MILLION]
-        share = least(lambda: model.predict(many), 3) / MILLION
-        text += f" {share / arithmetic(model._machine, rows):8.2f}"
+        seconds_a_row = least(lambda: model.predict(many), 3) / MILLION
+        text += f" {seconds_a_row / arithmetic(model._machine, rows):8.2f}"
     print(text, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Kernel entries: nanoseconds each, by number and kind of features, beside GEMM + exp and sklearn.
+"""Nanoseconds per kernel value by number and kind of features, beside GEMM + exp and scikit-learn.
 
     python scripts/bench_kernels.py
 

@@ -4,19 +4,19 @@
                                 [--solvers kernel_svc kernel_svc_free svc svc_intelex] [--first N]
                                 [--threads T] [--pairs]
 
-All solve the same problem, with intercept, to tol=1e-3; `kernel_svc_free` is the one without, for
-which there is no peer. Each fit is a process of its own that first fits 2,000 rows, and ends at the
-cap on its CPU seconds. Seconds are the median of the repeats, CPU and wall; a peer that took a
-minute is not repeated.
+All solvers solve the same problem, with intercept, to tol=1e-3; `kernel_svc_free` solves the
+problem without intercept, for which there is no competitor. Each fit runs in a process of its own
+that first fits 2,000 rows, and is stopped at the cap on its CPU seconds. Seconds are medians of the
+repeats, CPU and wall; a competitor that took more than a minute is not repeated.
 
 The gap is LIBSVM's criterion, max up - min down over all points, from float64 kernel values and the
-coefficients that the solver returned; above 1e-3 the problem has not been solved. `times` is the
-solver's CPU seconds over KernelSVC's. --grid is the 25 settings of DC-SVM's Table 7 on ijcnn1, and
-their geometric means, where a run that met the cap counts as the cap. --first takes that many rows
-at most. With --threads every solver has as many threads and cores, and wall seconds are what tells.
---pairs compares KernelSVC on T threads with itself on one, fit by fit in turns, beside what T
-threads gain on kernel values alone: not T where cores share what they compute with.
-Data that are not at hand are named and passed over.
+returned coefficients; above 1e-3 the problem is not solved. `times` is the solver's CPU seconds
+divided by KernelSVC's. --grid runs the 25 settings of DC-SVM's Table 7 on ijcnn1 and prints
+geometric means, in which a run that was stopped counts as the cap. --first limits the number of
+rows. With --threads every solver has T threads and cores; compare wall seconds then. --pairs
+compares KernelSVC on T threads with KernelSVC on one, in turns, and prints what T threads gain on
+kernel values alone, which is less than T where cores share execution units.
+Data sets that are not available are named and skipped.
 """
 
 import argparse
@@ -52,7 +52,7 @@ from kbench.methods import KernelSVC  # noqa: E402
 from kbench.prediction import KernelExpansion  # noqa: E402
 
 TOL = 1e-3
-# CPU seconds below which the clock may show none.
+# Least CPU seconds, so that ratios stay finite where the clock shows 0.
 TICK = 1e-3
 # Exponents of C and gamma.
 GRID = [-10, -6, 1, 6, 10]
@@ -128,7 +128,7 @@ def load(problem: Problem) -> tuple[Any, np.ndarray, Any, np.ndarray]:
 def fit(
     make: Callable[[Problem], Any], problem: Problem, X: Any, y: Any, pipe: Any, cap: float
 ) -> None:
-    """In a child: fit, and send seconds and the model's coefficients; killed at the cap."""
+    """In a child process: fit, and send seconds and coefficients; killed at the cap."""
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(cap), math.ceil(cap)))
     try:
         make(problem).fit(X[:2000], y[:2000])
@@ -146,7 +146,7 @@ def fit(
 
 
 def run(make: Callable[[Problem], Any], problem: Problem, X: Any, y: np.ndarray, cap: float) -> Any:
-    """What `fit` sends, or None at the cap."""
+    """Return what `fit` sends, None at the cap, or a message."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=fit, args=(make, problem, X, y, there, cap))
@@ -163,8 +163,8 @@ def run(make: Callable[[Problem], Any], problem: Problem, X: Any, y: np.ndarray,
 
 
 @dataclass
-class Judge:
-    """True values of a machine's coefficients."""
+class Evaluation:
+    """Evaluates returned coefficients with float64 kernel values."""
 
     problem: Problem
     X: Any
@@ -181,7 +181,7 @@ class Judge:
     ) -> str:
         beta = np.zeros(len(self.y))
         beta[support] = coef
-        # Peers give bounds back rounded to their precision.
+        # Competitors return bounds rounded to their precision.
         beta = np.where(np.abs(np.abs(beta) - self.problem.C) < 1e-6 * self.problem.C,
                         np.sign(beta) * self.problem.C, beta)  # fmt: skip
         f = self.exact.product(support, beta[support])
@@ -198,9 +198,9 @@ class Judge:
 
 
 def compare(problem: Problem, solvers: list[str], cap: float, repeats: int) -> dict[str, float]:
-    """Print a line for each solver; CPU seconds of each (the cap where it was met)."""
+    """Print a line for each solver; return the CPU seconds of each (the cap if stopped)."""
     data = load(problem)
-    judge = Judge(problem, *data)
+    evaluate = Evaluation(problem, *data)
     seconds: dict[str, float] = {}
     for name in solvers:
         runs: list[Any] = []
@@ -220,7 +220,7 @@ def compare(problem: Problem, solvers: list[str], cap: float, repeats: int) -> d
         cpu = seconds[name] = max(TICK, statistics.median(r[0] for r in runs))
         wall = statistics.median(r[1] for r in runs)
         ratio = f"{cpu / seconds['kernel_svc']:.1f}" if "kernel_svc" in seconds else ""
-        truth = judge(*runs[-1][2:], coupled=name != "kernel_svc_free")
+        truth = evaluate(*runs[-1][2:], coupled=name != "kernel_svc_free")
         print(f"{label} {cpu:8.2f} {wall:8.2f} {ratio:>7} {truth}", flush=True)
     return seconds
 
@@ -249,7 +249,7 @@ def compare_threads(problem: Problem, repeats: int) -> None:
                 before = time.perf_counter()
                 work()
                 seconds.setdefault((work, threads), []).append(time.perf_counter() - before)
-    # The first of each has compiled and prepared what the others find.
+    # The first run of each compiles and fills caches.
     runs = {key: taken[1:] for key, taken in seconds.items()}
     one, several = (statistics.median(runs[solve, threads]) for threads in (1, THREADS))
     gain, most = (

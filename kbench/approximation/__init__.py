@@ -11,12 +11,20 @@ from kbench.approximation.hss import HSSMatrix
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.meka import MEKA, MEKAKernel
 from kbench.approximation.nystrom import Nystrom
-from kbench.approximation.operator import KernelApproximation, Machine, kernel_error, sampled_rows
+from kbench.approximation.operator import (
+    Approximation,
+    KernelApproximation,
+    Machine,
+    kernel_error,
+    sampled_rows,
+)
+from kbench.approximation.random_features import RandomFeatures
 from kbench.approximation.spectral_nystrom import SpectralNystrom
 
 __all__ = [
     "BKA",
     "MEKA",
+    "Approximation",
     "BlockDiagonalKernel",
     "FactoredKernel",
     "Fastfood",
@@ -30,6 +38,7 @@ __all__ = [
     "MEKAKernel",
     "Machine",
     "Nystrom",
+    "RandomFeatures",
     "RandomFourierFeatures",
     "SpectralNystrom",
     "kernel_error",

@@ -5,6 +5,7 @@ partition by spectral clustering is ratio association on the kernel matrix of a 
 error is the sum of the squares of the entries left out, which is small where gamma is large.
 """
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -40,11 +41,11 @@ class BlockDiagonalKernel(KernelApproximation):
     groups : list of (n_s,) indices
         Training rows of each cluster; together 0 .. n-1.
     centres : Centroids or KernelCentres
-        Tell a new point's cluster.
+        Assign new points to clusters.
 
     Notes
     -----
-    Blocks are held in the kernels' precision: sum n_s^2 numbers.
+    Stores sum n_s^2 numbers in the precision of the kernels.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class BlockDiagonalKernel(KernelApproximation):
         super().__init__(sum(len(rows) for rows in groups))
         self.kernels, self.groups, self.centres = kernels, groups, centres
         self.blocks = [kernel.block(np.arange(len(kernel))) for kernel in kernels]
+        self.kernel_entries_ = sum(kernel.n_entries for kernel in kernels)
         self._positions = np.empty((2, self.shape[0]), np.intp)
         for s, rows in enumerate(groups):
             self._positions[:, rows] = [np.full(len(rows), s), np.arange(len(rows))]
@@ -110,7 +112,7 @@ class BlockDiagonalKernel(KernelApproximation):
         return out
 
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
-        """(G + alpha I)^-1 by factors that are held: sum n_s^2 numbers of float64."""
+        """(G + alpha I)^-1 from stored Cholesky factors: sum n_s^2 numbers of float64."""
         factors = [_factor(block, alpha) for block in self.blocks]
 
         def apply(R: np.ndarray) -> np.ndarray:
@@ -122,11 +124,22 @@ class BlockDiagonalKernel(KernelApproximation):
         return apply
 
 
+def clipped_clusters(n_clusters: int, n: int) -> int:
+    """The number of clusters for n rows, with a UserWarning if it is below `n_clusters`."""
+    if n_clusters > n:
+        warnings.warn(
+            f"n_clusters={n_clusters} is more than n_samples={n}: {n} clusters are used",
+            UserWarning,
+            stacklevel=3,
+        )
+    return min(n_clusters, n)
+
+
 def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
     """Cholesky factor of a block plus alpha I, float64."""
     regular = block.astype(np.float64)
     regular[np.diag_indices_from(regular)] += alpha
-    # The transpose has the order that LAPACK overwrites.
+    # LAPACK overwrites column-major arrays, so the transpose saves a copy.
     return scipy.linalg.cho_factor(regular.T, overwrite_a=True, check_finite=False)
 
 
@@ -136,12 +149,12 @@ class BKA(BaseEstimator):
     Parameters
     ----------
     n_clusters : int, default=10
-        c; empty clusters are dropped.
+        c; at most the number of rows, and empty clusters are dropped.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     partition : {"kmeans", "spectral", "random"}, default="kmeans"
         k-means in input space; ratio association on the kernel matrix of `n_samples` rows, by
         k-means on its first c eigenvectors; or, as a control, clusters at random, new rows going to
@@ -150,14 +163,16 @@ class BKA(BaseEstimator):
         Rows that are clustered; None is 20,000, and 2,000 for "spectral".
     kmeans_iter : int, default=10
     memory_mb : float, default=4096.0
-        MiB that the blocks and the largest one's factor in float64 may take; more are refused
-        before they are computed.
+        Largest size in MiB of the blocks and of the float64 factor of the largest block; more is
+        refused before it is computed.
     dtype : {"float32", "float64"}, default="float32"
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     matrix_ : BlockDiagonalKernel
+    kernel_ : Kernel
+        The kernel function that is approximated.
     labels_ : (n,) ints
     n_clusters_ : int
     kernel_entries_ : int
@@ -217,28 +232,32 @@ class BKA(BaseEstimator):
         """Approximate the kernel matrix of rows X : (n, d), dense or CSR."""
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         n = X.shape[0]
-        if self.n_clusters > n:
-            raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n}")
+        n_clusters = clipped_clusters(self.n_clusters, n)
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
-        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        # Blocks take the least where all are of one size: what is too much even then is refused
-        # before any work.
-        self._check_memory(np.full(self.n_clusters, n / self.n_clusters))
+        self.kernel_ = kernel = make_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+        )
+        # Blocks of equal sizes take the least memory: if that is too much, refuse before any work.
+        self._check_memory(np.full(n_clusters, n / n_clusters))
         with trace.phase("cluster"):
-            centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, rng)
+            centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, n_clusters, rng)
             groups = [rows for _, rows in group_rows(self.labels_)]
         self._check_memory(np.array([len(rows) for rows in groups]))
         with trace.phase("blocks"):
             kernels = [KernelMatrix(kernel, X[rows], self.dtype) for rows in groups]
             self.matrix_ = BlockDiagonalKernel(kernels, groups, centres)
         self.n_clusters_ = len(groups)
-        self.kernel_entries_ = sum(matrix.n_entries for matrix in kernels)
+        self.kernel_entries_ = self.matrix_.kernel_entries_
         self.timings_ = dict(trace.timings)
         return self
 
+    def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> BlockDiagonalKernel:
+        """The approximate kernel matrix of the rows of `fit`: `matrix_`."""
+        return self.matrix_
+
     def _check_memory(self, sizes: np.ndarray) -> None:
-        """Refuse blocks of so many rows where they do not fit."""
+        """Refuse clusters of these sizes if their blocks exceed `memory_mb`."""
         needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
         if needed > self.memory_mb:
             raise ValueError(
@@ -248,23 +267,23 @@ class BKA(BaseEstimator):
             )
 
     def _divide(
-        self, kernel: KernelMatrix, X: Any, rng: np.random.RandomState
+        self, kernel: KernelMatrix, X: Any, c: int, rng: np.random.RandomState
     ) -> tuple[Centroids | KernelCentres, np.ndarray]:
         """Centres, and the cluster of each row."""
         n = X.shape[0]
         size = self.n_samples or (2000 if self.partition == "spectral" else 20000)
-        sample = rng.choice(n, min(n, max(size, self.n_clusters)), replace=False)
+        sample = rng.choice(n, min(n, max(size, c)), replace=False)
         if self.partition == "kmeans":
-            return sampled_kmeans(X, self.n_clusters, sample, max_iter=self.kmeans_iter)
+            return sampled_kmeans(X, c, sample, max_iter=self.kmeans_iter)
         if self.partition == "random":
-            centroids = kmeans_centroids(X, self.n_clusters, sample[: self.n_clusters])
-            return centroids, rng.permutation(n) % self.n_clusters
+            centroids = kmeans_centroids(X, c, sample[:c])
+            return centroids, rng.permutation(n) % c
         gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
-        _, vectors = leading_eigenpairs(gram, self.n_clusters, "lanczos", rng)
-        _, found = sampled_kmeans(vectors, self.n_clusters, rng.permutation(len(sample)))
+        _, vectors = leading_eigenpairs(gram, c, "lanczos", rng)
+        _, found = sampled_kmeans(vectors, c, rng.permutation(len(sample)))
         centres = KernelCentres(kernel, sample, mean_weights(found))
         labels = centres.assign_training(kernel)
-        # A cluster of the sample that attracts no row has no block: its rows go elsewhere.
+        # A cluster of the sample to which no row is assigned has no block and is removed.
         occupied = np.unique(labels)
         if len(occupied) < centres.n_clusters:
             kept = np.isin(found, occupied)

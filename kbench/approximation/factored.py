@@ -25,14 +25,16 @@ from kbench.approximation.feature_machine import FeatureMachine
 from kbench.approximation.feature_map import FeatureMap
 from kbench.approximation.operator import KernelApproximation, Machine
 
-# Rows whose products are summed in the precision of W before they go to float64.
+# Rows per block of a sum W'W or W'Y: sums of a block are in the precision of W, sums of blocks in
+# float64. More rows lose digits of float32, fewer make the matrix products slow.
 _BATCH = 4096
-# Directions of W whose part of W'W is below this are rounding, for float32 and float64.
+# By bytes of a number of W (float32, float64): eigenvalues of W'W below this multiple of the
+# largest are rounding errors, and their directions are dropped.
 _DEPENDENT = {4: 1e-10, 8: 1e-14}
 
 
 class FactoredKernel(KernelApproximation):
-    """G = W L W'; a subclass knows how new points get rows of W.
+    """G = W L W'; a subclass computes the rows of W of new points.
 
     Parameters
     ----------
@@ -42,12 +44,18 @@ class FactoredKernel(KernelApproximation):
         W_s, float32 or float64.
     link : (r, r) array or None
         L, symmetric, r = sum k_s; None is the identity, for one block.
+    kernel_entries : int
+        Kernel values that were computed for bases and link.
     """
 
     def __init__(
-        self, groups: list[np.ndarray], bases: list[np.ndarray], link: np.ndarray | None
+        self,
+        groups: list[np.ndarray],
+        bases: list[np.ndarray],
+        link: np.ndarray | None,
+        kernel_entries: int = 0,
     ) -> None:
-        super().__init__(sum(len(rows) for rows in groups))
+        super().__init__(sum(len(rows) for rows in groups), kernel_entries)
         self.groups, self.bases, self.link = groups, bases, link
         ends = np.cumsum([0] + [basis.shape[1] for basis in bases])
         self._columns = [slice(a, b) for a, b in pairwise(ends)]
@@ -188,7 +196,7 @@ class FactoredKernel(KernelApproximation):
         if values[0] + alphas.min() <= 0:
             warnings.warn(
                 f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
-                f"-alpha = {-alphas.min():.3g}: negative ones count as zero",
+                f"-alpha = {-alphas.min():.3g}: negative ones are replaced by zero",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -261,7 +269,8 @@ class LowRankKernel(FactoredKernel):
     def __init__(self, feature_map: FeatureMap, X: Any, dtype: Any = np.float32) -> None:
         features = np.empty((X.shape[0], feature_map.n_features_out_), dtype)
         feature_map.fill(X, features)
-        super().__init__([np.arange(X.shape[0])], [features], None)
+        entries = feature_map.kernel_entries_ + len(features) * feature_map.n_landmarks_
+        super().__init__([np.arange(len(features))], [features], None, entries)
         self.feature_map = feature_map
 
     def cross(self, X: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from kbench.approximation.feature_map import dense
 from kbench.approximation.fourier import FourierFeatures
@@ -48,8 +48,9 @@ class Fastfood(FourierFeatures):
 
     Notes
     -----
-    Transforming costs O(D log d') a row; it overtakes dense frequencies from some hundred features
-    on. Unbiased over seeds; the error of a kernel value is O(1 / sqrt(D)).
+    Transforming a row costs O(D log d'), less than dense frequencies for a few hundred features or
+    more (`scripts/bench_approximation.py`). Unbiased over seeds; the error of a kernel value is
+    O(1 / sqrt(D)).
 
     Examples
     --------
@@ -100,24 +101,30 @@ class Fastfood(FourierFeatures):
         return 4 * self.signs_.size + self.phases_.size
 
     def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
-        signs, gaussians = self.signs_.astype(dtype), self.gaussians_.astype(dtype)
-        scales = (self.scales_ / (2.0 * np.pi)).astype(dtype)
+        signs, gaussians, scales, permutations = map(
+            _read_only,
+            (
+                self.signs_.astype(dtype),
+                self.gaussians_.astype(dtype),
+                (self.scales_ / (2.0 * np.pi)).astype(dtype),
+                self.permutations_,
+            ),
+        )
 
         def project(X: Any, out: np.ndarray) -> None:
-            _project(dense(X, dtype), signs, gaussians, scales, self.permutations_, out)
+            _project(_read_only(dense(X, dtype)), signs, gaussians, scales, permutations, out)
 
         return project
 
 
-def _signatures():
-    for real in (types.float32, types.float64):
-        stored = types.Array(real, 2, "C", readonly=True)
-        permutations = types.Array(types.int32, 2, "C", readonly=True)
-        yield types.void(stored, *[stored] * 3, permutations, real[:, :])
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A read-only view: one numba type for arrays and for read-only memory maps."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(list(_signatures()), cache=True, fastmath={"contract", "nsz"})
+@njit(cache=True, fastmath={"contract", "nsz"})
 def _project(X, signs, gaussians, scales, permutations, out):
     """out : (u, D) = rows of X : (u, d) times V'."""
     blocks, length = signs.shape
@@ -128,7 +135,8 @@ def _project(X, signs, gaussians, scales, permutations, out):
         for block in range(blocks):
             for j in range(d):
                 first[j] = signs[block, j] * X[i, j]
-            first[d:] = 0
+            for j in range(d, length):
+                first[j] = 0
             transform_row(first)
             for j in range(length):
                 second[j] = gaussians[block, j] * first[permutations[block, j]]

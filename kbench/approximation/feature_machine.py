@@ -10,8 +10,8 @@ from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.prediction.flops import expansion_flops
-from kbench.prediction.landmarks import LocalLandmarks, float32_offset
+from kbench.prediction.flops import expansion_flops, require_width
+from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 
 # Rows whose features are held while their values are computed.
@@ -68,6 +68,7 @@ class FeatureMachine:
         """Values at rows X : (u, d); (u, m) float64."""
         if self.expansion is not None:
             return self.expansion(X)
+        require_width(X, self.feature_map.n_features_in_)
         values = np.empty((X.shape[0], self.weights.shape[1]))
         features = np.empty((min(_BATCH, len(values)), len(self.weights)), X.dtype)
         weights = self.weights.astype(X.dtype)
@@ -84,7 +85,7 @@ def _single_leaf_machine(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmar
     function, X = kernel.kernel, kernel.X
     if not isinstance(function, RBF) or not isinstance(X, np.ndarray):
         return None
-    if len(X) > _FEW_LANDMARKS or X.shape[1] > _FEW_FEATURES:
+    if len(X) > _FEW_LANDMARKS or X.shape[1] > _FEW_FEATURES or not fits_float32(X):
         return None
     values = KernelMatrix(function, X, np.float64).product(np.arange(len(X)), coef)
     error = np.finfo(np.float32).eps * np.abs(coef).sum(axis=0)

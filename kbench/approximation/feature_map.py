@@ -1,41 +1,92 @@
 """Explicit feature maps z with <z(x), z(x')> close to a kernel, as scikit-learn transformers.
 
-A map writes the features of a batch of rows into memory that its caller owns, in that memory's
-precision: `transform` gives all of them in the precision of X, `FeatureBlocks` a bounded part.
+A map writes the features of a batch of rows into an array of its caller, in the precision of that
+array. `transform` computes all features in the precision of X, `FeatureBlocks` bounded blocks of
+them.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kbench.approximation.operator import KernelApproximation
+from kbench.kernels import Kernel
 from kbench.trace import Trace
 
+# Rows of a batch at least, however many features there are: fewer make BLAS calls inefficient.
 _MIN_BATCH = 32
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """Base of the maps; a subclass has `fit`, `_filler`, `nbytes_` and `n_parameters_`.
+    """Base class of the maps, an `Approximation` of `kbench.approximation.operator`.
+
+    A subclass defines `_fit`, `_filler`, `flops`, `nbytes_` and `n_parameters_`.
 
     Attributes
     ----------
+    kernel_ : Kernel
+        The function that is approximated.
     n_features_out_ : int
+    kernel_entries_ : int
+        Kernel values computed in `fit`.
     nbytes_ : int
         Bytes that the fitted map keeps.
     n_parameters_ : int
         Numbers that it keeps, the memory axis of the papers.
     """
 
+    kernel_: Kernel
     n_features_out_: int
+    kernel_entries_ = 0
 
-    # A batch of features is finished before it leaves the L2 cache.
+    # Bytes of a batch of features: small enough to stay in the L2 cache until it is finished.
     _batch_bytes: ClassVar[int] = 1 << 20
+
+    # Phase to which the trace charges `fit`.
+    _phase: ClassVar[str] = "features"
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the features for rows like X : (n, d), dense or CSR.
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of range, or two contradict each other.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        with nullcontext() if trace is None else trace.phase(self._phase):
+            self._fit(X, check_random_state(self.random_state))
+        return self
+
+    @abstractmethod
+    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+        """Set the fitted attributes from checked rows X : (n, d)."""
+
+    @property
+    def n_landmarks_(self) -> int:
+        """Kernel values that are computed for the features of a row."""
+        return 0
+
+    def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> KernelApproximation:
+        """G = Z Z' with the features Z of checked rows X : (n, d), in float32; 4 n r bytes."""
+        # That module needs this one.
+        from kbench.approximation.factored import LowRankKernel
+
+        with nullcontext() if trace is None else trace.phase("features"):
+            return LowRankKernel(self, X)
 
     @property
     def _n_features_out(self) -> int:
@@ -66,7 +117,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @abstractmethod
     def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
-        """A function that does what `fill` does, for a batch of rows and `out` of this dtype."""
+        """A function (X, out) like `fill`, for one batch of rows and `out` of this dtype."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -76,20 +127,23 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
 
 class FeatureBlocks:
-    """Features of a training set, in float32, as rows that a solver asks for (`RowBlocks`).
+    """Features of a training set in float32, in the blocks of rows that a solver requests.
+
+    Implements `RowBlocks` of `kbench.solvers.linear_dual`.
 
     Parameters
     ----------
     feature_map : FeatureMap, fitted
     X : (n, d) array or CSR, checked
     memory_mb : float
-        MiB of features that are held. Where all fit, they are computed once.
+        MiB of features that are held. If all fit, they are computed once.
     trace : Trace, optional
-        Charged with "features".
+        The time of computing features is charged to its phase "features".
 
     Attributes
     ----------
     n_rows_computed : int
+        Rows whose features were computed, with repetitions.
     """
 
     def __init__(
@@ -118,5 +172,5 @@ class FeatureBlocks:
 
 
 def dense(X: Any, dtype: np.dtype) -> np.ndarray:
-    """Rows as a C-contiguous array; a copy only where something changes."""
+    """Rows as a C-contiguous array of this dtype; a copy only if X is not one already."""
     return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype)

@@ -17,35 +17,32 @@ lengths of independent Gaussian rows: each is Gaussian, and the estimate varies 
 Quasi-Monte Carlo frequencies (Yang, Sindhwani, Avron and Mahoney, "Quasi-Monte Carlo Feature Maps
 for Shift-Invariant Kernels", ICML 2014) are a scrambled Halton sequence through the inverse of the
 distribution function: each has the kernel's distribution, and together they fill the space evenly.
-The first coordinates of the sequence are its best, so that for the Gaussian kernel, which knows no
-directions, they are laid along the principal axes of the rows.
+The first coordinates of the sequence are the most evenly spread. The Gaussian kernel is invariant
+under rotations, so they are aligned with the leading principal axes of the rows.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from scipy.special import ndtri
-from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from kbench.approximation.feature_map import FeatureMap, dense
 from kbench.approximation.turns import SERIES, write_features
 from kbench.kernels import make_kernel
-from kbench.kernels.exponential import RBF
+from kbench.kernels.exponential import RBF, Laplacian
 from kbench.prediction.flops import TRANSCENDENTAL
 
-# Rows that tell the principal axes.
+# Rows from which the principal axes are computed.
 _AXES_ROWS = 10_000
 
 
 class FourierFeatures(FeatureMap):
-    """Base of the maps to cosines of random projections, dense or structured.
+    """Base class of the maps to cosines of random projections, dense or structured.
 
     `form="phase"`: sqrt(2 / D) cos(omega x + b), D = n_components frequencies.
     `form="cos_sin"`: sqrt(1 / D) [cos(omega x), sin(omega x)], D = n_components / 2, rounded up.
@@ -58,20 +55,18 @@ class FourierFeatures(FeatureMap):
         "random_state": ["random_state"],
     }
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the frequencies for rows like X : (n, d), dense or CSR."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        gaussian = make_kernel("rbf", X, gamma=self.gamma)
-        assert isinstance(gaussian, RBF)
-        rng = check_random_state(self.random_state)
+    # The kernel that is approximated; a parameter of `RandomFourierFeatures`.
+    kernel = "rbf"
+
+    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+        self.kernel_ = make_kernel(self.kernel, X, gamma=self.gamma)
+        assert isinstance(self.kernel_, RBF | Laplacian)
         both = self.form == "cos_sin"
         self.n_frequencies_ = (self.n_components + 1) // 2 if both else self.n_components
         self.n_features_out_ = 2 * self.n_frequencies_ if both else self.n_frequencies_
-        self._draw(X, gaussian.gamma, rng)
+        self._draw(X, self.kernel_.gamma, rng)
         n_phases = 0 if both else self.n_frequencies_
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)
-        return self
 
     @abstractmethod
     def _draw(self, X: Any, gamma: float, rng: np.random.RandomState) -> None:
@@ -211,15 +206,15 @@ def _orthogonal_normals(shape: tuple[int, int], rng: np.random.RandomState) -> n
 
 
 def _halton(shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
-    """(d, D), in each row the D values of a coordinate, evenly in (0, 1)."""
-    from scipy.stats import qmc  # half a second that few fits need
+    """(d, D): D points of a scrambled Halton sequence in (0, 1)^d, as columns."""
+    from scipy.stats import qmc  # half a second to import, and few fits use it
 
     d, D = shape
     return qmc.Halton(d, seed=np.random.default_rng(rng.randint(2**31))).random(D).T
 
 
 def _principal_axes(X: Any, rng: np.random.RandomState) -> np.ndarray:
-    """(d, d) whose columns are the axes of up to 10,000 of the rows, by falling variance."""
+    """(d, d) whose columns are the principal axes of up to 10,000 rows, by descending variance."""
     n = X.shape[0]
     sample = dense(X[rng.choice(n, min(n, _AXES_ROWS), replace=False)], np.dtype(np.float64))
     centred = sample - sample.mean(axis=0)

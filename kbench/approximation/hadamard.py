@@ -1,8 +1,8 @@
 """The Walsh-Hadamard transform of rows.
 
-H_1 = 1, H_2n = [[H_n, H_n], [H_n, -H_n]], entries +-1, not normalised: H H = n I. Two levels are
-done at a time (radix 4), which halves the traffic; the first four have loops of their own, of a
-fixed length, because strides below a vector register's width would otherwise be scalar code.
+H_1 = 1, H_2n = [[H_n, H_n], [H_n, -H_n]], entries +-1, not normalised: H H = n I. The loops compute
+two levels at a time (radix 4), which halves the memory traffic. The first four levels have loops of
+fixed length, because LLVM does not vectorise strides below the width of a vector register.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def transform_row(row):
             row[j], row[j + stride] = row[j] + row[j + stride], row[j] - row[j + stride]
 
 
-@njit(["(f4[:,::1],)", "(f8[:,::1],)"], cache=True, fastmath={"contract", "nsz"})
+@njit(cache=True, fastmath={"contract", "nsz"})
 def _transform(rows):
     for i in range(len(rows)):
         transform_row(rows[i])

@@ -6,18 +6,15 @@ Moody and Darken, "Fast Learning in Networks of Locally-Tuned Processing Units" 
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from kbench.approximation.feature_map import FeatureMap
 from kbench.approximation.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import TRANSCENDENTAL
 
@@ -28,19 +25,20 @@ class LandmarkFeatures(FeatureMap):
     Parameters
     ----------
     n_components : int, default=100
-        Landmarks; all rows where there are fewer.
+        Number of landmarks; all rows are landmarks if there are fewer.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
-        Rows drawn without replacement; centroids of k-means on a sample of rows; or rows of a
-        sample by randomly pivoted Cholesky (`kbench.approximation.pivots`).
+        Rows drawn without replacement; centroids of k-means on a sample of the rows; or rows of a
+        sample, chosen by randomly pivoted Cholesky (`kbench.approximation.pivots`).
     n_samples : int, default=20000
-        Rows in the sample.
+        Rows in that sample.
     kmeans_iter : int, default=5
-        Its iterations; it need not converge (Zhang and Kwok, IEEE Trans. Neural Networks 21, 2010).
+        Iterations of k-means, which need not converge (Zhang and Kwok, IEEE Trans. Neural Networks
+        21, 2010).
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -48,19 +46,19 @@ class LandmarkFeatures(FeatureMap):
     components_ : (m, d) array or CSR
         The landmarks.
     landmarks_ : KernelMatrix
-        Theirs, in float64.
+        The kernel matrix of the landmarks, in float64.
     n_features_out_, nbytes_, n_parameters_
         As in `FeatureMap`.
 
     Notes
     -----
-    O(min(n, n_samples) n_components d kmeans_iter) time for k-means, O(min(n, n_samples)
-    n_components (d + n_components)) for pivots. Transforming costs
-    O(n_components d) a row.
+    With s = min(n, n_samples) and m landmarks: O(s m d kmeans_iter) time for k-means, O(s m (d +
+    m)) for pivots. Transforming a row costs O(m d).
     """
 
-    # Kernel values come in tiles of their own.
+    # The kernel functions divide their work into tiles that fit the caches by themselves.
     _batch_bytes: ClassVar[int] = 1 << 25
+    _phase: ClassVar[str] = "landmarks"
 
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -97,25 +95,26 @@ class LandmarkFeatures(FeatureMap):
         self.kmeans_iter = kmeans_iter
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the landmarks among (or from) rows X : (n, d), dense or CSR."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        self.components_ = self._choose(X, kernel)
-        self.landmarks_ = KernelMatrix(kernel, self.components_, np.float64)
+    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+        self.kernel_ = make_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+        )
+        self.components_ = self._choose(X, min(self._n_wanted(X.shape[0]), X.shape[0]), rng)
+        self.landmarks_ = KernelMatrix(self.kernel_, self.components_, np.float64)
         self.n_features_out_ = len(self.landmarks_)
-        return self
 
-    def _choose(self, X: Any, kernel: Kernel) -> Any:
+    def _n_wanted(self, n: int) -> int:
+        """Landmarks that the parameters ask for, on n rows."""
+        return self.n_components
+
+    def _choose(self, X: Any, size: int, rng: np.random.RandomState) -> Any:
+        """`size` landmarks : (size, d)."""
         n = X.shape[0]
-        rng = check_random_state(self.random_state)
-        size = min(self.n_components, n)
         if self.landmarks == "uniform" or size == n:
             return X[rng.choice(n, size, replace=False)]
         sample = rng.choice(n, min(n, max(size, self.n_samples)), replace=False)
         if self.landmarks == "rpcholesky":
-            matrix = KernelMatrix(kernel, X[sample])
+            matrix = KernelMatrix(self.kernel_, X[sample])
             return X[sample[randomly_pivoted_landmarks(matrix, size, rng)]]
         return kmeans_centroids(X, size, sample, max_iter=self.kmeans_iter).means
 
@@ -133,7 +132,7 @@ class LandmarkFeatures(FeatureMap):
 
     @property
     def n_landmarks_(self) -> int:
-        """Kernel values that the features of a row take."""
+        """Kernel values that are computed for the features of a row."""
         return len(self.landmarks_)
 
     def landmark_coef(self, coef: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ clusters, and T_s the k directions of their span that hold most of the cluster's
 from collections.abc import Callable
 from itertools import pairwise
 from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -37,6 +38,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from kbench import presets
+from kbench.approximation.block_diagonal import clipped_clusters
 from kbench.approximation.factored import FactoredKernel
 from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import Machine
@@ -47,13 +50,14 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
 
-# Kernel values of rows and landmarks that are held at a time.
+# Rows per block of kernel values between rows and landmarks.
 _BATCH = 8192
-_KMEANS_ITER = 5
+# Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
+_LANDMARK_ITER = 5
 
 
 class LocalBasis(NamedTuple):
-    """What gives a point of a cluster its row of W: k(x, Z_s) T_s."""
+    """Computes the rows of W of points of a cluster: k(x, Z_s) T_s."""
 
     points: Any  # Z_s : (m_s, d)
     landmarks: KernelMatrix  # of Z_s, float64
@@ -79,7 +83,7 @@ class MEKAKernel(FactoredKernel):
     ----------
     centroids : Centroids
     local : list of LocalBasis, by cluster
-    groups, bases, link
+    groups, bases, link, kernel_entries
         As in `FactoredKernel`.
     """
 
@@ -90,8 +94,9 @@ class MEKAKernel(FactoredKernel):
         groups: list[np.ndarray],
         bases: list[np.ndarray],
         link: np.ndarray,
+        kernel_entries: int,
     ) -> None:
-        super().__init__(groups, bases, link)
+        super().__init__(groups, bases, link, kernel_entries)
         self.centroids, self.local = centroids, local
 
     def cross(self, X: Any) -> np.ndarray:
@@ -116,52 +121,67 @@ class MEKAKernel(FactoredKernel):
 class MEKA(BaseEstimator):
     """Memory efficient kernel approximation.
 
+    Where a default is "by preset", None means the value that `preset` has in
+    `kbench.presets.MEKA`; any other value wins over the preset. The value in brackets is that of
+    preset=None.
+
     Parameters
     ----------
     rank : int, default=128
-        k, columns of W in each cluster; fewer where a cluster has fewer points or eigenvalues.
+        k, columns of W in each cluster; fewer if a cluster has fewer points or eigenvalues.
     n_clusters : int, default=10
-        c; empty clusters are dropped.
+        c; at most the number of rows, and empty clusters are dropped.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
-    landmarks : {"kmeans", "uniform"}, default="kmeans"
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
+    preset : {"paper", "released"} or None, default=None
+        "paper": points as landmarks, sampled links with a cut of 1e-6, and eps = 0.1. "released":
+        the authors' program, where `rank` is that of the whole matrix and a tenth of the links is
+        zero.
+    landmarks : {"kmeans", "uniform"}, default by preset ("kmeans")
         Centroids of k-means within the cluster, or points of it drawn without replacement.
     n_landmarks : int or None, default=None
-        Of each cluster; None is `rank` for k-means and, as in the papers, 2 `rank` for points and
-        wherever there is a choice of directions in their span.
-    basis_sampling : {"diagonal", "partition_rows"}, default="diagonal"
-        Landmarks of a cluster's basis: from the cluster, or from all rows.
-    link : {"galerkin", "sampled"}, default="galerkin"
-    rho : float, default=2.0
-        "sampled": (1 + rho) `rank` rows of each cluster.
-    pinv_cut : float, default=0.03
-        "sampled": singular values of a basis on its sample that are smaller, relative to the first,
-        count as zero. 1e-6 in the authors' program.
-    eps : float, default=0.0
-        Links are zero where the kernel of the two centroids is at most this; 0.1 in the papers.
-    zero_fraction : float, default=0.0
-        Share of the links that are zero, those with the smallest kernel of the centroids; 0.1 in
-        the authors' program, in place of `eps`.
-    rank_strategy : {"same", "size", "eigenvalues", "total"}, default="same"
-        How c `rank` columns are shared: evenly, by points, or by the largest eigenvalues of all
-        clusters' landmarks. "total", as in the authors' program: `rank` columns in all, by points.
+        Landmarks of each cluster. None is `rank` for k-means; as in the papers, 2 `rank` for
+        points and wherever the basis is chosen within the span of the landmarks.
+    basis_sampling : {"diagonal", "partition_rows"}, default by preset ("diagonal")
+        Landmarks of a cluster's basis come from the cluster, or from all rows.
+    link : {"galerkin", "sampled"}, default by preset ("galerkin")
+        How the matrices L_st between clusters are computed; see the head of this module.
+    rho : float, default by preset (2.0)
+        For link="sampled": (1 + rho) `rank` rows of each cluster are sampled.
+    pinv_cut : float, default by preset (0.03)
+        For link="sampled": singular values of a basis on its sample below this multiple of the
+        largest are treated as zero. 1e-6 in the authors' program.
+    eps : float, default by preset (0.0)
+        Links are zero if the kernel value of the two centroids is at most this; 0.1 in the papers.
+    zero_fraction : float, default by preset (0.0)
+        Fraction of the links that are zero, those with the smallest kernel values of the
+        centroids; 0.1 in the authors' program, which has no `eps`.
+    rank_strategy : {"same", "size", "eigenvalues", "total"}, default by preset ("same")
+        How the c `rank` columns are divided: evenly, in proportion to the points, or by the largest
+        eigenvalues of all clusters' landmarks. "total", as in the authors' program: `rank` columns
+        in all, in proportion to the points.
     psd : bool, default=False
-        Set negative eigenvalues of L to zero (MEKA-PSD).
-    n_samples : int, default=20000
-        Rows that k-means works on.
-    kmeans_iter : int, default=10
+        Replace negative eigenvalues of L by zero (MEKA-PSD).
+    n_samples : int, default by preset (20000)
+        Rows on which k-means runs.
+    kmeans_iter : int, default by preset (10)
     dtype : {"float32", "float64"}, default="float32"
-        Of W and L.
+        Precision of W and L.
     n_jobs : int or None, default=None
-        Clusters whose bases are computed at once, through joblib. The result does not depend on it.
+        Clusters whose bases are computed in parallel, through joblib. The result does not depend
+        on it.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     matrix_ : MEKAKernel
+    kernel_ : Kernel
+        The kernel function that is approximated.
+    effective_params_ : dict
+        The parameters that presets set, with their values in this fit.
     labels_ : (n,) ints
         Cluster of each row.
     ranks_ : (c,) ints
@@ -198,18 +218,19 @@ class MEKA(BaseEstimator):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "landmarks": [StrOptions({"kmeans", "uniform"})],
+        "preset": [StrOptions({"paper", "released"}), None],
+        "landmarks": [StrOptions({"kmeans", "uniform"}), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), None],
-        "basis_sampling": [StrOptions({"diagonal", "partition_rows"})],
-        "link": [StrOptions({"galerkin", "sampled"})],
-        "rho": [Interval(Real, 0, None, closed="left")],
-        "pinv_cut": [Interval(Real, 0, 1, closed="left")],
-        "eps": [Interval(Real, 0, None, closed="left")],
-        "zero_fraction": [Interval(Real, 0, 1, closed="both")],
-        "rank_strategy": [StrOptions({"same", "size", "eigenvalues", "total"})],
+        "basis_sampling": [StrOptions({"diagonal", "partition_rows"}), None],
+        "link": [StrOptions({"galerkin", "sampled"}), None],
+        "rho": [Interval(Real, 0, None, closed="left"), None],
+        "pinv_cut": [Interval(Real, 0, 1, closed="left"), None],
+        "eps": [Interval(Real, 0, None, closed="left"), None],
+        "zero_fraction": [Interval(Real, 0, 1, closed="both"), None],
+        "rank_strategy": [StrOptions({"same", "size", "eigenvalues", "total"}), None],
         "psd": ["boolean"],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "kmeans_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "kmeans_iter": [Interval(Integral, 1, None, closed="left"), None],
         "dtype": [StrOptions({"float32", "float64"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -224,18 +245,19 @@ class MEKA(BaseEstimator):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        landmarks: str = "kmeans",
+        preset: str | None = None,
+        landmarks: str | None = None,
         n_landmarks: int | None = None,
-        basis_sampling: str = "diagonal",
-        link: str = "galerkin",
-        rho: float = 2.0,
-        pinv_cut: float = 0.03,
-        eps: float = 0.0,
-        zero_fraction: float = 0.0,
-        rank_strategy: str = "same",
+        basis_sampling: str | None = None,
+        link: str | None = None,
+        rho: float | None = None,
+        pinv_cut: float | None = None,
+        eps: float | None = None,
+        zero_fraction: float | None = None,
+        rank_strategy: str | None = None,
         psd: bool = False,
-        n_samples: int = 20000,
-        kmeans_iter: int = 10,
+        n_samples: int | None = None,
+        kmeans_iter: int | None = None,
         dtype: str = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -246,6 +268,7 @@ class MEKA(BaseEstimator):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.preset = preset
         self.landmarks = landmarks
         self.n_landmarks = n_landmarks
         self.basis_sampling = basis_sampling
@@ -264,49 +287,81 @@ class MEKA(BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
-        """Approximate the kernel matrix of rows X : (n, d), dense or CSR."""
+        """Approximate the kernel matrix of rows X : (n, d), dense or CSR.
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of range; or `rho` or `pinv_cut` is set, but `link` is "galerkin".
+        """
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         n = X.shape[0]
-        if self.n_clusters > n:
-            raise ValueError(f"n_clusters={self.n_clusters} is more than n_samples={n}")
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
-        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
+        use = self._settings()
+        self.effective_params_ = vars(use)
+        n_clusters = clipped_clusters(self.n_clusters, n)
+        self.kernel_ = kernel = make_kernel(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+        )
         with trace.phase("cluster"):
-            sample = rng.choice(n, min(n, max(self.n_samples, self.n_clusters)), replace=False)
+            sample = rng.choice(n, min(n, max(use.n_samples, n_clusters)), replace=False)
             centroids, self.labels_ = sampled_kmeans(
-                X, self.n_clusters, sample, max_iter=self.kmeans_iter
+                X, n_clusters, sample, max_iter=use.kmeans_iter
             )
             groups = [rows for _, rows in group_rows(self.labels_)]
         with trace.phase("bases"):
-            local, based = self._local_bases(X, kernel, groups, rng)
+            local, based = self._local_bases(X, kernel, groups, use, rng)
             bases = self._bases(X, groups, local)
         with trace.phase("links"):
-            blocks, linked = self._links(X, kernel, groups, local, bases, centroids, rng)
+            blocks, linked = self._links(X, kernel, groups, local, bases, centroids, use, rng)
             link = self._assemble(blocks, [basis.shape[1] for basis in bases])
         self.ranks_ = np.array([basis.shape[1] for basis in bases])
         self.n_clusters_ = len(groups)
-        self.matrix_ = MEKAKernel(centroids, local, groups, bases, link)
         sizes = [(len(b.landmarks), len(rows)) for b, rows in zip(local, groups, strict=True)]
         self.kernel_entries_ = based + linked + sum(m * n_s for m, n_s in sizes)
+        self.matrix_ = MEKAKernel(centroids, local, groups, bases, link, self.kernel_entries_)
         self.timings_ = dict(trace.timings)
         return self
 
+    def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> MEKAKernel:
+        """The approximate kernel matrix of the rows of `fit`: `matrix_`."""
+        return self.matrix_
+
+    def _settings(self) -> SimpleNamespace:
+        """The parameters that presets set, with the user's values or those of the preset."""
+        use = SimpleNamespace(
+            **presets.resolve(self.preset, presets.MEKA, self.get_params(deep=False))
+        )
+        default = presets.MEKA[self.preset]
+        for name in ("rho", "pinv_cut"):
+            if use.link == "galerkin" and getattr(use, name) != default[name]:
+                raise ValueError(
+                    f"{name}={getattr(use, name)} belongs to link='sampled' and has no effect with "
+                    f"link='galerkin'; set link='sampled', or leave {name} out"
+                )
+        return use
+
     def _local_bases(
-        self, X: Any, kernel: Kernel, groups: list[np.ndarray], rng: np.random.RandomState
+        self,
+        X: Any,
+        kernel: Kernel,
+        groups: list[np.ndarray],
+        use: SimpleNamespace,
+        rng: np.random.RandomState,
     ) -> tuple[list[LocalBasis], int]:
-        """Landmarks and projections of the clusters, and how many kernel values they took."""
-        across = self.basis_sampling == "partition_rows"
-        points = [self._choose(X if across else X[rows], rng) for rows in groups]
+        """Landmarks and projections of the clusters, and the number of kernel values computed."""
+        across = use.basis_sampling == "partition_rows"
+        points = [self._choose(X if across else X[rows], use, rng) for rows in groups]
         landmarks = [KernelMatrix(kernel, part, np.float64) for part in points]
         grams = [matrix.block(np.arange(len(matrix))) for matrix in landmarks]
         entries = sum(matrix.n_entries for matrix in landmarks)
-        ranks = self._ranks(grams, [len(rows) for rows in groups])
+        ranks = self._ranks(grams, [len(rows) for rows in groups], use.rank_strategy)
         local = []
         for s, (matrix, gram, rank) in enumerate(zip(landmarks, grams, ranks, strict=True)):
             if across:
                 rows = groups[s]
-                rows = rng.choice(rows, min(len(rows), self.n_samples), replace=False)
+                rows = rng.choice(rows, min(len(rows), use.n_samples), replace=False)
                 columns = kernel_columns(matrix, X[rows])
                 _, directions = leading_directions(gram, columns, rank, "exact", rng)
                 entries += len(rows) * len(matrix)
@@ -316,30 +371,30 @@ class MEKA(BaseEstimator):
             local.append(LocalBasis(points[s], matrix, directions))
         return local, entries
 
-    def _choose(self, X: Any, rng: np.random.RandomState) -> Any:
-        """Landmarks among, or from, rows X."""
+    def _choose(self, X: Any, use: SimpleNamespace, rng: np.random.RandomState) -> Any:
+        """Landmarks of one cluster: some of the rows X, or centroids of them."""
         n = X.shape[0]
         wanted = self.n_landmarks
         if wanted is None:
-            wanted = self.rank if self.landmarks == "kmeans" else 2 * self.rank
-            uneven = self.rank_strategy in ("size", "eigenvalues")
-            if uneven or (self.basis_sampling, self.landmarks) == ("partition_rows", "kmeans"):
+            wanted = self.rank if use.landmarks == "kmeans" else 2 * self.rank
+            uneven = use.rank_strategy in ("size", "eigenvalues")
+            if uneven or (use.basis_sampling, use.landmarks) == ("partition_rows", "kmeans"):
                 wanted *= 2
         size = min(wanted, n)
-        if self.landmarks == "uniform":
+        if use.landmarks == "uniform":
             return X[rng.choice(n, size, replace=False)]
         if size == n:
             return X.toarray() if sp.issparse(X) else X
-        sample = rng.choice(n, min(n, max(size, self.n_samples)), replace=False)
-        return kmeans_centroids(X, size, sample, max_iter=_KMEANS_ITER).means
+        sample = rng.choice(n, min(n, max(size, use.n_samples)), replace=False)
+        return kmeans_centroids(X, size, sample, max_iter=_LANDMARK_ITER).means
 
-    def _ranks(self, grams: list[np.ndarray], sizes: list[int]) -> list[int]:
-        """Columns of W for each cluster."""
+    def _ranks(self, grams: list[np.ndarray], sizes: list[int], strategy: str) -> list[int]:
+        """Columns of W for each cluster, from its landmarks' Gram matrix and its size."""
         c, n = len(grams), sum(sizes)
-        if self.rank_strategy == "same":
+        if strategy == "same":
             return [self.rank] * c
-        if self.rank_strategy != "eigenvalues":
-            total = self.rank * (c if self.rank_strategy == "size" else 1)
+        if strategy != "eigenvalues":
+            total = self.rank * (c if strategy == "size" else 1)
             return [-(-total * size // n) for size in sizes]
         values = [scipy.linalg.eigvalsh(gram) for gram in grams]
         cluster = np.repeat(np.arange(c), [len(v) for v in values])
@@ -361,40 +416,44 @@ class MEKA(BaseEstimator):
         local: list[LocalBasis],
         bases: list[np.ndarray],
         centroids: Centroids,
+        use: SimpleNamespace,
         rng: np.random.RandomState,
     ) -> tuple[dict[tuple[int, int], np.ndarray], int]:
-        """L_st for the pairs s > t that are not dropped, and how many kernel values they took."""
-        if self.link == "galerkin":
-            # One matrix of all landmarks: each point is prepared once.
+        """L_st for the pairs s > t that are not dropped, and the number of kernel values."""
+        if use.link == "galerkin":
+            # One matrix of all landmarks, so that the kernel preprocesses each point once.
             points = _stack([basis.points for basis in local])
             left = [basis.projection for basis in local]
         else:
             chosen = [
-                rng.choice(len(g), min(len(g), int((1 + self.rho) * self.rank)), replace=False)
+                rng.choice(len(g), min(len(g), int((1 + use.rho) * self.rank)), replace=False)
                 for g in groups
             ]
             points = X[np.concatenate([g[v] for g, v in zip(groups, chosen, strict=True)])]
             left = [
-                scipy.linalg.pinv(basis[v].astype(np.float64), rtol=self.pinv_cut).T
+                scipy.linalg.pinv(basis[v].astype(np.float64), rtol=use.pinv_cut).T
                 for basis, v in zip(bases, chosen, strict=True)
             ]
         matrix = KernelMatrix(kernel, points, np.float64)
         ends = np.cumsum([0] + [len(factor) for factor in left])
         where = [np.arange(a, b) for a, b in pairwise(ends)]
         blocks = {}
-        for s, t in self._kept_pairs(kernel, centroids):
+        for s, t in self._kept_pairs(kernel, centroids, use):
             gram = matrix.block(where[s], matrix.points(where[t]))
             blocks[s, t] = left[s].T @ gram @ left[t]
         return blocks, matrix.n_entries
 
-    def _kept_pairs(self, kernel: Kernel, centroids: Centroids) -> list[tuple[int, int]]:
+    @staticmethod
+    def _kept_pairs(
+        kernel: Kernel, centroids: Centroids, use: SimpleNamespace
+    ) -> list[tuple[int, int]]:
         """Pairs s > t of clusters whose link is not set to zero."""
         means = KernelMatrix(kernel, centroids.means, np.float64)
         similar = means.block(np.arange(len(means)))
         pairs = [(s, t) for s in range(len(means)) for t in range(s)]
         pairs.sort(key=lambda pair: similar[pair])
-        pairs = pairs[round(self.zero_fraction * len(pairs)) :]
-        return [pair for pair in pairs if self.eps == 0.0 or similar[pair] > self.eps]
+        pairs = pairs[round(use.zero_fraction * len(pairs)) :]
+        return [pair for pair in pairs if use.eps == 0.0 or similar[pair] > use.eps]
 
     def _assemble(self, blocks: dict[tuple[int, int], np.ndarray], ranks: list[int]) -> np.ndarray:
         ends = np.cumsum([0, *ranks])

@@ -7,12 +7,12 @@ by k-means after Zhang, Tsang and Kwok, "Improved Nystrom Low-Rank Approximation
     z(x) = R^-T k(Z, x),      <z(x), z(x')> = k(x, Z) K_ZZ^-1 k(Z, x'),
 
 which is k(x, x') where x or x' is a landmark. R comes from a pivoted Cholesky factorisation and not
-from eigenvectors: the features differ by a rotation, which no inner product sees, at an eighth of
-the time to factorise and half of the time to transform.
+from eigenvectors: the features differ by a rotation, which leaves inner products as they are, and
+take an eighth of the time to factorise and half of the time to transform.
 """
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -21,22 +21,23 @@ from scipy.linalg import blas, lapack
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.kernels import KernelMatrix
 
-# Landmarks whose residual, in units of k(z, z), is below this are in the span of the others: as
-# features they would be the rounding of float32.
+# A landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies in the
+# span of the others, and its feature would consist of float32 rounding errors.
 _DEPENDENT = 1e-6
 
 
 class Nystrom(LandmarkFeatures):
     """Features whose inner products are the Nystrom approximation of a kernel.
 
-    Parameters, and attributes beside these, as in `LandmarkFeatures`.
+    The parameters, and the attributes not listed here, are those of `LandmarkFeatures`.
 
     Attributes
     ----------
     factor_ : (r, r) float64
-        R, upper triangular; r <= n_components, as landmarks in the span of others are left out.
+        R, upper triangular; r <= n_components, because landmarks in the span of others are dropped.
     n_features_out_ : int
         r
+    kernel_entries_ : int
 
     Notes
     -----
@@ -53,9 +54,8 @@ class Nystrom(LandmarkFeatures):
     True
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the landmarks and factorise their kernel matrix; X : (n, d), dense or CSR."""
-        super().fit(X)
+    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+        super()._fit(X, rng)
         matrix = self.landmarks_
         everything = np.arange(len(matrix))
         gram = matrix.block(everything)
@@ -66,7 +66,7 @@ class Nystrom(LandmarkFeatures):
         self.landmarks_ = KernelMatrix(matrix.kernel, self.components_, np.float64)
         self.factor_ = np.asfortranarray(np.triu(factor[:rank, :rank]))
         self.n_features_out_ = rank
-        return self
+        self.kernel_entries_ = matrix.n_entries
 
     @property
     def nbytes_(self) -> int:
@@ -87,7 +87,7 @@ class Nystrom(LandmarkFeatures):
 
         def fill(X: Any, out: np.ndarray) -> None:
             fill_kernel(X, out)
-            # The rows of `out` are the columns of what BLAS sees, so that it works in place.
+            # BLAS takes column-major arrays: the transpose of `out` is one, so no copy is made.
             solve(1.0, factor, out.T, trans_a=1, overwrite_b=1)
 
         return fill

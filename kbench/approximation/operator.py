@@ -1,24 +1,35 @@
-"""Approximate kernel matrices: symmetric n x n operators that hold far fewer than n^2 numbers.
+"""The interface of kernel approximations, and their error.
 
-What all have in common: products, rows, values at new points, and regularised solves. The error is
-measured in one place, `kernel_error`, by rows that are drawn.
+Two kinds of objects:
+
+- An *approximation* (`Approximation`) is a scikit-learn estimator: it has parameters, `fit(X)`
+  chooses clusters, landmarks or frequencies, and `kernel_matrix(X)` returns the approximate kernel
+  matrix of the rows it was fitted to. MEKA, BKA and HSSMatrix build the matrix in `fit`. Feature
+  maps (Nystrom features, random Fourier features, Fastfood) are transformers as well, hold nothing
+  of the training rows, and compute the features of X in `kernel_matrix`.
+- An *approximate kernel matrix* (`KernelApproximation`) is a symmetric n x n linear operator that
+  stores far fewer than n^2 numbers: products `G @ V`, rows, values at new points (`cross`),
+  regularised solves.
+
+`kernel_error` measures the error of any of them on sampled rows.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from kbench.kernels import KernelMatrix
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.trace import Trace
 
-# Kernel values that are compared at a time, bytes.
+# Bytes of exact kernel values that `kernel_error` holds at a time.
 _BLOCK_BYTES = 1 << 26
 
 
 class Machine(Protocol):
-    """A function X : (u, d) -> (u, m) float64 that knows the bytes it keeps and a row's cost."""
+    """A fitted function X : (u, d) -> (u, m) float64, with its memory and its cost for a row."""
 
     @property
     def nbytes(self) -> int: ...
@@ -29,7 +40,7 @@ class Machine(Protocol):
 
 
 class Rows(Protocol):
-    """A square matrix that gives its rows: (a,) indices -> (a, n)."""
+    """A square matrix whose rows can be computed: (a,) indices -> (a, n)."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -38,21 +49,29 @@ class Rows(Protocol):
 
 
 class KernelApproximation(LinearOperator, ABC):
-    """Base of the approximate kernel matrices of n training points.
+    """Base class of the approximate kernel matrices of n training points.
 
-    A `scipy.sparse.linalg.LinearOperator` of shape (n, n), in the order of the training rows;
-    products are float64 whatever is stored.
+    A `scipy.sparse.linalg.LinearOperator` of shape (n, n), in the order of the training rows.
+    Products are float64, whatever the precision of the stored numbers.
+
+    Parameters
+    ----------
+    n : int
+    kernel_entries : int
+        Kernel values that were computed to build the matrix.
 
     Attributes
     ----------
+    kernel_entries_ : int
     nbytes_ : int
-        Bytes that products need.
+        Bytes of the stored numbers that a product uses.
     n_parameters_ : int
-        Numbers that they need, zeros left out: the memory axis of the papers.
+        How many nonzero numbers these are: the memory axis of the papers.
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, kernel_entries: int = 0) -> None:
         super().__init__(np.dtype(np.float64), (n, n))
+        self.kernel_entries_ = kernel_entries
 
     @property
     @abstractmethod
@@ -81,31 +100,57 @@ class KernelApproximation(LinearOperator, ABC):
 
     @abstractmethod
     def machine(self, coef: np.ndarray) -> Machine:
-        """The function cross(X) @ coef of rows X, without the n training points; coef : (n, m)."""
+        """The function X -> cross(X) @ coef for coef : (n, m).
+
+        It keeps what evaluation needs, which is less than the n training points where possible.
+        """
 
     @abstractmethod
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y for Y : (n, m) and alpha > 0; (n, m) float64.
 
-        Where G + alpha I is not positive definite, negative eigenvalues of G count as zero, and a
-        RuntimeWarning says so.
+        If G + alpha I is not positive definite, the negative eigenvalues of G are replaced by zero,
+        with a RuntimeWarning.
         """
 
     @abstractmethod
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
-        """For conjugate gradients: a map (n, m) -> (n, m) float64 close to (G + alpha I)^-1.
+        """A map R : (n, m) -> (n, m) float64 close to (G + alpha I)^-1 R, for conjugate gradients.
 
-        Symmetric positive definite for alpha > 0, whatever G is.
+        Symmetric positive definite for alpha > 0, even if G is indefinite.
         """
 
     def solve_path(self, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
-        """`solve` for each of several alphas; (len(alphas), n, m). One decomposition where G has
-        a small one."""
+        """`solve` for several alphas; (len(alphas), n, m).
+
+        A subclass with a cheap eigendecomposition uses one for all of them.
+        """
         return np.stack([self.solve(Y, float(alpha)) for alpha in alphas])
 
 
+class Approximation(Protocol):
+    """A kernel approximation as an estimator, fitted or not.
+
+    It also has scikit-learn's `get_params`, `set_params` and, where it draws anything, a parameter
+    `random_state`.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        After `fit`: the kernel function that is approximated.
+    """
+
+    kernel_: Kernel
+
+    def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
+        """Fit to rows X : (n, d), dense or CSR, naming phases to the trace."""
+
+    def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> KernelApproximation:
+        """The approximate kernel matrix of X : (n, d), the rows that `fit` was called on."""
+
+
 def sampled_rows(n: int, n_rows: int, rng: np.random.RandomState) -> np.ndarray:
-    """Up to `n_rows` of n row numbers, drawn without replacement, in order."""
+    """min(n, n_rows) of the indices 0 .. n-1, drawn without replacement, ascending."""
     return np.arange(n) if n_rows >= n else np.sort(rng.choice(n, n_rows, replace=False))
 
 
@@ -118,10 +163,10 @@ def kernel_error(
 
     Parameters
     ----------
-    kernel : KernelMatrix, or a function that gives rows of it
-        An array's `__getitem__` is such a function: exact rows that are held serve many calls.
-    approximation : KernelApproximation, or another matrix that gives its rows (`HSSMatrix`)
-    rows : (a,) indices
+    kernel : KernelMatrix, or a function from (a,) indices to the exact rows : (a, n)
+        For example the `__getitem__` of an array of exact rows that several calls share.
+    approximation : KernelApproximation, or another matrix with `shape` and `rows`
+    rows : (a,) indices, R
 
     Returns
     -------
@@ -129,7 +174,7 @@ def kernel_error(
 
     Notes
     -----
-    O(a n d) for the exact rows and the cost of the approximate ones; some ten MiB at a time.
+    O(a n d) time for the exact rows, and the time of the approximate ones; 64 MiB at a time.
     """
     exact = kernel.block if isinstance(kernel, KernelMatrix) else kernel
     step = max(1, _BLOCK_BYTES // (8 * approximation.shape[1]))
@@ -143,5 +188,5 @@ def kernel_error(
 
 
 def _squares(values: np.ndarray) -> float:
-    """Sum of squares: rows in the precision of `values`, their sum in float64."""
+    """Sum of squares; each row in the precision of `values`, the sum of the rows in float64."""
     return float(np.einsum("ij,ij->i", values, values).sum(dtype=np.float64))

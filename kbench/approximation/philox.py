@@ -10,10 +10,10 @@ independent of those of another.
 """
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
-from kbench.kernels.handing_over import SHARED, shared
-from kbench.kernels.threads import in_parts
+from kbench.kernels.threads import run
+from kbench.kernels.work_sharing import Loop, divided, share
 
 _FLAGS = {"contract", "nsz", "nnan", "ninf", "arcp"}
 
@@ -135,8 +135,8 @@ def uniforms(seed, stream, block, out):
             out[3 * quarter + i] = _unit(w3) + _HALF * _TO_UNIT
 
 
-@njit(fastmath=_FLAGS)
-def _some_cosines_and_sines(rows, scale, start, stop):
+@njit(cache=True, nogil=True, fastmath=_FLAGS)
+def _cosines_and_sines(rows, scale, start, stop):
     r = rows.shape[1] // 2
     for i in range(start, stop):
         cosines, sines = rows[i, :r], rows[i, r:]
@@ -145,16 +145,19 @@ def _some_cosines_and_sines(rows, scale, start, stop):
             cosines[j], sines[j] = scale * c, scale * s
 
 
-_share_cosines_and_sines = shared(_some_cosines_and_sines)
+_expose_cosines_and_sines = divided(_cosines_and_sines)
 
 
-@njit([types.void(types.float32[:, ::1], types.float32, *SHARED)], cache=True, nogil=True)
-def _cosines_and_sines(rows, scale, n, part, boxes):
-    _share_cosines_and_sines((rows, scale), n, part, boxes)
+@njit(cache=True, nogil=True)
+def _shared_cosines_and_sines(arguments, n, block, mailboxes):
+    share(_expose_cosines_and_sines(arguments), n, block, mailboxes)
+
+
+_COSINES_AND_SINES = Loop(_cosines_and_sines, _shared_cosines_and_sines)
 
 
 def cosines_and_sines(rows: np.ndarray, scale: np.float32) -> None:
     """In rows : (n, 2 r) float32: angles in turns in the first half become scaled cosines, and
     their sines the second half. Angles t are rounded before: 4e-7 |t| off.
     """
-    in_parts(_cosines_and_sines, rows, scale, n=len(rows), nanoseconds=rows.size, multiple=1)
+    run(_COSINES_AND_SINES, rows, scale, n=len(rows), nanoseconds=rows.size, multiple=1)

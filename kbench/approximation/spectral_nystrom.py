@@ -13,20 +13,17 @@ features side by side, divided by sqrt(p).
 
 from collections.abc import Callable, Iterator
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
 from kbench.kernels import KernelMatrix
 
-# Rows whose kernel values are float64 at a time.
+# Rows per block of float64 kernel values.
 _BATCH = 1024
 
 
@@ -35,15 +32,17 @@ class SpectralNystrom(LandmarkFeatures):
 
     Parameters
     ----------
-    n_components : int, default=256
-        Landmarks; all rows where there are fewer.
     rank : int, default=128
-        k; fewer where eigenvalues vanish.
+        k; fewer features if eigenvalues vanish.
+    n_landmarks : int, float, "all" or None, default=None
+        Number of landmarks, at most all rows. A float is a multiple of `rank`; None means 2.0, as
+        in the comparison of the MEKA paper. "all" rows give the truncated eigendecomposition, the
+        best approximation of its rank.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
         As in `LandmarkFeatures`.
     truncation : {"landmarks", "rows"}, default="landmarks"
@@ -52,12 +51,12 @@ class SpectralNystrom(LandmarkFeatures):
     eigensolver : {"exact", "randomized", "lanczos"}, default="exact"
         As in `kbench.approximation.spectrum`.
     n_experts : int, default=1
-        p; more than one is an ensemble.
+        p; more than one makes an ensemble, which divides columns and landmarks among the experts.
     n_samples : int, default=20000
     kmeans_iter : int, default=5
         As in `LandmarkFeatures`.
     memory_mb : float, default=4096.0
-        MiB that the kernel matrix of the landmarks may take; more are refused.
+        Largest size in MiB of the landmarks' kernel matrix; a larger one is refused.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -65,7 +64,8 @@ class SpectralNystrom(LandmarkFeatures):
     projection_ : (m, r) float64
         U Sigma^(-1/2), or T of `kbench.approximation.spectrum`; block diagonal for an ensemble.
     eigenvalues_ : (r,)
-        Of the landmarks' kernel matrices; of the rows' approximate one where truncation="rows".
+        Of the landmarks' kernel matrices; with truncation="rows" of the approximate matrix of the
+        sampled rows.
     kernel_entries_ : int
         Kernel values computed in `fit`.
     components_, landmarks_, n_features_out_, nbytes_, n_parameters_
@@ -73,13 +73,19 @@ class SpectralNystrom(LandmarkFeatures):
 
     Notes
     -----
-    O(m^3) to fit with the exact solver, O(m d + m^2) more for each of `n_samples` rows where
-    truncation="rows"; O(m d + m k) to transform a row, O(m^2) memory.
+    With m landmarks: O(m^3) time to fit with the exact solver, and O(m d + m^2) more for each of
+    `n_samples` rows with truncation="rows"; O(m d + m k) to transform a row; O(m^2) memory.
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **LandmarkFeatures._parameter_constraints,
+        **{k: v for k, v in LandmarkFeatures._parameter_constraints.items() if k != "n_components"},
         "rank": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 1, None, closed="left"),
+            StrOptions({"all"}),
+            None,
+        ],
         "truncation": [StrOptions({"landmarks", "rows"})],
         "eigensolver": [StrOptions({"exact", "randomized", "lanczos"})],
         "n_experts": [Interval(Integral, 1, None, closed="left")],
@@ -88,9 +94,9 @@ class SpectralNystrom(LandmarkFeatures):
 
     def __init__(
         self,
-        n_components: int = 256,
-        *,
         rank: int = 128,
+        *,
+        n_landmarks: float | str | None = None,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -104,27 +110,31 @@ class SpectralNystrom(LandmarkFeatures):
         memory_mb: float = 4096.0,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            landmarks=landmarks,
-            n_samples=n_samples,
-            kmeans_iter=kmeans_iter,
-            random_state=random_state,
-        )
         self.rank = rank
+        self.n_landmarks = n_landmarks
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
         self.truncation = truncation
         self.eigensolver = eigensolver
         self.n_experts = n_experts
+        self.n_samples = n_samples
+        self.kmeans_iter = kmeans_iter
         self.memory_mb = memory_mb
+        self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the landmarks and decompose their kernel matrix; X : (n, d), dense or CSR."""
-        super().fit(X)
+    def _n_wanted(self, n: int) -> int:
+        wanted = 2.0 if self.n_landmarks is None else self.n_landmarks
+        if isinstance(wanted, str):
+            return n
+        return int(wanted) if isinstance(wanted, Integral) else round(wanted * self.rank)
+
+    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+        # Landmarks and eigensolver draw from equal streams, so that neither depends on the other.
+        seed = rng.randint(2**31)
+        super()._fit(X, np.random.RandomState(seed))
         size = -(-len(self.landmarks_) // self.n_experts)
         needed = 8.0 * size**2 / 2**20
         if needed > self.memory_mb:
@@ -132,33 +142,32 @@ class SpectralNystrom(LandmarkFeatures):
                 f"the kernel matrix of {size} landmarks takes {needed:.0f} MiB, more than "
                 f"memory_mb={self.memory_mb:g}"
             )
-        rng = check_random_state(self.random_state)
-        parts = np.array_split(np.arange(len(self.landmarks_)), self.n_experts)
-        parts = [part for part in parts if len(part)]
+        rng = np.random.RandomState(seed)
+        experts = np.array_split(np.arange(len(self.landmarks_)), self.n_experts)
+        experts = [landmarks for landmarks in experts if len(landmarks)]
         sample = None
         if self.truncation == "rows":
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-            )
             sample = X[rng.choice(X.shape[0], min(X.shape[0], self.n_samples), replace=False)]
-        found = [self._decompose(self.landmarks_.take(part), sample, rng) for part in parts]
-        self.eigenvalues_ = np.concatenate([values for values, _, _ in found])
-        maps = [directions / np.sqrt(len(found)) for _, directions, _ in found]
+        decomposed = [self._decompose(self.landmarks_.take(of), sample, rng) for of in experts]
+        self.eigenvalues_ = np.concatenate([values for values, _, _ in decomposed])
+        maps = [directions / np.sqrt(len(experts)) for _, directions, _ in decomposed]
         self.projection_ = maps[0] if len(maps) == 1 else scipy.linalg.block_diag(*maps)
         self.n_features_out_ = self.projection_.shape[1]
-        self.kernel_entries_ = sum(entries for _, _, entries in found)
-        return self
+        self.kernel_entries_ = sum(entries for _, _, entries in decomposed)
 
     def _decompose(
         self, landmarks: KernelMatrix, sample: Any, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Eigenvalues, T, and how many kernel values they took; of `sample` rows where given."""
+        """Eigenvalues, T and the number of kernel values computed for one expert's landmarks.
+
+        `sample` : (s, d) rows with truncation="rows", otherwise None.
+        """
         gram = landmarks.block(np.arange(len(landmarks)))
         rank = max(1, self.rank // self.n_experts)
         if sample is not None:
             columns = kernel_columns(landmarks, sample)
-            found = leading_directions(gram, columns, rank, self.eigensolver, rng)
-            return *found, landmarks.n_entries + sample.shape[0] * len(landmarks)
+            values, directions = leading_directions(gram, columns, rank, self.eigensolver, rng)
+            return values, directions, landmarks.n_entries + sample.shape[0] * len(landmarks)
         values, vectors = leading_eigenpairs(gram, rank, self.eigensolver, rng)
         return values, vectors / np.sqrt(values), landmarks.n_entries
 
@@ -186,7 +195,7 @@ class SpectralNystrom(LandmarkFeatures):
 
 
 def kernel_columns(landmarks: KernelMatrix, X: Any) -> Iterator[np.ndarray]:
-    """K_XZ of landmarks Z for rows X : (n, d), some at a time; (a, m) float64."""
+    """K_XZ for rows X : (n, d) and landmarks Z in blocks of rows, each (a, m) float64."""
     columns = landmarks.points(slice(None))
     for start in range(0, X.shape[0], _BATCH):
         rows = X[start : start + _BATCH]

@@ -1,97 +1,41 @@
-"""Trees of comparisons of single features, and eight rows walked down them at a time.
+"""Trees of comparisons of single features, which divide the input space into axis-aligned boxes.
 
-A level costs one comparison, where a level of a k-means tree costs distances. The trees are
-scikit-learn's, grown best first (Breiman, Friedman, Olshen and Stone, "Classification and
-Regression Trees", 1984). Rows in lockstep hide one another's waiting for memory: a leaf goes to
-itself, so that no row leaves the step before the last one has arrived.
+A level costs one comparison, where a level of a k-means tree costs distances. The trees are grown
+by scikit-learn, best split first (Breiman, Friedman, Olshen and Stone, "Classification and
+Regression Trees", 1984), and are stored breadth first for `kbench.intrinsics.tree_descent`.
 """
 
-from functools import reduce
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-_LOCKSTEP = 8
+from kbench.intrinsics.tree_descent import ROWS, descend
+
+# Rows from which `variance_tree` is grown: its cost is bounded, and splits of a few hundred leaves
+# are found as well on a sample.
 _SAMPLE = 10_000
 
-_ROWS = types.Array(types.float32, 2, "C", readonly=True)
-_NODES = types.Array(types.uint32, 2, "C", readonly=True)
-_LEAVES = types.Array(types.int64, 1, "C", readonly=True)
 
-
-def _compile_descend(typing_context, rows, stride, nodes, n_nodes, depth, reached):
-    """Take _LOCKSTEP rows down the tree; writes the int64 numbers of their nodes at `reached`.
-
-    rows : address of the first, stride : bytes from row to row, depth : of the tree, at least 1.
-    Where the rows are stays in registers, and the processor has the instructions for all of them at
-    once.
-    """
-
-    def generate(context, builder, signature, arguments):
-        first, stride, table, count, depth, target = arguments
-        integer, whole, real = ir.IntType(64), ir.IntType(32), ir.FloatType()
-        features = builder.inttoptr(table, whole.as_pointer())
-        children = builder.gep(features, [builder.mul(count, integer(2))])
-        thresholds = builder.bitcast(builder.gep(features, [count]), real.as_pointer())
-        starts = [builder.add(first, builder.mul(stride, integer(r))) for r in range(_LOCKSTEP)]
-        points = [builder.inttoptr(start, real.as_pointer()) for start in starts]
-        states = [cgutils.alloca_once_value(builder, integer(0)) for _ in points]
-        levels = cgutils.alloca_once_value(builder, depth)
-
-        def level(point, state):
-            node = builder.load(state)
-            feature = builder.zext(builder.load(builder.gep(features, [node])), integer)
-            entry = builder.load(builder.gep(point, [feature]))
-            threshold = builder.load(builder.gep(thresholds, [node]))
-            right = builder.zext(builder.fcmp_ordered(">", entry, threshold), integer)
-            child = builder.zext(builder.load(builder.gep(children, [node])), integer)
-            following = builder.add(child, right)
-            builder.store(following, state)
-            return builder.xor(following, node)
-
-        body = builder.append_basic_block("levels")
-        done = builder.append_basic_block("done")
-        builder.branch(body)
-        builder.position_at_end(body)
-        steps = [level(point, state) for point, state in zip(points, states, strict=True)]
-        changed = builder.icmp_unsigned("!=", reduce(builder.or_, steps), integer(0))
-        remaining = builder.sub(builder.load(levels), integer(1))
-        builder.store(remaining, levels)
-        deeper = builder.icmp_unsigned("!=", remaining, integer(0))
-        builder.cbranch(builder.and_(changed, deeper), body, done)
-        builder.position_at_end(done)
-        numbers = builder.inttoptr(target, integer.as_pointer())
-        for r, state in enumerate(states):
-            builder.store(builder.load(state), builder.gep(numbers, [integer(r)]))
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp] * 6), generate
-
-
-_descend: Any = intrinsic(_compile_descend)
-
-
-@njit(types.void(_ROWS, _NODES, types.int64, _LEAVES, types.int64[::1]), nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _walk(X, nodes, depth, leaf, labels):
+    """Write the leaves of C-contiguous float32 rows X : (n, d) into labels : (n,)."""
     n, stride = X.shape[0], 4 * X.shape[1]
-    reached = np.empty(_LOCKSTEP, np.int64)
-    # Rows at the end are walked twice, fewer than a lockstep's one by one.
-    step = stride if n >= _LOCKSTEP else 0
-    for start in range(0, n, _LOCKSTEP if step else 1):
-        begin = min(start, n - _LOCKSTEP) if step else start
+    reached = np.empty(ROWS, np.int64)
+    # The last group of eight overlaps the one before it. Fewer than eight rows go one by one: with
+    # a stride of 0, all eight are the same row.
+    step = stride if n >= ROWS else 0
+    for start in range(0, n, ROWS if step else 1):
+        begin = min(start, n - ROWS) if step else start
         rows_at = X.ctypes.data + stride * begin
-        _descend(rows_at, step, nodes.ctypes.data, nodes.shape[1], depth, reached.ctypes.data)
-        for r in range(_LOCKSTEP if step else 1):
+        descend(rows_at, step, nodes.ctypes.data, nodes.shape[1], depth, reached.ctypes.data)
+        for r in range(ROWS if step else 1):
             labels[begin + r] = leaf[reached[r]]
 
 
 class AxisTree:
-    """A partition of the input space into boxes.
+    """A partition of the input space into axis-aligned boxes.
 
     Parameters
     ----------
@@ -103,7 +47,13 @@ class AxisTree:
 
     Attributes
     ----------
+    nodes : (3, n_nodes) uint32
+        Breadth first: feature, threshold (the bits of a float32), left child.
+    leaf : (n_nodes,) int64
+        Index of the leaf, -1 for inner nodes.
     n_leaves : int
+    depth : int
+        Most comparisons on the way to a leaf, at least 1.
     """
 
     def __init__(
@@ -119,7 +69,7 @@ class AxisTree:
         self.nodes = np.zeros((3, len(order)), np.uint32)
         self.nodes[0] = np.where(inner, feature[order], 0)
         self.nodes[1] = np.where(inner, _below(threshold[order]), np.inf).astype("f").view("u4")
-        # In this order the children of the j-th inner node are nodes 2 j + 1 and 2 j + 2.
+        # Breadth first, the children of the j-th inner node are nodes 2 j + 1 and 2 j + 2.
         self.nodes[2] = np.where(inner, 2 * np.cumsum(inner) - 1, np.arange(len(order)))
         self.leaf = np.where(inner, -1, np.cumsum(~inner) - 1).astype(np.int64)
         self.n_leaves = int((~inner).sum())
@@ -130,7 +80,7 @@ class AxisTree:
         return self.nodes.nbytes + self.leaf.nbytes
 
     def comparisons(self) -> np.ndarray:
-        """Comparisons that a row takes on its way to each leaf; (n_leaves,)."""
+        """Number of comparisons on the way to each leaf; (n_leaves,)."""
         taken = np.zeros(self.nodes.shape[1])
         for node in np.flatnonzero(self.leaf < 0):
             child = int(self.nodes[2, node])
@@ -141,8 +91,20 @@ class AxisTree:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
         _walk(X, self.nodes, self.depth, self.leaf, labels)
 
+    def fits(self, n_features: int) -> bool:
+        """Whether rows of `n_features` have all features that the tree compares."""
+        return bool(self.nodes[0].max() < n_features)
+
     def assign(self, X: np.ndarray) -> np.ndarray:
-        """Leaf of float32 rows X : (u, d); (u,) int64."""
+        """Leaf of float32 rows X : (u, d); (u,) int64.
+
+        Raises
+        ------
+        ValueError
+            The rows have too few features.
+        """
+        if not self.fits(X.shape[1]):
+            raise ValueError(f"X has {X.shape[1]} features, the tree compares more")
         labels = np.empty(len(X), np.int64)
         self.route(np.ascontiguousarray(X, np.float32), labels)
         return labels
@@ -151,16 +113,17 @@ class AxisTree:
 def class_tree(
     X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int, weights: np.ndarray
 ) -> AxisTree:
-    """Boxes that tell the classes y apart: the splits of largest gain in entropy.
+    """Tree that separates the classes y : (n,) by the splits of the largest gain in entropy.
 
     Parameters
     ----------
     X : (n, d) float32
     n_leaves : int
-        At most.
+        Largest number of leaves.
     min_rows : int
-        Of each leaf.
+        Least number of rows in a leaf.
     weights : (n,)
+        Weights of the rows in the entropy.
     """
     if n_leaves == 1:
         return single_leaf()
@@ -171,7 +134,7 @@ def class_tree(
 
 
 def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> AxisTree:
-    """Boxes of like targets y : (n,): the splits that lower their variance most.
+    """Tree of boxes with similar targets y : (n,), by the splits that reduce their variance most.
 
     Parameters as in `class_tree`.
     """
@@ -186,7 +149,7 @@ def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> A
 def variance_tree(
     X: np.ndarray, n_leaves: int, min_rows: int, rng: np.random.RandomState
 ) -> AxisTree:
-    """Boxes of rows that are close: the splits that lower the variance of X most, on a sample.
+    """Tree of boxes of close rows, by the splits that reduce the variance of X most, on a sample.
 
     Parameters as in `class_tree`.
     """
@@ -206,12 +169,12 @@ def _tree(fitted: Any) -> AxisTree:
 
 
 def single_leaf() -> AxisTree:
-    """The tree of no comparison."""
+    """The tree with one leaf, which compares nothing."""
     none = np.array([-1])
     return AxisTree(none, np.zeros(1), none, none)
 
 
 def _below(threshold: np.ndarray) -> np.ndarray:
-    """The largest float32 that is no more: it splits float32 rows alike."""
+    """The largest float32 that is not above `threshold`: it splits float32 rows in the same way."""
     rounded = threshold.astype(np.float32)
     return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -1,4 +1,4 @@
-"""Binary cluster trees: points are bisected until few are left, and numbered leaf by leaf.
+"""Binary cluster trees: points are bisected until leaves are small, and numbered leaf by leaf.
 
 The orderings of STRUMPACK's `binary_tree_clustering` (Rebrova et al., "A Study of Clustering
 Techniques and Hierarchical Matrix Formats for Kernel Ridge Regression", IPDPSW 2018):
@@ -7,11 +7,12 @@ Techniques and Hierarchical Matrix Formats for Kernel Ridge Regression", IPDPSW 
 - kd: along the coordinate of the largest range;
 - pca: along the first eigenvector of P'P, not centred;
 - cobble: by the distance from the point that is farthest from the centroid;
-- natural: the first half and the second half, as the points come;
+- natural: the first half and the second half, in the order of the points;
 - random: along a Gaussian direction, for the search of neighbours.
 
-All cut at the median, but 2-means, unless told otherwise, halfway between the centres: then leaves
-differ in size, and blocks between siblings have lower ranks. CSR rows stay sparse.
+All rules split at the median, except for 2-means, which by default splits halfway between the
+centres: leaves then differ in size, and blocks between siblings have lower ranks. CSR rows stay
+sparse.
 """
 
 from collections.abc import Callable
@@ -21,17 +22,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Rows of a node from which centres and directions are learnt.
+# Rows of a node from which centres and directions are computed.
 _SAMPLE = 2000
-_LLOYD = 10
-_POWER = 30
-# Each side of a cut gets one in so many points at least, or trees might be as deep as n.
-_LEAST_SHARE = 32
+_LLOYD = 10  # iterations of 2-means; the split needs no convergence
+_POWER = 30  # iterations of the power method for the first eigenvector
+# Each side of a split gets at least 1/32 of the points, which bounds the depth by O(log n).
+_LEAST_FRACTION = 32
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows whose value is at or above the threshold go right.
+    """Rule of a node: rows whose value is at or above the threshold go right.
 
     Attributes
     ----------
@@ -57,15 +58,15 @@ class ClusterTree:
     Attributes
     ----------
     permutation : (n,) ints
-        Original number of the point at each place.
+        Index of the original point at each position.
     start, stop : (nodes,) ints
-        Node i holds the places start[i] .. stop[i] - 1.
+        Node i holds the positions start[i] .. stop[i] - 1.
     left, right : (nodes,) ints
         Children; -1 for leaves.
     level : (nodes,) ints
         Distance from the root.
     splits : list of Split or None
-        By node; None for leaves and in the natural order.
+        For each node; None for leaves and in the natural order.
     """
 
     permutation: np.ndarray
@@ -91,12 +92,12 @@ class ClusterTree:
         return sum(array.nbytes for array in links) + sum(vectors)
 
     def assign(self, X: Any) -> np.ndarray:
-        """Leaf (number of the node) that rows X : (u, d) fall into; (u,). O(u d depth).
+        """Leaf (node number) of rows X : (u, d); (u,). O(u d depth).
 
         Raises
         ------
         ValueError
-            For trees in the natural order, which says nothing about other rows.
+            The tree has the natural order, which is not defined for other rows.
         """
         labels = np.empty(X.shape[0], np.intp)
         stack = [(len(self) - 1, np.arange(X.shape[0]))]
@@ -122,7 +123,7 @@ def cluster_tree(
     rule: str = "2means",
     balanced: bool = False,
 ) -> ClusterTree:
-    """Bisect rows until nodes have fewer than `leaf_size` of them.
+    """Bisect rows until nodes have fewer than `leaf_size` rows.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def cluster_tree(
     rng : RandomState
     rule : {"2means", "kd", "pca", "cobble", "natural", "random"}
     balanced : bool
-        Whether 2-means cuts at the median, too.
+        Whether 2-means splits at the median, too.
 
     Returns
     -------
@@ -139,12 +140,12 @@ def cluster_tree(
 
     Notes
     -----
-    O(n d log(n / leaf_size)) time; a copy of X of memory.
+    O(n d log(n / leaf_size)) time; memory of one copy of X.
     """
     cut = _RULES[rule]
     n = X.shape[0]
     permutation = np.arange(n)
-    # Root, right, left: backwards this is the postorder.
+    # Nodes in the order root, right, left; reversed, this is the postorder.
     visited: list[tuple[int, int, int, Split | None, bool]] = []
     stack = [(0, n, 0)]
     while stack:
@@ -159,7 +160,8 @@ def cluster_tree(
             middle = size // 2
             if not balanced and threshold is not None:
                 n_left = int(np.count_nonzero(values < threshold))
-                middle = min(max(n_left, size // _LEAST_SHARE, 1), size - size // _LEAST_SHARE - 1)
+                least = size // _LEAST_FRACTION
+                middle = min(max(n_left, least, 1), size - least - 1)
             order = values if split is None else np.argpartition(values, middle)
             permutation[start:stop] = members[order]
             if split is not None:
@@ -192,7 +194,7 @@ def _postorder(
     return ClusterTree(permutation, start, stop, left, right, level, [node[3] for node in nodes])
 
 
-# A rule gives a split whose threshold is still open, and the threshold it would choose itself.
+# A rule returns a split without a threshold, and the threshold of an unbalanced split (or None).
 _Cut = tuple[Split | None, float | None]
 
 

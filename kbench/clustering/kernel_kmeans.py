@@ -1,4 +1,4 @@
-"""Kernel k-means of many points through a sample S of m of them, in two ways.
+"""Kernel k-means of many points by a sample S of m of them, in two ways.
 
 Centres are mu_c = sum_{j in S} W_cj phi(x_j), so that
 
@@ -8,9 +8,9 @@ Two-step: the sample alone is clustered, W_cj = 1/|S_c| for j in S_c, and every 
 nearest centre. Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector
 Machines" (ICML 2014), section 3.
 
-Approximate kernel k-means: all points are clustered, their means projected onto the span of the
-sample, W = U K_nS K_SS^+ with U_ci = 1/|V_c| for i in V_c, until labels repeat. Ghitta, Jin, Havens
-and Jain, "Approximate Kernel k-means" (KDD 2011).
+Approximate kernel k-means: all points are clustered, with their means projected onto the span of
+the sample, W = U K_nS K_SS^+ with U_ci = 1/|V_c| for i in V_c, until the labels repeat. Chitta,
+Jin, Havens and Jain, "Approximate Kernel k-means" (KDD 2011).
 """
 
 from typing import Any
@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numba import njit, types
+from numba import njit
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.matrix import nbytes
+from kbench.prediction.flops import require_width
 
-# Kernel values of so many points are held at a time: few enough for the processor's cache.
+# Points whose kernel values with the sample are held at a time; with samples of about 1,000 points
+# they fit the L2 cache.
 _BATCH = 1024
 
 
@@ -35,18 +37,24 @@ class KernelCentres:
     kernel : KernelMatrix
     sample : (m,) indices
     weights : (k, m) array or CSR
-        W, one row for each centre. CSR where every sampled point belongs to one centre.
+        W, one row for each centre. CSR if every sampled point belongs to one centre.
+
+    Attributes
+    ----------
+    n_features : int or None
+        d; None for precomputed kernel values.
     """
 
     def __init__(
         self, kernel: KernelMatrix, sample: np.ndarray, weights: np.ndarray | sp.csr_array
     ) -> None:
         self._kernel: Kernel = kernel.kernel
+        self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         gram = kernel.block(sample, kernel.points(sample))
         self._square = np.asarray((weights * (weights @ gram)).sum(axis=1), np.float64)
         self._starts: np.ndarray | None = None
         if not isinstance(weights, np.ndarray):
-            # The points of a centre side by side: their values are then added up as they lie.
+            # Sort the sample by centre, so that the values of a centre are contiguous.
             self._starts = weights.indptr.astype(np.int64)
             sample, weights = sample[weights.indices], weights.data
         self._points = kernel.centres(sample)
@@ -58,7 +66,7 @@ class KernelCentres:
 
     @property
     def n_products(self) -> int:
-        """Products of two rows that `assign` takes for one."""
+        """Inner products of two rows that `assign` takes for each row."""
         return self._points.shape[0]
 
     @property
@@ -69,8 +77,15 @@ class KernelCentres:
     def assign(self, X: Any) -> np.ndarray:
         """Nearest centre of rows X : (u, d) or, precomputed, (u, n); (u,) ints.
 
-        O(u m d + u w), w the weights that are not zero: m of means, m k of projections.
+        O(u m d + u w) time; w is the number of non-zero weights, m for means and m k for
+        projections.
+
+        Raises
+        ------
+        ValueError
+            The rows have another number of features.
         """
+        require_width(X, self.n_features)
         labels = np.empty(X.shape[0], np.intp)
         for start in range(0, len(labels), _BATCH):
             rows = slice(start, start + _BATCH)
@@ -110,11 +125,11 @@ def two_step_kernel_kmeans(
     ----------
     kernel : KernelMatrix
     n_clusters : int
-        Clusters asked for; empty ones are dropped, so there may be fewer.
+        Largest number of clusters; empty ones are dropped.
     sample : (m,) indices
         Points that are clustered.
     rng : RandomState
-        Of the first labels of the sample.
+        Draws the first labels of the sample.
     max_iter : int
         Bound on the iterations on the sample.
 
@@ -125,7 +140,7 @@ def two_step_kernel_kmeans(
 
     Notes
     -----
-    O(n m d + n k) time, O(m^2) memory and a batch.
+    O(n m d + n k) time; O(m^2) memory and that of a batch.
     """
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
     start = rng.randint(min(n_clusters, len(sample)), size=len(sample))
@@ -134,7 +149,7 @@ def two_step_kernel_kmeans(
     labels = centres.assign_training(kernel)
     occupied = np.unique(labels)
     if len(occupied) < centres.n_clusters:
-        # Stopped before convergence, a cluster may keep none of its own points.
+        # Lloyd's iteration may stop when a cluster contains none of the points of its mean.
         kept = np.isin(sample_labels, occupied)
         weights = mean_weights(_without_gaps(sample_labels[kept]))
         centres = KernelCentres(kernel, sample[kept], weights)
@@ -150,14 +165,14 @@ def approximate_kernel_kmeans(
     *,
     max_iter: int = 20,
 ) -> tuple[KernelCentres, np.ndarray]:
-    """Partition the n points of a kernel matrix, all of them taking part in the clustering.
+    """Partition the n points of a kernel matrix by clustering all of them.
 
     Starts from the two-step partition. Parameters and results as in `two_step_kernel_kmeans`.
 
     Notes
     -----
-    O(m^3) and O(n m (d + k)) for each iteration; O(m^2) memory and a batch, since kernel values are
-    computed again in each iteration. With all points in the sample this is kernel k-means.
+    O(m^3) time, and O(n m (d + k)) for each iteration, which computes the kernel values again;
+    O(m^2) memory and that of a batch. With all points in the sample this is kernel k-means.
     """
     centres, labels = two_step_kernel_kmeans(kernel, n_clusters, sample, rng, max_iter=max_iter)
     gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
@@ -179,13 +194,13 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     ----------
     gram : (m, m) float64 kernel matrix
     labels : (m,) ints
-        Where to start.
+        First labels.
     max_iter : int
 
     Returns
     -------
-    (m,) ints 0 .. k-1 without gaps; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is no larger than at
-    the start.
+    (m,) ints 0 .. k-1, each of which occurs; sum_c sum_{j in S_c} ||phi(x_j) - mu_c||^2 is not
+    larger than for the first labels.
     """
     labels = _without_gaps(labels)
     for _ in range(max_iter):
@@ -199,21 +214,9 @@ def kernel_kmeans(gram: np.ndarray, labels: np.ndarray, max_iter: int = 20) -> n
     return labels
 
 
-def _signature(real: types.Type) -> Any:
-    weights, starts, square = (
-        types.Array(dtype, 1, "C", readonly=True) for dtype in (real, types.int64, types.float64)
-    )
-    return types.void(real[:, ::1], weights, starts, square, types.int64[::1])
-
-
-@njit(
-    [_signature(dtype) for dtype in (types.float32, types.float64)],
-    cache=True,
-    nogil=True,
-    fastmath={"reassoc", "contract", "nsz"},
-)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _nearest_mean(values, weights, starts, square, labels):
-    """argmin_c square_c - 2 sum_j w_j values_ij over starts_c <= j < starts_{c+1}."""
+    """labels_i = argmin_c square_c - 2 sum_j w_j values_ij over starts_c <= j < starts_{c+1}."""
     for i in range(values.shape[0]):
         lowest = np.inf
         for c in range(square.shape[0]):
@@ -227,7 +230,7 @@ def _nearest_mean(values, weights, starts, square, labels):
 
 
 def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """U K_nS : (k, m) float64, the mean over each cluster of the values at sampled points."""
+    """U K_nS : (k, m) float64, the mean kernel values of each cluster with the sampled points."""
     points = kernel.points(sample)
     counts = np.bincount(labels)
     sums = np.zeros((len(counts), len(sample)))
@@ -241,12 +244,14 @@ def _mean_values(kernel: KernelMatrix, sample: np.ndarray, labels: np.ndarray) -
 
 
 def mean_weights(labels: np.ndarray) -> sp.csr_array:
-    """E : (k, m), row c is 1/|S_c| on S_c."""
-    share = 1.0 / np.bincount(labels)
+    """W : (k, m) of the cluster means: row c is 1/|S_c| on S_c and 0 elsewhere."""
+    inverse_sizes = 1.0 / np.bincount(labels)
     return sp.csr_array(
-        (share[labels], (labels, np.arange(len(labels)))), (len(share), len(labels))
+        (inverse_sizes[labels], (labels, np.arange(len(labels)))),
+        (len(inverse_sizes), len(labels)),
     )
 
 
 def _without_gaps(labels: np.ndarray) -> np.ndarray:
+    """The same partition with the labels 0 .. k - 1."""
     return np.unique(labels, return_inverse=True)[1].reshape(-1)

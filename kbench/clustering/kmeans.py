@@ -1,8 +1,8 @@
-"""k-means in input space: learnt on a sample, then every point goes to the nearest centroid.
+"""k-means in input space: centroids of a sample, then every point goes to the nearest one.
 
 The partition of the fast DC-SVM variants (Hsieh, Si and Dhillon, ICML 2014) and of block kernel
-approximation. For kernels that decrease with distance, points of different clusters are far apart
-and the kernel between them is small.
+approximation: for kernels that decrease with distance, kernel values between points of different
+clusters are small.
 """
 
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# A block of inner products that is still in the L2 cache when its maxima are sought.
+# Inner products of a batch of rows with all centroids (2 MB of float64), so that they are still in
+# the L2 cache for argmax; and the least number of rows of a batch, so that GEMM stays efficient.
 _BLOCK_VALUES = 1 << 18
 _MIN_BATCH = 64
 
@@ -33,7 +34,7 @@ class Centroids:
 
     @property
     def n_products(self) -> int:
-        """Products of two rows that `assign` takes for one."""
+        """Inner products of two rows that `assign` takes for each row."""
         return len(self.means)
 
     @property
@@ -41,7 +42,7 @@ class Centroids:
         return self.means.nbytes + self._half_square.nbytes
 
     def assign(self, X: Any) -> np.ndarray:
-        """Nearest centroid of rows X : (u, d); (u,) ints. O(u k d) time, a batch of memory."""
+        """Nearest centroid of rows X : (u, d); (u,) ints. O(u k d) time, memory of a batch."""
         labels = np.empty(X.shape[0], np.intp)
         half_square = self._half_square.astype(np.result_type(X.dtype, self.means.dtype))
         batch = max(_MIN_BATCH, _BLOCK_VALUES // self.n_clusters)
@@ -66,9 +67,9 @@ def sampled_kmeans(
     ----------
     X : (n, d) array or CSR
     n_clusters : int
-        Clusters asked for; empty ones are dropped, so there may be fewer.
+        Largest number of clusters; empty ones are dropped.
     sample : (m,) indices
-        Rows that are clustered, in random order: the first ones are the first centroids.
+        Rows that are clustered, in random order: the first ones are the initial centroids.
     max_iter : int
 
     Returns
@@ -85,7 +86,7 @@ def sampled_kmeans(
 def kmeans_centroids(
     X: Any, n_clusters: int, sample: np.ndarray, *, max_iter: int = 10
 ) -> Centroids:
-    """Lloyd's k-means on a sample of rows, without a partition of all.
+    """Centroids by Lloyd's k-means on a sample of rows.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def kmeans_centroids(
     Returns
     -------
     Centroids
-        min(n_clusters, m) of them; one that has lost its points stays where it last had some.
+        min(n_clusters, m) of them. A centroid that loses all its points keeps its last position.
     """
     rows = X[sample]
     first = rows[: min(n_clusters, len(sample))]
@@ -113,6 +114,5 @@ def kmeans_centroids(
             dtype=means.dtype,
         )
         sums = indicator @ rows
-        # A centroid that lost its points stays where it was.
         means[occupied] = sums.toarray() if sp.issparse(sums) else sums
     return Centroids(means)

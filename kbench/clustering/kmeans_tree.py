@@ -1,9 +1,9 @@
-"""Hierarchical k-means: a tree whose leaves partition the rows, and the way down it.
+"""Hierarchical k-means: a tree whose leaves partition the rows, and fast descent in it.
 
-Step 1 of Algorithm 2 of Si, Hsieh and Dhillon, "Fast Prediction for Large-Scale Kernel Machines"
-(NIPS 2014). A node goes to the nearest of its children's centres, so a row costs about
-b log_b(K) distances for K leaves with b branches instead of K, and a distance less a node:
-||x - c_j||^2 is less than ||x - c_0||^2 where (c_j - c_0)'(x - c_0) > ||c_j - c_0||^2 / 2.
+Step 1 of Algorithm 2 of Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines"
+(NIPS 2014). At each node a row goes to the nearest of the children's centres, so it takes about
+b log_b(K) distances for K leaves with b branches, instead of K. A node with b children takes b - 1
+inner products: child j is nearer than child 0 if (c_j - c_0)'(x - c_0) > ||c_j - c_0||^2 / 2.
 """
 
 import heapq
@@ -11,29 +11,22 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, types
+from numba import njit
 
 from kbench.clustering.kmeans import sampled_kmeans
+from kbench.intrinsics.landmark_tiles import LANES, weighted_difference
 from kbench.prediction.packing import aligned
-from kbench.prediction.vectors import LANES, weighted_difference
 
-_BATCH = 8192
-# Rows of a node that k-means works on.
+_BATCH = 8192  # rows of a CSR matrix that are dense at a time
+# Rows of a node on which its k-means is computed; more rows change the centres little.
 _SAMPLE = 10_000
-# Rows that go down a level together: a row alone would wait for each of its sums.
+# Rows that go down a level together, so that the sum of one row hides the latency of the others'.
 _GROUP = 16
 
-_ROWS = types.Array(types.float32, 2, "C", readonly=True)
-_HALVES = types.Array(types.float32, 1, "C", readonly=True)
-_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 
-
-@njit(
-    types.void(_ROWS, _ROWS, _HALVES, _NUMBERS, _NUMBERS, _NUMBERS, types.int64[::1]),
-    nogil=True,
-    cache=True,
-)
+@njit(nogil=True, cache=True)
 def _descend(X, planes, halves, first, n_children, leaf, labels):
+    """Write the leaves of C-contiguous float32 rows X : (n, d) into labels : (n,)."""
     d, width = X.shape[1], planes.shape[1]
     n_blocks = width // LANES
     padded, node = np.zeros((_GROUP, width), np.float32), np.empty(_GROUP, np.int64)
@@ -71,18 +64,18 @@ class KMeansTree:
     Parameters
     ----------
     centres : (n_nodes, d) float32
-        The root's, first, is not looked at.
+        The root comes first; its centre is not used.
     first, n_children : (n_nodes,) int64
-        Children are consecutive nodes; a leaf has none.
+        The children of a node are the `n_children` nodes from `first` on; a leaf has none.
 
     Attributes
     ----------
-    n_leaves : int
+    n_features, n_leaves : int
     """
 
     def __init__(self, centres: np.ndarray, first: np.ndarray, n_children: np.ndarray) -> None:
         self.n_features, self.first, self.n_children = centres.shape[1], first, n_children
-        # Of a node's children the first one's centre, and the others' differences from it.
+        # The centre of a node's first child, and the differences of the other centres from it.
         planes = np.pad(centres, [(0, 0), (0, -centres.shape[1] % LANES)]).astype(np.float32)
         self.halves = np.zeros(len(centres), np.float32)
         for node in np.flatnonzero(n_children):
@@ -108,7 +101,7 @@ class KMeansTree:
         return centres
 
     def distances(self) -> np.ndarray:
-        """Distances that a row takes on its way to each leaf; (n_leaves,)."""
+        """Number of distances on the way to each leaf; (n_leaves,)."""
         taken = np.zeros(len(self.first))
         for node in np.flatnonzero(self.n_children):
             children = slice(self.first[node], self.first[node] + self.n_children[node])
@@ -116,23 +109,34 @@ class KMeansTree:
         return taken[self.n_children == 0]
 
     def moved(self, offset: np.ndarray | None) -> "KMeansTree":
-        """The tree for rows minus `offset`; itself where that is None."""
+        """The tree for rows from which `offset` : (d,) was subtracted; itself if that is None."""
         if offset is None:
             return self
         centres = (self.centres - offset).astype(np.float32)
         return KMeansTree(centres, self.first, self.n_children)
 
     def assign(self, X: Any) -> np.ndarray:
-        """Leaf of rows X : (u, d) array or CSR; (u,) int64. O(u d b log K) time, a batch of memory.
+        """Leaf of rows X : (u, d) array or CSR; (u,) int64.
 
-        Distances are float32.
+        O(u d b log K) time and the memory of a batch of rows; distances are float32.
+
+        Raises
+        ------
+        ValueError
+            The rows have another number of features than the tree.
         """
+        if not self.fits(X.shape[1]):
+            raise ValueError(f"X has {X.shape[1]} features, the tree has {self.n_features}")
         labels = np.empty(X.shape[0], np.int64)
         for start in range(0, len(labels), _BATCH):
             rows = X[start : start + _BATCH]
             rows = rows.toarray() if sp.issparse(rows) else rows
             self.route(np.ascontiguousarray(rows, np.float32), labels[start : start + _BATCH])
         return labels
+
+    def fits(self, n_features: int) -> bool:
+        """Whether the tree is for rows of `n_features`."""
+        return self.n_features == n_features
 
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows into labels : (u,) int64."""
@@ -142,18 +146,19 @@ class KMeansTree:
 def kmeans_tree(
     X: Any, n_leaves: int, rng: np.random.RandomState, *, branching: int = 4, max_iter: int = 10
 ) -> KMeansTree:
-    """Split the largest leaf by k-means until there are `n_leaves`.
+    """Split the leaf with the most rows by k-means until there are `n_leaves`.
 
     Parameters
     ----------
     X : (n, d) array or CSR
     n_leaves : int
-        Fewer where rows coincide.
+        Number of leaves; there are fewer if rows coincide.
     rng : RandomState
-        Of the rows that k-means sees.
+        Draws the rows on which k-means is computed.
     branching : int
-        Parts of a split; the last one has fewer where that gives `n_leaves`.
+        Children of a node. The last split has fewer, so that there are exactly `n_leaves`.
     max_iter : int
+        Iterations of each k-means.
 
     Notes
     -----
@@ -167,20 +172,20 @@ def kmeans_tree(
     while heap and missing > 0:
         _, node = heapq.heappop(heap)
         rows = members.pop(node)
-        part = X[rows]
+        node_rows = X[rows]
         sample = rng.permutation(len(rows))[:_SAMPLE]
         k = min(branching, missing + 1)
-        centroids, labels = sampled_kmeans(part, k, sample, max_iter=max_iter)
+        centroids, labels = sampled_kmeans(node_rows, k, sample, max_iter=max_iter)
         if centroids.n_clusters == 1:
             continue
         first[node], n_children[node] = len(centres), centroids.n_clusters
         missing -= centroids.n_clusters - 1
         for cluster, mean in enumerate(centroids.means):
-            child, own = len(centres), rows[labels == cluster]
+            child, assigned = len(centres), rows[labels == cluster]
             centres.append(mean.astype(np.float32))
             first.append(0)
             n_children.append(0)
-            if len(own) > 1:
-                members[child] = own
-                heapq.heappush(heap, (-len(own), child))
+            if len(assigned) > 1:
+                members[child] = assigned
+                heapq.heappush(heap, (-len(assigned), child))
     return KMeansTree(np.array(centres), np.array(first, np.int64), np.array(n_children, np.int64))

@@ -2,8 +2,8 @@
 
 Dasgupta and Freund, "Random Projection Trees and Low Dimensional Manifolds" (STOC 2008), as used by
 HSS compression (Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridge
-Regression", IPDPS 2020): neighbours are exact within the leaves of a random tree, and the best over
-several trees are kept, until a sample shows enough of them to be true.
+Regression", IPDPS 2020): neighbours are exact within the leaves of a random tree, and the nearest
+ones over several trees are kept, until the recall on a sample of points is high enough.
 """
 
 from typing import Any
@@ -16,11 +16,14 @@ from kbench.clustering.cluster_tree import cluster_tree
 from kbench.kernels.functions import csr_rows, squared_norms
 from kbench.kernels.sparse import products
 
-# Up to here every pair of points is compared.
+# Up to so many points, every pair is compared, which is exact.
 _BRUTE_FORCE = 4096
+# Least number of points of a leaf: larger leaves need fewer trees, at a cost quadratic in the size.
 _LEAF = 256
+# Points whose true neighbours are computed to measure the recall. Each has k neighbours, so the
+# standard error at a recall of 0.99 is below 1 %.
 _CHECKED = 100
-_BLOCK = 1024
+_BLOCK = 1024  # rows of a block of distances
 
 
 def nearest_neighbours(
@@ -31,18 +34,18 @@ def nearest_neighbours(
     max_trees: int = 6,
     recall: float = 0.99,
 ) -> np.ndarray:
-    """Near points of each point, in no order, itself among them.
+    """Near points of each point, itself included, in no particular order.
 
     Parameters
     ----------
     X : (n, d) array or CSR
     n_neighbours : int
-        k; all n where there are fewer.
+        k; n if there are fewer points.
     rng : RandomState
     max_trees : int
     recall : float
-        Share of true neighbours, on 100 sampled points, at which to stop before `max_trees`. Points
-        as near as the k-th true neighbour count, so that duplicates do no harm.
+        Fraction of true neighbours, on 100 sampled points, at which to stop before `max_trees`.
+        Points as near as the k-th true neighbour count as true, so that ties do no harm.
 
     Returns
     -------
@@ -50,8 +53,8 @@ def nearest_neighbours(
 
     Notes
     -----
-    A tree costs O(n (d + 1) (k + 256)), the check 100 n d; memory O(n (d + k)). Exact for up to
-    4,096 points.
+    A tree costs O(n (d + 1) (k + 256)) time, the check of the recall 100 n d; memory O(n (d + k)).
+    Exact for up to 4,096 points.
     """
     n = X.shape[0]
     k = min(n_neighbours, n)
@@ -66,9 +69,9 @@ def nearest_neighbours(
             _merge(points.distances(rows, everything), rows, everything, ids, best, mark)
         return ids
     checked = rng.choice(n, _CHECKED, replace=False)
-    # The k-th smallest, itself at distance -1 included.
+    # The k-th smallest distance, counting the point itself at distance -1.
     exact = np.partition(points.distances(checked, everything), k - 1, axis=1)[:, k - 1]
-    # A leaf of at least half of this size has a full table.
+    # Leaves have at least half of this size, so that each holds at least 2 k neighbours.
     leaf_size = max(_LEAF, 4 * k)
     for _ in range(max_trees):
         tree = cluster_tree(points.rows, leaf_size, rng, rule="random")
@@ -85,7 +88,7 @@ def nearest_neighbours(
 
 
 class _Points:
-    """Rows in float32, dense ones centred, whose squared distances are products."""
+    """Rows in float32 (centred if dense), and their squared distances by matrix products."""
 
     def __init__(self, X: Any) -> None:
         if sp.issparse(X):
@@ -95,14 +98,19 @@ class _Points:
         self._norms = squared_norms(self.rows).astype(np.float32)
 
     def distances(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Squared distances, -1 from a point to itself; (a, b) float32."""
+        """Squared distances between points left : (a,) and right : (b,), -1 from a point to itself.
+
+        Returns
+        -------
+        (a, b) float32
+        """
         A, B = self.rows[left], self.rows[right]
         if sp.issparse(A):
             values = np.empty((len(left), len(right)), np.float32)
             products(A, B, values)
             norms_a, norms_b = self._norms[left], self._norms[right]
         else:
-            # Close to the origin little is lost where norms and product cancel.
+            # Centring the block limits the digits that cancel between norms and products.
             centre = A.mean(axis=0)
             A, B = A - centre, B - centre
             values = A @ B.T
@@ -117,32 +125,36 @@ class _Points:
 
 @njit(cache=True, nogil=True)
 def _merge(distances, rows, columns, ids, best, mark):
-    """Keep the nearest of ids[rows] and `columns`, given their distances : (a, b)."""
+    """Keep the k nearest of ids[rows] and `columns`, given their distances : (a, b).
+
+    ids, best : (n, k), neighbours so far (-1 for none) and their distances, changed in place.
+    mark : (n,), scratch memory in which mark[j] == row says that j is among the neighbours of row.
+    """
     k, n_columns = ids.shape[1], columns.shape[0]
-    near, who = np.empty(k + n_columns, np.float32), np.empty(k + n_columns, np.int32)
+    near, points = np.empty(k + n_columns, np.float32), np.empty(k + n_columns, np.int32)
     for i in range(rows.shape[0]):
         row = rows[i]
         count, worst = 0, np.float32(-2.0)
         for q in range(k):
             if ids[row, q] >= 0:
-                near[count], who[count] = best[row, q], ids[row, q]
-                mark[who[count]] = row
+                near[count], points[count] = best[row, q], ids[row, q]
+                mark[points[count]] = row
                 worst = max(worst, near[count])
                 count += 1
         full = count == k
         for j in range(n_columns):
             d = distances[i, j]
             if (not full or d < worst) and mark[columns[j]] != row:
-                near[count], who[count] = d, columns[j]
+                near[count], points[count] = d, columns[j]
                 count += 1
-        _select(near, who, count, k)
+        _select(near, points, count, k)
         for q in range(min(k, count)):
-            best[row, q], ids[row, q] = near[q], who[q]
+            best[row, q], ids[row, q] = near[q], points[q]
 
 
 @njit(cache=True, nogil=True)
-def _select(values, who, count, k):
-    """Bring the k smallest of values[:count] to the front (Hoare's selection)."""
+def _select(values, points, count, k):
+    """Bring the k smallest of values[:count], with their points, to the front (quickselect)."""
     low, high = 0, count - 1
     while low < high and k < count:
         pivot = values[(low + high) // 2]
@@ -154,7 +166,7 @@ def _select(values, who, count, k):
                 j -= 1
             if i <= j:
                 values[i], values[j] = values[j], values[i]
-                who[i], who[j] = who[j], who[i]
+                points[i], points[j] = points[j], points[i]
                 i += 1
                 j -= 1
         if k - 1 <= j:

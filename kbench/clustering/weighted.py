@@ -1,13 +1,13 @@
-"""Weighted k-means: landmarks where a kernel machine has its large coefficients.
+"""Weighted k-means: landmarks near the rows with large coefficients of a kernel machine.
 
-Si, Hsieh and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), section 4:
-with the weights w_i = a_i^2 of a trained machine, the approximation error of its landmark form is
-bounded by
+Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), section 4:
+with the weights w_i = a_i^2 of a trained machine, the error of its approximation by landmarks is
+bounded in terms of
 
     D = sum_i w_i ||x_i - u_c(i)||^2,
 
-which Lloyd's iteration lowers. Starts are drawn as in Arthur and Vassilvitskii, "k-means++" (SODA
-2007), each row with its weight.
+which Lloyd's iteration decreases. Initial centres are drawn as in k-means++ (Arthur and
+Vassilvitskii, SODA 2007), with the weights of the rows.
 """
 
 import numpy as np
@@ -32,22 +32,22 @@ def weighted_kmeans(
         Rows of weight zero have no influence.
     n_clusters : int
     rng : RandomState
-        Of the first centres.
+        Draws the initial centres.
     max_iter : int
 
     Returns
     -------
     (k, d) array of the dtype of X
-        k <= n_clusters: no more than distinct rows of positive weight.
+        k <= n_clusters, at most the number of distinct rows of positive weight.
 
     Notes
     -----
-    O(n k d) time for the start and for each iteration, O(n d) memory.
+    O(n k d) time for the initial centres and for each iteration, O(n d) memory.
     """
     kept = weights > 0
     X, weights = X[kept], weights[kept].astype(np.float64)
     weights /= weights.max()
-    centres = _spread(X, weights, n_clusters, rng)
+    centres = _initial_centres(X, weights, n_clusters, rng)
     labels = None
     for _ in range(max_iter):
         new = Centroids(centres).assign(X)
@@ -58,15 +58,15 @@ def weighted_kmeans(
         occupied, starts = np.unique(labels[order], return_index=True)
         mass = weights[order]
         sums = np.add.reduceat(X[order] * mass[:, None], starts, axis=0)
-        # A centre that lost its rows stays where it was.
+        # A centre that loses all its rows keeps its position.
         centres[occupied] = sums / np.add.reduceat(mass, starts)[:, None]
     return centres
 
 
-def _spread(
+def _initial_centres(
     X: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """First centres: each with probability proportional to weight x squared distance from them."""
+    """Rows drawn with probabilities proportional to weight times squared distance so far."""
     chosen = [_draw(weights, rng)]
     nearest = np.full(len(X), np.inf)
     while len(chosen) < min(n_clusters, len(X)):
@@ -78,6 +78,7 @@ def _spread(
 
 
 def _draw(mass: np.ndarray, rng: np.random.RandomState) -> int:
+    """An index drawn with probabilities proportional to mass : (n,)."""
     total = np.cumsum(mass)
-    # "right": a row without mass is never drawn.
+    # side "right", so that an index without mass is never drawn.
     return min(int(np.searchsorted(total, rng.uniform(0.0, total[-1]), "right")), len(mass) - 1)

@@ -5,7 +5,7 @@ of training rows and features, and a share of entries that are not zero (density
 orders of magnitude. Prints these data sets, the methods
 that have runs on all of them, and which of them has the best score, trains or predicts fastest.
 
-format=terminal, markdown or latex; reference=false leaves out the rows that came with kbench,
+format=terminal, markdown, json or latex; reference=false leaves out the rows that came with kbench,
 results_dir=DIR reads another folder.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KEYS = ["dataset", "variant", "task", "n", "d", "density", "format", "reference", "results_dir"]
 TASKS = ("binary", "multiclass", "regression")
-FORMATS = ("terminal", "markdown", "latex")
+FORMATS = ("terminal", "markdown", "json", "latex")
 
 
 def main(argv: Sequence[str]) -> int:

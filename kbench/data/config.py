@@ -14,6 +14,7 @@ from kbench.config import nearest
 from kbench.data.folders import part_of
 from kbench.data.formats import FORMATS
 from kbench.data.keys import KEYS, USES
+from kbench.data.own_file import complete
 from kbench.errors import ConfigError
 
 _KNOWN = frozenset(KEYS)
@@ -94,22 +95,32 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     source = config.get("source") or {}
     if source.get("format") not in (None, "libsvm"):
         kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
+        if source.get("kind") == "file" and "columns" in kept["source"]:
+            # Only what the user said: this text names the user's file in tables.
+            columns = source["columns"].items()
+            kept["source"]["columns"] = {k: v for k, v in columns if v not in ([], "error")}
     return said(kept)
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """`with_variant(config)`, after a look at every key and value; loads nothing.
+    """`with_variant(config)` after a check of every key and value.
+
+    Loads nothing, except a user's own file if `task` is null: `kbench.data.own_file` fills in what
+    the config of such a file does not say.
 
     Raises
     ------
     ConfigError
         One line with the key, the value found and what would be right; an unknown key with the
         nearest known ones.
+    DataError
+        A user's own file cannot be read.
     """
     for name, variant in (config.get("variants") or {}).items():
         _check_keys(variant or {}, f"dataset.variants.{name}.")
     merged = with_variant(config)
     _check_keys(merged, "dataset.")
+    merged = complete(merged)
     _check_present(merged)
     _check_together(merged)
     return merged

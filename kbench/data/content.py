@@ -12,17 +12,18 @@ import json
 import lzma
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.errors import DataError
+from kbench.errors import DataError, KbenchError
 
 CHUNK = 1 << 20
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-_DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+MAX_LINE_BYTES = 32 << 20
+"""Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
+that a damaged file costs before it is refused: 5 MB of gzip can hold 1 GB without a line end."""
 
 
 def chunks(path: Path) -> Iterator[bytes]:
@@ -37,13 +38,15 @@ def chunks(path: Path) -> Iterator[bytes]:
         with closing(_open(path)) as stream:
             while piece := stream.read(CHUNK):
                 yield piece
-    except _DAMAGE as error:
-        raise DataError(
-            f"{path}: damaged or cut off ({error}); delete it and fetch it again"
-        ) from None
-    except OSError as error:
-        # bzip2 says "Invalid data stream" by a plain OSError without a number.
-        reason = error.strerror or f"damaged ({error}); delete it and fetch it again"
+    except (KbenchError, MemoryError):
+        raise
+    except Exception as error:
+        # The decompressors raise whatever a damaged file leads them to: EOFError, zlib.error,
+        # LZMAError, BadZipFile, RuntimeError (encrypted), NotImplementedError, a plain OSError.
+        # A failure of the file system is an OSError with a number.
+        reason = error.strerror if isinstance(error, OSError) else None
+        shown = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = reason or f"damaged or cut off ({shown}); delete it and fetch it again"
         raise DataError(f"{path}: {reason}") from None
 
 
@@ -96,6 +99,11 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
             del rest[:end]
             yield number, text, False
             number += text.count(b"\n")
+        if len(rest) > MAX_LINE_BYTES + CHUNK:
+            raise DataError(
+                f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB, should be text "
+                "in shorter lines"
+            )
     if rest:
         yield number, bytes(rest), True
 

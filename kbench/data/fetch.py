@@ -18,14 +18,13 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from kbench.data.content import CHUNK, read_json, remember
-from kbench.data.folders import FileStatus, Folders
-from kbench.data.mirrors import is_mirror
+from kbench.data.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
 from kbench.data.mirrors import write as write_mirror
-from kbench.errors import DataError, DataNotFoundError
+from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 ATTEMPTS = 3
 TIMEOUT_S = 30.0
@@ -56,6 +55,8 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
 
     Raises
     ------
+    ConfigError
+        The address is not http or https, or does not end in a file name.
     DataNotFoundError
         It cannot be fetched; says which file, from where, why, and where to put it.
     DataError
@@ -64,7 +65,17 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     """
     assert file.url is not None
     mirrored = is_mirror(file.url)
-    name = file.name if mirrored else unquote(Path(urlsplit(file.url).path).name)
+    name = file.name if mirrored else name_in_url(file.url)
+    scheme = urlsplit(file.url).scheme
+    if not mirrored and (not is_file_name(name) or scheme not in ("http", "https", "file")):
+        raise ConfigError(
+            f"{file.url}: should be an http or https address that ends in a file name"
+        )
+    if scheme == "file" and not folders.file_urls:
+        raise ConfigError(
+            f"{file.url}: a file: address is fetched only with allow_file_urls=true on the command"
+            " line"
+        )
     target = folders.own / name
     part = target.with_name(f".{target.name}.part")
     with writable(folders.own), exclusive(folders.own):

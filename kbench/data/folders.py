@@ -4,13 +4,20 @@ Nothing is read here but folders, so that lists and plans stay quick.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from kbench.errors import ConfigError
 
 SUFFIXES = ("", ".xz", ".bz2", ".gz", ".zip")
+
+MIRRORS = ("sklearn", "openml")
+"""Schemes of addresses that scikit-learn's fetchers stand for."""
 
 BUNDLED_FILES = {
     "digits": ("digits.csv.gz",),
@@ -27,6 +34,30 @@ def part_of(role: str) -> str:
     return role.partition("_")[0]
 
 
+def is_mirror(url: str) -> bool:
+    """Whether `kbench.data.mirrors` fetches a URL: sklearn:NAME or openml:NUMBER."""
+    return url.partition(":")[0] in MIRRORS
+
+
+def mirrored_name(url: str) -> str:
+    """Name of the table that is kept of `openml:61`: openml_61.parquet."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", url) + ".parquet"
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text names a file within a folder: no separators, no leading dot or underscore.
+
+    Names come from configs that others may have written; `../secret` would leave the folders of
+    the data sets, and names that begin with a dot or an underscore are kbench's own.
+    """
+    return text.isprintable() and not re.search(r"[/\\:]", text) and text[:1] not in ("", ".", "_")
+
+
+def name_in_url(url: str) -> str:
+    """The file name that a URL ends in, decoded; see `is_file_name` before using it."""
+    return unquote(urlsplit(url).path.rpartition("/")[2])
+
+
 @dataclass(frozen=True)
 class Folders:
     """Where raw and prepared files live.
@@ -37,16 +68,23 @@ class Folders:
         Downloads go here, prepared arrays under `own/_prepared`.
     read_only : tuple of Path
         Further folders with raw files.
+    file_urls : bool
+        Whether `file:` URLs may be fetched. Only the user may say so, on the command line: a config
+        that comes from others could otherwise copy any file of this machine.
     """
 
     own: Path
     read_only: tuple[Path, ...] = ()
+    file_urls: bool = False
 
     @classmethod
-    def from_environment(cls, own: str | Path = "datasets") -> "Folders":
+    def from_environment(
+        cls, own: str | Path = "datasets", *, file_urls: bool = False
+    ) -> "Folders":
         """`own` and the folders of $KBENCH_DATA, separated as in $PATH."""
         listed = os.environ.get("KBENCH_DATA", "").split(os.pathsep)
-        return cls(Path(own), tuple(Path(f).expanduser() for f in listed if f))
+        read_only = tuple(Path(f).expanduser() for f in listed if f)
+        return cls(Path(own), read_only, file_urls)
 
     @property
     def prepared(self) -> Path:
@@ -97,7 +135,13 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
     if source["kind"] == "file":
         split = config.get("test_path") is not None
         roles = {"train" if split else "all": config.get("path"), "test": config.get("test_path")}
-        return [_at_path(role, path) for role, path in roles.items() if path is not None]
+        return [
+            _search(config["name"], role, {"names": [mirrored_name(path)], "url": path}, folders)
+            if is_mirror(path)
+            else _at_path(role, path)
+            for role, path in roles.items()
+            if path is not None
+        ]
     if source["kind"] == "files":
         return [_search(config["name"], role, f, folders) for role, f in source["files"].items()]
     return []
@@ -105,6 +149,9 @@ def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
 
 def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) -> FileStatus:
     alternatives = [file, file["otherwise"]] if file.get("otherwise") else [file]
+    for name in (dataset, *(name for wanted in alternatives for name in wanted["names"])):
+        if not (isinstance(name, str) and is_file_name(name)):
+            raise ConfigError(f"{dataset!r}: {name!r}, should be a file name without folders")
     for last, wanted in enumerate(alternatives, start=1 - len(alternatives)):
         path = next(
             (p for p in _candidates(dataset, wanted["names"], folders) if p.is_file()), None

@@ -7,8 +7,9 @@ that file does not say; the command line sets any of them (`dataset.scale=none`)
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from kbench.data.folders import BUNDLED_FILES
+from kbench.data.folders import BUNDLED_FILES, is_file_name, is_mirror, name_in_url
 from kbench.data.formats import DELIMITERS, FORMATS
 
 TASKS = ("binary", "multiclass", "regression")
@@ -72,6 +73,23 @@ def _numbers(value: Any) -> str | None:
 def _texts(value: Any) -> str | None:
     good = isinstance(value, list) and value and not any(_text(v) for v in value)
     return None if good else "a list of texts"
+
+
+def _file_names(value: Any) -> str | None:
+    good = not _texts(value) and all(is_file_name(name) for name in value)
+    return None if good else "a list of file names, without folders and not beginning with . or _"
+
+
+def _url(value: Any) -> str | None:
+    wanted = "http://..., https://..., openml:NUMBER or sklearn:NAME, ending in a file name"
+    if not isinstance(value, str):
+        return wanted
+    scheme = urlsplit(value).scheme
+    if is_mirror(value):
+        return None
+    if scheme not in ("http", "https", "file") or not is_file_name(name_in_url(value)):
+        return wanted
+    return None
 
 
 def _labels(value: Any) -> str | None:
@@ -152,25 +170,28 @@ KEYS: dict[str, Key] = {
     "source.bundled": Key(_one_of(*BUNDLED_FILES), "sklearn: which of its sets"),
     "source.generator": Key(_one_of(*GENERATORS), "generator: which one"),
     "source.files.*.names": Key(
-        _texts,
+        _file_names,
         "accepted file names, first one preferred; compression is"
         " recognised by content, its suffix may follow",
         optional=False,
     ),
     "source.files.*.url": Key(
-        _text,
-        "where the file is fetched from; sklearn:NAME and openml:NUMBER ask scikit-learn's fetcher"
+        _url,
+        "where the file is fetched from; file: only with allow_file_urls=true; sklearn:NAME and"
+        " openml:NUMBER ask scikit-learn's fetcher"
         " and keep a parquet table, the target its last column",
     ),
     "source.files.*.sha256": Key(_sha256, "of the file as fetched, where it is published"),
     "source.files.*.otherwise.names": Key(
-        _texts, "the file to draw rows from where the first is not found", optional=False
+        _file_names, "the file to draw rows from where the first is not found", optional=False
     ),
-    "source.files.*.otherwise.url": Key(_text, "as above"),
+    "source.files.*.otherwise.url": Key(_url, "as above"),
     "source.files.*.otherwise.sha256": Key(_sha256, "as above"),
     "source.files.*.otherwise.sample.n": Key(_whole(1), "rows to draw", optional=False),
     "source.files.*.otherwise.sample.seed": Key(_whole(0), "of the draw", optional=False),
-    "path": Key(_text, "file: the file, plain or compressed"),
+    "path": Key(
+        _text, "file: the file, plain or compressed; or openml:NUMBER, a data set of OpenML"
+    ),
     "test_path": Key(_text, "file: its test rows; without it `split` divides `path`"),
     "n": Key(_whole(1), "generator: training rows"),
     "n_test": Key(_whole(1), "generator: test rows"),

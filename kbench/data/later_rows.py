@@ -9,6 +9,7 @@ from kbench.data.application import Preparation
 from kbench.data.config import check_config
 from kbench.data.folders import Folders
 from kbench.data.formats import FORMATS
+from kbench.data.own_file import complete
 from kbench.data.preparation import obtain
 from kbench.data.rows import Rows, join
 from kbench.errors import ConfigError
@@ -46,21 +47,23 @@ def read_rows(
     ConfigError, DataError
         As `kbench.data.prepare` does; a column or category that the training file lacks.
     """
-    merged = dict(config)
+    task = preparation.target.task
+    merged = {**config, "task": task if config.get("task") is None else config["task"]}
     source = dict(config["source"])
     single = source["kind"] == "file"
     if single and not own_source:
-        form = FORMATS[preparation.source.get("format") or "libsvm"]
-        source |= {} if form.pieces or form.splits else preparation.source
+        name = preparation.source.get("format") or "libsvm"
+        if not (FORMATS[name].pieces or FORMATS[name].splits):
+            source |= {**preparation.source, "format": name}
+    merged = complete({**merged, "source": source})
+    source = dict(merged["source"])
     name = source.get("format") or "libsvm"
     source["known"] = {"layout": preparation.layout, "labels": preparation.target.texts}
     merged["source"] = {key: value for key, value in source.items() if key != "known"}
     if name == "libsvm" and single:
         merged["n_features"] = preparation.n_features
-    if merged.get("task") != preparation.target.task:
-        raise ConfigError(
-            f"dataset.task is {merged.get('task')}, the model's is {preparation.target.task}"
-        )
+    if merged["task"] != task:
+        raise ConfigError(f"dataset.task is {merged['task']}, the model's is {task}")
     if merged.get("holdout"):
         raise ConfigError("dataset.holdout divides training rows, a kept model takes test rows")
     checked = check_config(merged)

@@ -15,13 +15,7 @@ from typing import Any
 from kbench.config import nearest
 from kbench.errors import ConfigError, DataError
 
-SCHEMES = ("sklearn", "openml")
 FETCHERS = ("california_housing", "covtype")
-
-
-def is_mirror(url: str) -> bool:
-    """Whether a URL is one of this module's."""
-    return url.partition(":")[0] in SCHEMES
 
 
 def write(url: str, table: Path, home: Path) -> None:

@@ -34,6 +34,7 @@ def prepare(
     *,
     download: bool = True,
     progress: bool | None = None,
+    memory_mb: float | None = None,
 ) -> Path:
     """Make sure that the prepared arrays of a data set exist.
 
@@ -46,6 +47,9 @@ def prepare(
         Whether a raw file that is nowhere is fetched.
     progress : bool, optional
         Whether downloads show a progress bar; by default on a terminal.
+    memory_mb : float, optional
+        Memory that the reader of a format which is read in a child process may use, in MiB; by
+        default the machine's.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def prepare(
         if not (target / prepared.META).is_file():
             temporary.mkdir()
             try:
-                _build(temporary, config, files, sha256)
+                _build(temporary, config, files, sha256, memory_mb)
                 _rename(temporary, target)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -162,7 +166,7 @@ def _present(
         if file.path is not None or (but_fetchable and file.url is not None):
             continue
         kind = config["source"]["kind"]
-        if kind == "file":
+        if kind == "file" and file.url is None:
             key = "test_path" if file.role == "test" else "path"
             raise DataNotFoundError(f"dataset.{key}: there is no file {file.candidates[0]}")
         if kind == "sklearn":
@@ -206,12 +210,18 @@ def _rename(temporary: Path, target: Path) -> None:
             os.rename(temporary, target)
 
 
-def _build(folder: Path, config: Mapping[str, Any], files: list[FileStatus], sha256: str) -> None:
+def _build(
+    folder: Path,
+    config: Mapping[str, Any],
+    files: list[FileStatus],
+    sha256: str,
+    memory_mb: float | None,
+) -> None:
     """Write every file of a prepared folder."""
     from kbench.data import scaling, sources, target
 
     scratch = folder / "scratch"
-    loaded = sources.load(config, files, scratch)
+    loaded = sources.load(config, files, scratch, memory_mb)
     train, test = loaded.train, loaded.test
     dense = _is_dense(config, train, test)
     kind = config.get("scale") or "none"

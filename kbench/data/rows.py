@@ -81,7 +81,7 @@ class DenseRows(Rows):
 
 @dataclass(frozen=True)
 class CsrArrays:
-    """The arrays of a CSR matrix of d columns without stored zeros; they may be memory maps."""
+    """The arrays of a CSR matrix with d columns and no stored zeros; they may be memory maps."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -90,7 +90,8 @@ class CsrArrays:
 
     @classmethod
     def of(cls, csr: Any) -> "CsrArrays":
-        """Those of a SciPy matrix."""
+        """The arrays of a SciPy matrix in CSR form."""
+        assert csr.format == "csr"
         return cls(csr.data, csr.indices, csr.indptr, csr.shape[1])
 
     def counts(self, order: np.ndarray) -> np.ndarray:

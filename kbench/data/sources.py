@@ -1,13 +1,13 @@
 """Raw files, bundled tables and generators become rows; facts are checked and the split is made."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kbench.data import bundled, formats, generators
+from kbench.data import bundled, formats, generators, guarded
 from kbench.data.folders import FileStatus, part_of
 from kbench.data.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.spill import spill
@@ -44,7 +44,12 @@ class Loaded(NamedTuple):
     layout: formats.Layout | None = None
 
 
-def load(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> Loaded:
+def load(
+    config: Mapping[str, Any],
+    files: list[FileStatus],
+    scratch: Path,
+    memory_mb: float | None = None,
+) -> Loaded:
     """Training and test rows of a data set.
 
     Parameters
@@ -54,7 +59,10 @@ def load(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> L
     files : list of FileStatus
         All present.
     scratch : Path
-        A folder for what does not fit into memory; made where it is needed, and left to the caller.
+        A folder for arrays that may be larger than memory. It is made if it is needed; the caller
+        deletes it.
+    memory_mb : float, optional
+        Memory that a guarded reader may use, in MiB; see `kbench.data.guarded`.
 
     Raises
     ------
@@ -68,7 +76,7 @@ def load(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> L
         made = generator(config)
         n, n_test = config["n"], config["n_test"]
         return Loaded(GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule)
-    parts, labels, layout = read_parts(config, files, scratch)
+    parts, labels, layout = read_parts(config, files, scratch, memory_mb)
     rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
@@ -86,11 +94,14 @@ def load(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> L
 
 
 def read_parts(
-    config: Mapping[str, Any], files: list[FileStatus], scratch: Path
+    config: Mapping[str, Any],
+    files: list[FileStatus],
+    scratch: Path,
+    memory_mb: float | None = None,
 ) -> tuple[list[Any], tuple[str, ...] | None, formats.Layout | None]:
     """The rows of each part as the files have them, and of tables the labels and the layout.
 
-    `config`, `files` and `scratch` are those of `load`.
+    The parameters are those of `load`.
     """
     if files[0].role == "bundled":
         return _bundled(config, files), None, None
@@ -101,7 +112,11 @@ def read_parts(
     for file in files:
         assert file.path is not None
         paths.setdefault(part_of(file.role), []).append(file.path)
-    found = formats.read(name, paths, config["source"], config["task"])
+    request = (name, paths, config["source"], config["task"], _target_range(config))
+    if formats.FORMATS[name].guarded:
+        found = guarded.read(*request, scratch, memory_mb=memory_mb)
+    else:
+        found = formats.read(*request)
     widths = {part: rows.X.shape[1] for part, rows in found.items()}
     if len(set(widths.values())) > 1:
         shown = " and ".join(f"{width} ({part})" for part, width in widths.items())
@@ -109,7 +124,6 @@ def read_parts(
     _check_facts(
         config, {part: rows.y for part, rows in found.items()}, max(widths.values()), files
     )
-    _check_targets(config, [(rows.y, rows.where) for rows in found.values()])
     parts = [
         DenseRows(rows.X, rows.y)
         if isinstance(rows.X, np.ndarray)
@@ -120,20 +134,10 @@ def read_parts(
     return parts, first.labels, first.layout
 
 
-def _check_targets(
-    config: Mapping[str, Any], found: list[tuple[np.ndarray, Callable[[int], str]]]
-) -> None:
-    """Refuse a target out of the range that the facts give; of each part: targets, and `where`."""
-    limits = (config.get("facts") or {}).get("target")
-    if not limits:
-        return
-    for y, where in found:
-        odd = np.flatnonzero((y < limits[0]) | (y > limits[1]))
-        if odd.size:
-            raise DataError(
-                f"{where(int(odd[0]))}: target {y[odd[0]]:g}, should be from {limits[0]:g} to "
-                f"{limits[1]:g}"
-            )
+def _target_range(config: Mapping[str, Any]) -> list[float] | None:
+    """Least and largest target that the facts allow."""
+    limits: list[float] | None = (config.get("facts") or {}).get("target")
+    return limits
 
 
 def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
@@ -157,7 +161,8 @@ def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -
     paths = {file.role: file.path for file in files if file.path is not None}
     parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch)
     where = {role: partial(libsvm.line_of, path) for role, path in paths.items()}
-    _check_targets(config, [(part.y, where[role]) for role, part in parts.items()])
+    for role, part in parts.items():
+        formats.require_targets(part.y, where[role], _target_range(config))
     for file in files:
         if file.sample is not None:
             parts[file.role] = _draw(parts[file.role], *file.sample, file)

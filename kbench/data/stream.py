@@ -16,7 +16,7 @@ import numpy as np
 
 from kbench.config import nearest
 from kbench.data.formats import row_of
-from kbench.errors import ConfigError, DataError
+from kbench.errors import ConfigError
 
 Chunks = Iterator[tuple[Any, np.ndarray]]
 
@@ -91,20 +91,16 @@ def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
 
 
 def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
-    from kbench.data.formats.arrays import npy, require_finite, require_finite_targets
+    from kbench.data.formats import arrays
 
-    X, y = (npy(path) for path in paths)
-    if X.ndim != 2 or y.shape != (X.shape[0],) or not X.size:
-        raise DataError(
-            f"{paths[0]}: shape {X.shape}, and {paths[1]}: {y.shape}, should be (n, d) and (n,)"
-        )
-    for path, array in zip(paths, (X, y), strict=True):
-        if array.dtype.kind not in "fiub":
-            raise DataError(f"{path}: of type {array.dtype}, should be numbers")
+    X, y = (arrays.npy(path) for path in paths)
+    arrays.require_shapes(X, y, paths, ("X", "y"))
+    for path, name, array in zip(paths, "Xy", (X, y), strict=True):
+        arrays.require_numbers(array, path, name)
     for begin in range(0, y.size, rows):
         part = slice(begin, begin + rows)
-        require_finite(X[part], row_of(paths[0], begin, rows))
-        require_finite_targets(y[part], row_of(paths[1], begin, rows))
+        arrays.require_finite(X[part], row_of(paths[0], begin, rows))
+        arrays.require_finite_targets(y[part], row_of(paths[1], begin, rows))
         yield np.array(X[part]), y[part].astype(np.float64)
 
 

@@ -1,11 +1,13 @@
 """From the labels of the files to the targets of a task."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from kbench.data.own_file import MOST_CLASSES
 from kbench.errors import ConfigError, DataError
 
 
@@ -138,13 +140,27 @@ def learn(
     ConfigError
         The rule does not fit the labels.
     DataError
-        A class label that is no whole number.
+        A class label of 2^53 or more in magnitude; or, if there are several classes, one that is
+        no whole number or does not fit into int32.
+
+    Warns
+    -----
+    UserWarning
+        More than MOST_CLASSES classes that are numbers: probably the targets of a regression.
     """
     if task == "regression" and not rule.get("positive"):
         shift, unit = _scale(y_train, rule.get("scale") or "none")
         return TargetMap(task, shift=shift, unit=unit), None
     labels = np.unique(np.concatenate([np.unique(y_train), np.unique(y_test)]))
+    _require_distinct(labels)
     if task == "multiclass":
+        if texts is None and labels.size > MOST_CLASSES:
+            warnings.warn(
+                f"dataset.task is multiclass, and the target has {labels.size} different numbers "
+                f"from {labels[0]:g} to {labels[-1]:g}: if they are quantities, set "
+                "dataset.task=regression",
+                stacklevel=2,
+            )
         odd = labels[(labels != np.round(labels)) | (np.abs(labels) > 2**31 - 1)]
         if odd.size:
             raise DataError(
@@ -157,6 +173,16 @@ def learn(
         return known, 2
     shift, unit = _scale(known.encode(y_train), rule.get("scale") or "none")
     return replace(known, shift=shift, unit=unit), None
+
+
+def _require_distinct(labels: np.ndarray) -> None:
+    """Refuse class labels from 2^53 on, where float64 no longer tells whole numbers apart."""
+    if np.abs(labels).max(initial=0.0) >= 2.0**53:
+        worst = labels[np.argmax(np.abs(labels))]
+        raise DataError(
+            f"label {worst:.17g}: whole numbers from 2^53 on are not told apart, class labels "
+            "should be smaller"
+        )
 
 
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Rows a few at a time, dense and in float64, whatever they are stored as."""
+"""Passes over the rows of a matrix, a chunk at a time, dense and in float64."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -7,31 +7,31 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.kernels.threads import in_any_order
+from kbench.kernels.threads import run_tasks
 
+# Limits of a chunk: rows, and values of dense rows (256 KB in float64, which fits the L2 cache).
 _ROWS = 4096
-# Values of dense rows that are taken at a time: they stay in the L2 cache on their way.
 _VALUES = 1 << 15
 
 
 def dense_chunks(X: Any, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """X[:, columns] as dense float64, some rows at a time."""
+    """Yield slices of rows with X[rows, columns] as dense float64."""
     for rows in _slices(X):
         yield rows, _dense(X[rows], columns)
 
 
 def each_chunk(X: Any, columns: np.ndarray, work: Callable[[slice, np.ndarray], None]) -> None:
-    """Call work(rows, X[rows][:, columns]), dense and float64, for some rows at a time.
+    """Call work(rows, X[rows][:, columns]) with dense float64 values for every chunk of rows.
 
     In any order, and several at once where threads are allowed.
     """
-    _each(X, work, lambda part: _dense(part, columns))
+    _each(X, work, lambda chunk: _dense(chunk, columns))
 
 
 def each_slice(X: np.ndarray, work: Callable[[slice, np.ndarray], None]) -> None:
-    """The same with all columns of dense rows, C-contiguous, as float32 where they are."""
+    """The same with all columns of dense rows, C-contiguous; float32 rows stay float32."""
     dtype = np.float32 if X.dtype == np.float32 else np.float64
-    _each(X, work, lambda part: np.ascontiguousarray(part, dtype))
+    _each(X, work, lambda chunk: np.ascontiguousarray(chunk, dtype))
 
 
 def _each(
@@ -40,7 +40,7 @@ def _each(
     def task(rows: slice) -> None:
         work(rows, read(X[rows]))
 
-    in_any_order(functools.partial(task, rows) for rows in _slices(X))
+    run_tasks(functools.partial(task, rows) for rows in _slices(X))
 
 
 def _slices(X: Any) -> Iterator[slice]:
@@ -51,9 +51,9 @@ def _slices(X: Any) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
-def _dense(part: Any, columns: np.ndarray) -> np.ndarray:
-    if sp.issparse(part):
-        part = part[:, columns].toarray() if len(columns) < part.shape[1] else part.toarray()
-    elif len(columns) < part.shape[1]:
-        part = part[:, columns]
-    return part.astype(np.float64, copy=False)
+def _dense(chunk: Any, columns: np.ndarray) -> np.ndarray:
+    if sp.issparse(chunk):
+        chunk = chunk[:, columns].toarray() if len(columns) < chunk.shape[1] else chunk.toarray()
+    elif len(columns) < chunk.shape[1]:
+        chunk = chunk[:, columns]
+    return chunk.astype(np.float64, copy=False)

@@ -2,64 +2,66 @@
 
     k(x, z) = exp(-gamma sum_k |x_k - z_k|^power),    power = 2 or 1
 
-How values are computed is chosen by `bind`, from the training rows, here and nowhere else:
+`bind` chooses from the training rows how values are computed, here and nowhere else:
 
-- dense rows, and CSR rows that are not much larger as dense ones: columns that take two values are
-  packed into words of bits, the others are subtracted (`layout`, `tiles`). An entry is off by a few
+- dense rows, and CSR rows whose dense copy is not much larger: columns with two values are packed
+  into words of bits, the others are subtracted (`layout`, `tiles`). The error of a value is a few
   eps at any gamma and any distance from the origin, because nothing cancels;
-- Gaussian kernels of many features that are bytes, shifted and scaled alike (images): from integer
-  products (`lattice`, `byte_tiles`), where the processor has them;
-- wide CSR rows: from products of sparse rows (RBF), ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>.
-  There eps gamma (||x||^2 + ||z||^2) is lost; where that would show in float32, float64 is used.
+- Gaussian kernels of many quantised (8-bit) features with the same step (images): integer inner
+  products (`lattice`, `byte_tiles`), if the processor has the instruction;
+- wide CSR rows: products of sparse rows (RBF), ||x - z||^2 = ||x||^2 + ||z||^2 - 2 <x, z>. This
+  loses eps gamma (||x||^2 + ||z||^2); if that is too much for float32, float64 is used.
 
 The usual way, a matrix product and then exponentials, loses eps gamma ||x - origin||^2 (3e-5 on
-covtype at gamma = 32). With AVX-512 it is slower at every number of features, with AVX2 alone up to
-a hundred and at most a quarter faster beyond (`scripts/bench_kernels.py`, OpenBLAS).
+covtype at gamma = 32). With AVX-512 it is slower at every number of features; with AVX2 alone it is
+slower up to a hundred features and at most a quarter faster beyond (`scripts/bench_kernels.py`,
+OpenBLAS).
 """
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
-from kbench.kernels import tiles
+from kbench.intrinsics.byte_products import has_vnni
+from kbench.kernels import byte_tiles, tiles
 from kbench.kernels.chunks import dense_chunks, each_chunk
 from kbench.kernels.columns import take_columns
 from kbench.kernels.functions import Kernel, csr_rows, squared_norms
 from kbench.kernels.lattice import BytePoints, nanoseconds_of_bytes
-from kbench.kernels.layout import Layout
+from kbench.kernels.layout import Layout, Packing
 
-# Training features stay below this after scaling. New ones are clipped to what is farther from all
-# of them than the kernel reaches, and whose squares are finite in float32.
+# Bound on scaled training features. New features are clipped to _FARTHEST, where the kernel with
+# all training rows is 0 in float32 and squares are still finite.
 _LARGEST_FEATURE = 1e15
 _FARTHEST = 1e16
-# exp(-69) = 2^-100, the least value of the tiles too.
+# exp(-69) = 2^-100, the least value of the tiles.
 _SMALLEST_EXPONENT = -69.0
+# Rows and columns of a temporary block of kernel values between sparse points, 8 MB in float32.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
-# Sparse rows whose entries in float32 would be off by more than this are multiplied in float64.
+# Bound on the error of float32 values between sparse rows; beyond it float64 is used.
 _SPARSE_ERROR = 1e-5
 
 
 @dataclass(frozen=True)
 class DensePoints:
-    """Prepared points of the tiles.
+    """Prepared points for `tiles`.
 
     Attributes
     ----------
-    features : (p, n), zeros up to a multiple of four
-        Centred and scaled such that differences give exponents to base 2.
+    features : (p, n), padded with zeros to a multiple of four
+        Centred, and scaled so that differences give exponents to base 2.
     words : (w, n) uint32 or None
         Bits of the two-valued columns. None: at least one of the rows has a third value, so these
         columns are among the features.
     factor : (n,) float64 or None
-        Kernel values are to be multiplied by it: what columns that are constant in the training
-        rows, but not in these, contribute to the kernel with a training row.
+        Factor of all kernel values with training rows: the contribution of columns that are
+        constant in the training rows, but not in these.
     """
 
     features: np.ndarray
@@ -105,10 +107,20 @@ class SparsePoints:
 
 @dataclass(frozen=True)
 class Exponential(Kernel):
-    """exp(-gamma d(x, z)); `layout` is None before `bind` and for wide CSR rows."""
+    """exp(-gamma d(x, z)).
+
+    Attributes
+    ----------
+    gamma : float
+    layout : Layout or None
+        None before `bind` and for wide CSR rows.
+    packing : Packing
+        Switches for ablations and tests.
+    """
 
     gamma: float
     layout: Layout | None = field(default=None, repr=False, compare=False)
+    packing: Packing = field(default=Packing(), repr=False, compare=False)
 
     power: ClassVar[int]
     unit_diagonal: ClassVar[bool] = True
@@ -116,7 +128,7 @@ class Exponential(Kernel):
     def bind(self, X: Any) -> Self:
         if sp.issparse(X):
             X = csr_rows(X)
-        layout = Layout.of(X)
+        layout = Layout.of(X, self.packing)
         if layout is not None:
             widest = max(layout.spread, layout.gap)
             if not self._scale * widest < _LARGEST_FEATURE:
@@ -136,7 +148,7 @@ class Exponential(Kernel):
     def _prepare_dense(self, X: Any, layout: Layout, dtype: np.dtype) -> "DensePoints | BytePoints":
         n, p, q = X.shape[0], len(layout.features), len(layout.bits)
         factor = self._factor(X, layout)
-        if layout.lattice is not None and self.power == 2 and _has_byte_products():
+        if layout.lattice is not None and self.power == 2 and self._multiplies_bytes():
             points = layout.lattice.pack(X, dtype, factor)
             if points is not None:
                 return points
@@ -158,7 +170,7 @@ class Exponential(Kernel):
         return DensePoints(features, words, factor)
 
     def _factor(self, X: Any, layout: Layout) -> np.ndarray | None:
-        """What columns that are constant in the training rows contribute; see `DensePoints`."""
+        """Return the contribution of columns that are constant in the training rows; (n,)."""
         factor = np.ones(X.shape[0])
         for rows, values in dense_chunks(X, layout.constants) if len(layout.constants) else ():
             distance = (np.abs(self._scaled(values - layout.values)) ** self.power).sum(axis=1)
@@ -188,9 +200,7 @@ class Exponential(Kernel):
             self._evaluate_dense(A, B, out)
 
     def _evaluate_dense(self, A: Any, B: Any, out: np.ndarray) -> None:
-        if _are_bytes(A, B):
-            from kbench.kernels import byte_tiles
-
+        if self._are_bytes(A, B):
             byte_tiles.fill(A, B, self._byte_unit(), out)
         else:
             unit, squared = self._metric()
@@ -211,7 +221,7 @@ class Exponential(Kernel):
             self._accumulate_dense(A, B, coef, out)
 
     def _accumulate_sparse(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
-        # The left points of a sparse block are turned into lists: the fewer.
+        # The left points are converted to CSC for every block: they are the smaller side.
         for start in range(0, B.shape[0], _SPARSE_ROWS):
             left, weights = B[start : start + _SPARSE_ROWS], coef[start : start + _SPARSE_ROWS]
             for first in range(0, A.shape[0], _SPARSE_COLUMNS):
@@ -224,9 +234,7 @@ class Exponential(Kernel):
         weights = coef[:, 0] if B.factor is None else coef[:, 0] * B.factor
         weights = weights.astype(coef.dtype, copy=False)
         values = np.zeros(len(out))
-        if _are_bytes(A, B):
-            from kbench.kernels import byte_tiles
-
+        if self._are_bytes(A, B):
             byte_tiles.accumulate(B, A, self._byte_unit(), weights, values)
         else:
             unit, squared = self._metric()
@@ -234,19 +242,26 @@ class Exponential(Kernel):
             tiles.accumulate(operands, unit, squared=squared, coef=weights, out=values)
         out[:, 0] += values if A.factor is None else values * A.factor
 
+    def _multiplies_bytes(self) -> bool:
+        return self.packing.bytes and has_vnni()
+
+    def _are_bytes(self, A: Any, B: Any) -> bool:
+        both = isinstance(A, BytePoints) and isinstance(B, BytePoints)
+        return both and self._multiplies_bytes()
+
     def _metric(self) -> tuple[float, bool]:
-        """What a differing bit adds to the exponent, and whether differences are squared."""
+        """Return the exponent's increment per differing bit, and whether to square differences."""
         assert self.layout is not None
         return self.gamma * tiles.LOG2_E * self.layout.gap**self.power, self.power == 2
 
     def _byte_unit(self) -> float:
-        """What a squared distance of 1 on the lattice adds to the exponent."""
+        """Return the exponent's increment per unit of squared distance on the lattice."""
         assert self.layout is not None
         assert self.layout.lattice is not None
         return (self._scale * self.layout.lattice.step) ** 2
 
     def _operands(self, A: Any, B: Any, dtype: np.dtype) -> tiles.Operands:
-        """Points A as the left and B as the right side of tiles."""
+        """Return points A as the left and B as the right side of tiles."""
         A, B = self._without_bytes(A, dtype), self._without_bytes(B, dtype)
         if (A.words is None) != (B.words is None):
             A, B = self._without_words(A), self._without_words(B)
@@ -259,7 +274,7 @@ class Exponential(Kernel):
         return left, left_words, B.features, right_words
 
     def _without_bytes(self, points: Any, dtype: np.dtype) -> DensePoints:
-        """The same points with all columns as features, where they are bytes."""
+        """Return the same points with all columns as features if they are bytes."""
         if isinstance(points, DensePoints):
             return points
         layout = self.layout
@@ -272,7 +287,7 @@ class Exponential(Kernel):
         return DensePoints(features, None, points.factor)
 
     def _without_words(self, points: DensePoints) -> DensePoints:
-        """The same points with two-valued columns as features."""
+        """Return the same points with two-valued columns as features."""
         if points.words is None:
             return points
         layout = self.layout
@@ -318,7 +333,7 @@ class RBF(Exponential):
     def _prepare_sparse(self, X: Any, dtype: np.dtype) -> SparsePoints:
         Z = X.astype(np.float64) * math.sqrt(2.0 * self.gamma * tiles.LOG2_E)
         halves = 0.5 * squared_norms(Z)
-        # Norms and inner product are added to the exponent, each off by half an eps of it.
+        # Two half norms and an inner product are summed, each with an error of half an eps.
         if 4.0 * np.finfo(np.float32).eps * halves.max(initial=0.0) > _SPARSE_ERROR:
             dtype = np.dtype(np.float64)
         return SparsePoints(Z.astype(dtype), halves)
@@ -326,7 +341,7 @@ class RBF(Exponential):
     def _evaluate_sparse(self, A: SparsePoints, B: SparsePoints, out: np.ndarray) -> None:
         from kbench.kernels.sparse import exponentiate, products
 
-        # New rows may be longer than any training row, and so in float64 alone.
+        # New rows may have larger norms than any training row, and are then in float64.
         dtype = np.result_type(A.rows.dtype, B.rows.dtype)
         values = np.empty(out.shape, dtype)
         products(A.rows.astype(dtype, copy=False), B.rows.astype(dtype, copy=False), values)
@@ -354,18 +369,6 @@ class Laplacian(Exponential):
 
     def _sparse_error(self, A: Any) -> float:
         return float(np.finfo(np.float32).eps)
-
-
-def _are_bytes(A: Any, B: Any) -> bool:
-    return isinstance(A, BytePoints) and isinstance(B, BytePoints) and _has_byte_products()
-
-
-@cache
-def _has_byte_products() -> bool:
-    """Whether numba compiles for a processor with AVX-512 VNNI."""
-    from numba.core.registry import cpu_target
-
-    return "+avx512vnni" in cpu_target.target_context.codegen().magic_tuple()[2]
 
 
 def _padded(count: int) -> int:

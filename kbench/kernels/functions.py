@@ -1,7 +1,9 @@
 """Kernel functions k(x, z) and how a block of their values is computed.
 
 A kernel first *prepares* points (once), then *evaluates* blocks between prepared points (often).
-Preparing does what would otherwise be repeated for every block: scaling, centring, packing.
+Preparing does what would otherwise be repeated for every block: scaling, centring, packing. A new
+kernel is a subclass of `Kernel` here (`_InnerProductKernel` if it is a function of inner products)
+and a name in `named.make_kernel`.
 """
 
 import math
@@ -13,10 +15,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-# A tile of 128 x 2048 float32 is 1 MB: what follows the product finds it in the L2 cache.
+# A tile of 128 x 2048 float32 is 1 MB, so the passes after the product find it in the L2 cache.
 _TILE_ROWS = 128
 _TILE_COLUMNS = 2048
-# Slicing other points copies them: wider tiles make that negligible.
+# Columns of a tile for points whose slices are copies: wider tiles make copying negligible.
 _TILE_COLUMNS_COPIED = 16384
 
 
@@ -32,11 +34,11 @@ class Kernel(ABC):
     unit_diagonal: ClassVar[bool] = False
 
     def bind(self, X: Any) -> Self:
-        """Return the same function with what X : (n, d) tells about evaluating it accurately."""
+        """Return the same function, prepared to evaluate it accurately near the rows X : (n, d)."""
         return self
 
     def rows(self, X: Any) -> Any:
-        """Return X as something whose points can be taken by an index array."""
+        """Return X as an object whose points can be taken by an index array."""
         return X
 
     @abstractmethod
@@ -52,12 +54,12 @@ class Kernel(ABC):
 
     @abstractmethod
     def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
-        """`evaluate` for so few points that a temporary array of the shape of `out` is cheap."""
+        """`evaluate` for few points: a temporary array of the shape of `out` is cheap."""
 
     def accumulate(self, A: Any, B: Any, coef: np.ndarray, out: np.ndarray) -> None:
-        """Add k(A, B) @ coef to out : (a, m) float64; no memory but a tile.
+        """Add k(A, B) @ coef to out : (a, m) float64; memory of one tile.
 
-        coef : (b, m) in the type in which kernel values are computed; sums over tiles are float64.
+        coef : (b, m) in the precision of the kernel values; sums over tiles are in float64
         """
         tile = np.empty(min(_TILE_ROWS, A.shape[0]) * min(_tile_columns(B), B.shape[0]), coef.dtype)
         for rows in _slices(A.shape[0], _TILE_ROWS):
@@ -71,18 +73,18 @@ class Kernel(ABC):
 
     @abstractmethod
     def diagonal(self, A: Any) -> np.ndarray:
-        """k(x, x) for prepared points; (n,) float64."""
+        """Return k(x, x) of prepared points; (n,) float64."""
 
     def entry_error(self, A: Any) -> float:
-        """Bound on the absolute error of a float32 value between points A, given their rows."""
+        """Bound the absolute error of a float32 value between points A, given their exact rows."""
         return float(np.finfo(np.float32).eps * np.abs(self.diagonal(A)).max(initial=0.0))
 
     def nanoseconds(self, A: Any) -> float:
-        """About what a value between points A costs on one core; inf where it is not known."""
+        """Estimated nanoseconds of one value between points A on one core; inf if unknown."""
         return math.inf
 
     def as_centres(self, A: Any) -> Any:
-        """What has to be kept of A so that it can be the second argument of `evaluate`."""
+        """Return the part of A that is needed to make it the second argument of `evaluate`."""
         return A
 
 
@@ -95,7 +97,7 @@ class _InnerProductKernel(Kernel):
 
     @abstractmethod
     def _slope(self, largest: float) -> float:
-        """Bound on |value| + |derivative * inner product| for inner products up to `largest`."""
+        """Bound |value| + |derivative * inner product| for inner products up to `largest`."""
 
     def _evaluate_tile(self, A: Any, B: Any, out: np.ndarray) -> None:
         if sp.issparse(B):
@@ -143,7 +145,7 @@ class Polynomial(_InnerProductKernel):
 
     def _finish(self, out: np.ndarray) -> None:
         out += self.coef0
-        # Products instead of np.power, which goes through a scalar pow for float arrays.
+        # Repeated squaring, because np.power calls a scalar pow for each value.
         base = out.copy() if self.degree > 1 else out
         for bit in bin(self.degree)[3:]:
             out *= out
@@ -155,6 +157,27 @@ class Polynomial(_InnerProductKernel):
 
     def diagonal(self, A: Any) -> np.ndarray:
         return (squared_norms(A) + self.coef0) ** self.degree
+
+
+@dataclass(frozen=True)
+class Sigmoid(_InnerProductKernel):
+    """k(x, z) = tanh(gamma <x, z> + coef0), in general not positive semidefinite."""
+
+    gamma: float
+    coef0: float = 0.0
+
+    def prepare(self, X: Any, dtype: np.dtype) -> Any:
+        return _rows(X * np.sqrt(self.gamma), dtype)
+
+    def _finish(self, out: np.ndarray) -> None:
+        out += self.coef0
+        np.tanh(out, out=out)
+
+    def _slope(self, largest: float) -> float:
+        return 1.0 + largest
+
+    def diagonal(self, A: Any) -> np.ndarray:
+        return np.tanh(squared_norms(A) + self.coef0)
 
 
 @dataclass(frozen=True)
@@ -188,7 +211,7 @@ class FunctionKernel(Kernel):
 
 @dataclass(frozen=True)
 class _GramRows:
-    """Rows of a given kernel matrix: their values against the training points, and who they are."""
+    """Rows of a given kernel matrix: values against the training points, and their numbers."""
 
     values: np.ndarray | None  # (a, n); None for centres, which only need to be known by number
     ids: np.ndarray  # (a,) positions among the n training points; meaningless for new points
@@ -213,7 +236,7 @@ class Precomputed(Kernel):
         return X if isinstance(X, _GramRows) else _GramRows(X, np.arange(X.shape[0]))
 
     def prepare(self, X: Any, dtype: np.dtype) -> _GramRows:
-        # In the precision that it came in: a copy would double the n x n memory for nothing.
+        # Not converted: a copy would double the memory of n^2 values without making them better.
         return self.rows(X)
 
     def _evaluate_tile(self, A: _GramRows, B: _GramRows, out: np.ndarray) -> None:

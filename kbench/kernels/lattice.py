@@ -1,8 +1,9 @@
-"""Rows on a lattice of bytes: x_j = offset_j + step k_j, the integers k_j in 0 .. 255.
+"""Quantised (8-bit) features: x_j = offset_j + step k_j with integers k_j in 0 .. 255.
 
-Images are: pixels / 255 in float32 are multiples of 1/255, each rounded once. The distance between
-two such rows is step^2 times an integer, computed without rounding (`byte_tiles`). Which lattice it
-is follows from the values, however they were shifted and scaled together.
+Images have them: pixels / 255 in float32 are multiples of 1/255, each rounded once. The squared
+distance between two such rows is step^2 times an integer, computed without rounding (`byte_tiles`).
+Step and offsets are found from the values, so that scaling all features alike and shifting them
+does not matter.
 """
 
 from dataclasses import dataclass
@@ -16,24 +17,24 @@ from kbench.kernels.columns import take_columns
 LEVELS = 255
 # Sums of squared differences are 32-bit integers.
 _MOST_COLUMNS = (2**31 - 1) // LEVELS**2
-# Rows and values that the lattice is found from; `pack` looks at all.
+# Rows and distinct values from which the lattice is found; `pack` checks all values.
 _SAMPLE_ROWS = 64
 _SAMPLE_VALUES = 4096
-# A value and the offset of its column are rounded, half an eps of the largest value each; so is the
-# step, which is found from two such values and multiplied by up to 255.
+# Bound on the distance of a value from the lattice in units of eps times the largest value: half
+# each for the value and its offset, and two for the step, which is found from two rounded values.
 _ROUNDINGS = 3.0
-# Steps whose share this is lost in rounding show no lattice.
+# Reject the lattice if the rounding error exceeds 2 % of its step.
 _BLURRED = 0.02
 
 
 @dataclass(frozen=True)
 class BytePoints:
-    """Prepared points on a lattice.
+    """Prepared points with quantised features.
 
     Attributes
     ----------
     words : (w, n) uint32
-        Four integers k_j each, the first in the lowest byte; zeros at the end.
+        Four integers k_j each, the first in the lowest byte; padded with zeros.
     totals, squares : (n,) int32
         sum_j k_j and sum_j k_j^2.
     factor : (n,) float64 or None
@@ -65,7 +66,7 @@ class BytePoints:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Where the integers of some columns stand.
+    """Offsets and the common step of quantised columns.
 
     Attributes
     ----------
@@ -84,9 +85,9 @@ class Lattice:
 
     @staticmethod
     def of(X: Any, columns: np.ndarray, low: np.ndarray, high: np.ndarray) -> "Lattice | None":
-        """The lattice that a sample of the rows X : (n, d), dense or CSR, is on; None without one.
+        """Find the lattice of a sample of the rows X : (n, d), dense or CSR; None if there is none.
 
-        low, high : (p,) least and greatest value of each of the columns, which differ.
+        low, high : (p,) least and greatest value of each of the columns, which must differ
         """
         if not 0 < len(columns) <= _MOST_COLUMNS or X.dtype.kind != "f":
             return None
@@ -96,27 +97,27 @@ class Lattice:
         values = np.concatenate([rows - low for _, rows in dense_chunks(X[places], columns)])
         values = np.unique(values)
         some = np.linspace(0, len(values) - 1, min(_SAMPLE_VALUES, len(values))).astype(np.intp)
-        # The widest column has an integer number of steps.
+        # The range of the widest column is an integer number of steps.
         steps = widest / np.arange(1, LEVELS + 1)
         blur = _ROUNDINGS * float(np.finfo(X.dtype).eps) * largest
         steps = steps[blur <= _BLURRED * steps]
-        # Most data are on none: a few values tell.
+        # Most data have no lattice, which a few values show.
         for sample in (values[some[:: len(some) // 64 + 1]], values[some]):
             multiples = sample / steps[:, None]
             misses = np.abs(multiples - np.rint(multiples)).max(axis=1) * steps
             steps = steps[misses <= blur]
         if not len(steps):
             return None
-        # The same zero for all columns where that is possible: later rows may go below `low`.
+        # The same offset for all columns if possible: new rows may have values below `low`.
         step = float(steps[0])
         below = np.rint((low - low.min()) / step)
         below = np.minimum(below, LEVELS - np.rint((high - low) / step))
         return Lattice(columns, low - step * below, step, largest)
 
     def pack(self, X: Any, dtype: np.dtype, factor: np.ndarray | None) -> BytePoints | None:
-        """Rows X : (n, d) as points; None where one is off the lattice by more than eps of dtype.
+        """Quantise rows X : (n, d); None if a value is off the lattice by more than rounding.
 
-        O(n d) time; a quarter of the bytes of float32 rows.
+        O(n d) time; a quarter of the memory of float32 rows.
         """
         n, p = X.shape[0], len(self.columns)
         blur = _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
@@ -142,17 +143,17 @@ class Lattice:
         return BytePoints(words, totals, squares, factor)
 
     def unpack(self, points: BytePoints) -> np.ndarray:
-        """Values of the points; (p, n) float64."""
+        """Return the values of the points; (p, n) float64."""
         k = np.ascontiguousarray(points.words.T).astype("<u4").view(np.uint8)
         return self.offset[:, None] + self.step * k[:, : len(self.columns)].T
 
     def entry_error(self, dtype: np.dtype, scale: float) -> float:
-        """Bound on how far 2^-|scale (x - z)|^2 is from its value on the lattice."""
+        """Bound the difference of 2^-|scale (x - z)|^2 from its value on the lattice."""
         off = 2.0 * _ROUNDINGS * float(np.finfo(dtype).eps) * self.largest
         # |d 2^-u^2 / du| < 0.72
         return 0.72 * scale * off * float(np.sqrt(len(self.columns)))
 
 
 def nanoseconds_of_bytes(n_words: int) -> float:
-    """About what a kernel value costs, on a core with AVX-512 VNNI."""
+    """Estimated time of one kernel value with AVX-512 VNNI (`scripts/bench_kernels.py`)."""
     return 0.5 + 0.008 * n_words

@@ -1,10 +1,10 @@
-"""Which columns of a data set are subtracted, which are single bits, and which never change.
+"""Which columns of a data set are real features, which are bits, and which are constant.
 
-A column that takes two values adds 0 or a constant to a distance: with the same gap between the two
-values in many columns, their part of the distance is a Hamming distance of bit strings. A column
-with one value adds nothing between training points, and between a new point and all of them the
-same. One-hot coded data (a9a, w8a) are bits only; covtype is ten features and 44 bits. Images are
-bytes (`lattice`).
+A column with two values contributes 0 or a constant to a distance. If the two values differ by the
+same gap in many columns, their contribution is gap^p times the Hamming distance of bit strings. A
+constant column contributes nothing between training points, and the same to all distances from a
+new point. One-hot coded data (a9a, w8a) are bits only; covtype has ten features and 44 bits. Images
+are 8-bit features (`lattice`).
 """
 
 from dataclasses import dataclass
@@ -12,21 +12,38 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, types
+from numba import njit
 
 from kbench.kernels.chunks import each_chunk, each_slice
 from kbench.kernels.lattice import Lattice
 
-# Fewer columns than this are no cheaper as a word of bits: a word costs as much as 4 to 8 features.
+# Least number of two-valued columns to pack: two words cost as much as 3 features
+# (`scripts/bench_kernels.py`), and packing has a fixed cost.
 _FEWEST_BITS = 8
-# Dense copies of CSR rows may take this many times the bytes of the rows; wider data stay sparse.
+# CSR rows are prepared as dense points if these take at most _DENSE_GROWTH times the bytes of the
+# CSR rows plus _DENSE_BYTES per row: tiles are faster than sparse products, but take memory.
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
+# Rows examined at a time.
 _CHUNK = 4096
-# Fewer features than this are subtracted faster than they are packed, and bits, for which words are
-# cheaper than bytes, may be so many times as many.
+# Least number of 8-bit features for byte products, below which tiles are as fast, and the number of
+# bits per such feature up to which bits are better stored as bytes too.
 _FEWEST_BYTES = 32
 _BITS_AS_BYTES = 3
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Switches of the packed layouts, for ablations and tests; not part of the public API.
+
+    Attributes
+    ----------
+    bits, bytes : bool
+        Whether two-valued columns are packed into bits, and quantised features into bytes.
+    """
+
+    bits: bool = True
+    bytes: bool = True
 
 
 @dataclass(frozen=True)
@@ -35,20 +52,20 @@ class Layout:
 
     Attributes
     ----------
-    features : (p,) indices of the columns that are subtracted
+    features : (p,) indices of the columns that are real features
     origin : (p,) float64
         Their means.
     spread : float
-        max |x - origin| over them and the rows seen.
+        max |x - origin| over them and the training rows.
     bits : (q,) indices of the two-valued columns of equal gap
     low, high : (q,) float64
-        Values that stand for 0 and 1.
+        Values that become bits 0 and 1.
     gap : float
         high - low
     constants : (r,) indices of the columns with one value
     values : (r,) float64
     lattice : Lattice or None
-        That of the features, then the bits, where they are better taken as bytes than as they are.
+        Lattice of the features, then the bits, if they are better multiplied as bytes.
     """
 
     features: np.ndarray
@@ -64,12 +81,12 @@ class Layout:
 
     @property
     def n_words(self) -> int:
-        """Words of 32 bits, an even number of them."""
+        """Number of 32-bit words, even."""
         return 2 * -(-len(self.bits) // 64)
 
     @staticmethod
-    def of(X: Any) -> "Layout | None":
-        """The layout of rows X : (n, d), dense or CSR; None where CSR rows had better stay sparse.
+    def of(X: Any, packing: Packing = Packing()) -> "Layout | None":
+        """Find the layout of rows X : (n, d), dense or CSR; None if CSR rows should stay sparse.
 
         O(n d) or O(nnz) time; memory of a few thousand rows.
         """
@@ -78,9 +95,9 @@ class Layout:
         gaps, counts = np.unique((high - low)[two_valued & ~is_constant], return_counts=True)
         gap = float(gaps[np.argmax(counts)]) if len(gaps) else 0.0
         is_bit = two_valued & ~is_constant & (high - low == gap)
-        # A constant column of one-hot coded data takes its other value in new rows.
+        # A constant column of one-hot coded data may have its other value in new rows.
         zero_or_gap = is_constant & ((low == 0.0) | (low == gap))
-        if is_bit.sum() >= _FEWEST_BITS:
+        if packing.bits and is_bit.sum() >= _FEWEST_BITS:
             low, high = np.where(zero_or_gap, 0.0, low), np.where(zero_or_gap, gap, high)
             is_bit, is_constant = is_bit | zero_or_gap, is_constant & ~zero_or_gap
         else:
@@ -97,11 +114,11 @@ class Layout:
             sums[rows.start] = values.sum(axis=0)
 
         each_chunk(X, features, add)
-        # In one order, whatever was done first.
+        # Summed in a fixed order, whichever thread finished first.
         origin = np.sum([sums[start] for start in sorted(sums)], axis=0) / X.shape[0]
         spread = np.maximum(high[features] - origin, origin - low[features]).max(initial=0.0)
         lattice = None
-        if len(features) >= max(_FEWEST_BYTES, len(bits) / _BITS_AS_BYTES):
+        if packing.bytes and len(features) >= max(_FEWEST_BYTES, len(bits) / _BITS_AS_BYTES):
             columns = np.concatenate([features, bits])
             lattice = Lattice.of(X, columns, low[columns], high[columns])
         return Layout(
@@ -118,7 +135,7 @@ class Layout:
         )
 
     def pack(self, X: Any) -> np.ndarray | None:
-        """Bits of rows X : (n, d); (n_words, n) uint32, or None where a value is neither of two."""
+        """Pack rows X : (n, d) into (n_words, n) uint32; None if a column has a third value."""
         if len(self.bits) == 0:
             return np.empty((self.n_words, X.shape[0]), np.uint32)
         if sp.issparse(X):
@@ -128,15 +145,16 @@ class Layout:
         others: list[slice] = []
 
         def pack(rows: slice, values: np.ndarray) -> None:
-            if others or not _pack_bits(values, columns, self.low, self.high, words[:, rows]):
+            if others or not _pack_bits(values, columns, self.low, self.high, words, rows.start):
                 others.append(rows)
 
         each_slice(X, pack)
         return None if others else words
 
     def _pack_sparse(self, X: Any) -> np.ndarray | None:
-        """The same of canonical CSR rows; O(nnz)."""
-        # What a value that is not stored stands for; where it is neither, each row must store one.
+        """Pack canonical CSR rows; O(nnz)."""
+        # The bit of a value that is not stored, 0.0; columns for which 0.0 is neither of the two
+        # values must be stored in every row.
         ones, stored = self.high == 0.0, (self.high != 0.0) & (self.low != 0.0)
         first = np.zeros(32 * self.n_words, bool)
         first[: len(ones)] = ones
@@ -150,40 +168,28 @@ class Layout:
         return words if n_stored == X.shape[0] * np.count_nonzero(stored) else None
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
-        """(q, b) bool of words : (n_words, b)."""
+        """Return the bits of words : (n_words, b) as (q, b) bool."""
         ordered = np.ascontiguousarray(words.T).astype("<u4").view(np.uint8)
         return np.unpackbits(ordered, axis=1, bitorder="little")[:, : len(self.bits)].T.astype(bool)
 
 
 def _values_of_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Least and greatest value of each column as float64, and whether it takes no other; (d,)."""
+    """Return the least and greatest value of each column, and whether there is no other; (d,)."""
     if sp.issparse(X):
         return _values_of_sparse_columns(X)
     low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
     others = np.zeros(X.shape[1], np.uint8)
-    for look in (_widen, _see_others):
+    for examine in (_widen, _find_others):
         for start in range(0, X.shape[0], _CHUNK):
             rows = X[start : start + _CHUNK]
             dtype = np.float32 if rows.dtype == np.float32 else np.float64
-            look(np.ascontiguousarray(rows, dtype), low, high, others)
+            examine(np.ascontiguousarray(rows, dtype), low, high, others)
     return low, high, others == 0
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-_SIGNATURES = [
-    types.void(
-        types.Array(real, 2, "C", readonly=True),
-        types.float64[::1],
-        types.float64[::1],
-        types.uint8[::1],
-    )
-    for real in (types.float32, types.float64)
-]
-
-
-@njit(_SIGNATURES, cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _widen(rows, low, high, others):
-    """low, high : (d,) include the values of rows : (m, d)."""
+    """Extend low, high : (d,) to include the values of rows : (m, d)."""
     least, most = low.astype(rows.dtype), high.astype(rows.dtype)
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -191,12 +197,13 @@ def _widen(rows, low, high, others):
             least[j] = min(least[j], row[j])
         for j in range(row.shape[0]):
             most[j] = max(most[j], row[j])
-    low[:], high[:] = least, most
+    for j in range(low.shape[0]):
+        low[j], high[j] = least[j], most[j]
 
 
-@njit(_SIGNATURES, cache=True, nogil=True)
-def _see_others(rows, low, high, others):
-    """others[j] = 1 where column j of rows : (m, d) has a value that is neither low nor high."""
+@njit(cache=True, nogil=True)
+def _find_others(rows, low, high, others):
+    """Set others[j] = 1 where column j of rows : (m, d) has a value other than low and high."""
     least, most = low.astype(rows.dtype), high.astype(rows.dtype)
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -204,21 +211,11 @@ def _see_others(rows, low, high, others):
             others[j] |= (row[j] != least[j]) & (row[j] != most[j])
 
 
-@njit(
-    [
-        types.boolean(
-            types.Array(real, 2, "C", readonly=True),
-            types.uint64[::1],
-            *[types.Array(types.float64, 1, "C", readonly=True)] * 2,
-            types.uint32[:, :],
-        )
-        for real in (types.float32, types.float64)
-    ],
-    cache=True,
-    nogil=True,
-)
-def _pack_bits(rows, columns, low, high, words):
-    """Bits of rows[i, columns] : (q,) that are `high` into words[:, i]; whether all are of two."""
+@njit(cache=True, nogil=True)
+def _pack_bits(rows, columns, low, high, words, first):
+    """Write the bits rows[i, columns] == high : (q,) to words[:, first + i]; return whether all
+    values are low or high.
+    """
     q, others = columns.shape[0], False
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -229,14 +226,16 @@ def _pack_bits(rows, columns, low, high, words):
                 one = value == high[k]
                 others |= (value != low[k]) & ~one
                 word |= np.uint32(np.uint32(one) << np.uint32(k & 31))
-            words[w, i] = word
+            words[w, first + i] = word
     return not others
 
 
 # `stored` and bits before are as in `Layout._pack_sparse`.
-@njit(["i8(i8[::1], i8[::1], f8[::1], i8[::1], f8[::1], f8[::1], b1[::1], u4[:,::1])"], cache=True)
+@njit(cache=True)
 def _set_bits(indptr, indices, values, place, low, high, stored, words):
-    """Bits of the values that CSR rows store; how many are of `stored`, -1 where one is no bit."""
+    """Set the bits of stored values; return how many are in columns `stored`, or -1 if a value is
+    neither low nor high.
+    """
     n_stored = 0
     for i in range(words.shape[1]):
         for k in range(indptr[i], indptr[i + 1]):
@@ -262,21 +261,21 @@ def _values_of_sparse_columns(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarra
     with_zeros = counts < X.shape[0]
     low[with_zeros] = np.minimum(low[with_zeros], 0.0)
     high[with_zeros] = np.maximum(high[with_zeros], 0.0)
-    _see_others_sparse(indices, values, low, high, others)
+    _find_others_sparse(indices, values, low, high, others)
     return low, high, ~others
 
 
-@njit(["(i8[::1], f8[::1], f8[::1], f8[::1], i8[::1])"], cache=True)
+@njit(cache=True)
 def _widen_sparse(indices, values, low, high, counts):
-    """As `_widen`, of stored values and the columns that they are in; counts them by column."""
+    """Extend low, high : (d,) by the stored values of CSR rows; count them by column."""
     for k in range(len(values)):
         j, value = indices[k], values[k]
         low[j], high[j] = min(low[j], value), max(high[j], value)
         counts[j] += 1
 
 
-@njit(["(i8[::1], f8[::1], f8[::1], f8[::1], b1[::1])"], cache=True)
-def _see_others_sparse(indices, values, low, high, others):
+@njit(cache=True)
+def _find_others_sparse(indices, values, low, high, others):
     for k in range(len(values)):
         j = indices[k]
         others[j] |= (values[k] != low[j]) & (values[k] != high[j])

@@ -1,7 +1,7 @@
-"""The kernel matrix of a data set, computed where and when it is needed, never as a whole.
+"""The kernel matrix of a data set, computed block by block when needed, never as a whole.
 
-`KernelMatrix` is what solvers and clusterings work on; `expand` is what evaluates a fitted machine.
-Entries that are only multiplied by coefficients stay in the processor's cache.
+Solvers and clusterings work on a `KernelMatrix`; `expand` evaluates a fitted machine. Values that
+are only multiplied by coefficients never leave the processor's cache.
 """
 
 import copy
@@ -22,7 +22,7 @@ class KernelMatrix:
     X : (n, d) array, float32 or float64, or CSR
         Kept by reference. For `Precomputed`, (n, n) kernel values.
     dtype : float32 or float64
-        Type of the prepared points and of the blocks.
+        Precision of the prepared points and of the blocks.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class KernelMatrix:
 
     Notes
     -----
-    Memory is one prepared copy of X, O(n d); an entry costs O(d) (O(nnz) of the rows for wide CSR).
-    How it is computed follows from the kind of data (`kbench.kernels.exponential`). Blocks and
-    products use as many threads as numba and BLAS may.
+    Memory is one prepared copy of X, O(n d); a value costs O(d) (O(nnz) of the rows for wide CSR).
+    The kind of data decides how it is computed (`kbench.kernels.exponential`). Blocks and products
+    use as many threads as numba and BLAS may.
     """
 
     def __init__(self, kernel: Kernel, X: Any, dtype: Any = np.float32) -> None:
@@ -49,14 +49,14 @@ class KernelMatrix:
 
     @property
     def _points(self) -> Any:
-        """All points, prepared at their first use: some matrices are only there to take from."""
+        """All points, prepared at their first use: of some matrices only subsets are ever used."""
         if self._prepared is None:
             self._prepared = self.kernel.prepare(self._X, self.dtype)
         return self._prepared
 
     @property
     def X(self) -> Any:
-        """The rows, (n, d) dense or CSR; None where kernel values were given instead."""
+        """The rows, (n, d) dense or CSR; None for a precomputed kernel."""
         return self._X if isinstance(self._X, np.ndarray) or sp.issparse(self._X) else None
 
     @property
@@ -64,31 +64,32 @@ class KernelMatrix:
         return int(self._counter[0])
 
     def count(self, n_entries: int) -> None:
-        """Add kernel values that were computed between this matrix's points by other means."""
+        """Add to `n_entries` what another matrix of some of these points has computed."""
         self._counter += n_entries
 
     def astype(self, dtype: Any) -> "KernelMatrix":
-        """The matrix in another precision, from the original rows; itself if nothing changes."""
+        """Return the matrix in another precision, from the original rows; itself if it has it."""
         if self.dtype == dtype:
             return self
         twin = copy.copy(self)
         twin.dtype = np.dtype(dtype)
-        # Often a few points are all that is looked at again.
+        # Often only a few points are used in the other precision: as long as they are fewer than
+        # n in all, they are prepared when needed instead of all n points once.
         twin._prepared, twin._allowance = None, len(self)
         return twin
 
     def take(self, indices: np.ndarray) -> "KernelMatrix":
-        """The matrix of some of the points, prepared anew (closer to their own centre)."""
+        """Return the matrix of some of the points, prepared anew (and centred at their mean)."""
         return KernelMatrix(self.kernel, self._X[indices], self.dtype)
 
     @property
     def entry_error(self) -> float:
-        """Bound on the absolute error of an entry in float32, given the rows. O(n d)."""
+        """Bound on the absolute error of a float32 value, given the exact rows. O(n d)."""
         return self.kernel.entry_error(self._points)
 
     @property
     def nanoseconds(self) -> float:
-        """About what an entry costs on one core; inf where it is not known."""
+        """Estimated nanoseconds of one value on one core; inf if unknown."""
         return self.kernel.nanoseconds(self._points)
 
     def diagonal(self) -> np.ndarray:
@@ -98,7 +99,7 @@ class KernelMatrix:
         return self.kernel.diagonal(self._points)
 
     def points(self, indices: np.ndarray | slice) -> Any:
-        """Prepared points of these rows; passed as `columns`, they are gathered only once."""
+        """Return the prepared points of these rows, to pass as `columns` several times."""
         if self._prepared is None and self._allowance > 0:
             rows = self._X[indices]
             self._allowance -= rows.shape[0]
@@ -106,23 +107,23 @@ class KernelMatrix:
         return self._points[indices]
 
     def centres(self, indices: np.ndarray) -> Any:
-        """Prepared points of these rows, as little of them as prediction needs."""
+        """Return the prepared points of these rows, reduced to what prediction needs."""
         return self.kernel.as_centres(self.points(indices))
 
     def block(
         self, rows: np.ndarray, columns: Any = None, out: np.ndarray | None = None
     ) -> np.ndarray:
-        """K[rows][:, columns].
+        """Compute K[rows][:, columns].
 
         Parameters
         ----------
         rows : (a,) indices
-        columns : prepared points (see `points`), b of them; default all n
+        columns : b prepared points (see `points`); default all n
         out : (a, b) of this matrix's dtype, C-contiguous
 
         Returns
         -------
-        (a, b), `out` where it was given
+        (a, b) array, `out` if given
         """
         columns = self._points if columns is None else columns
         if out is None:
@@ -132,7 +133,7 @@ class KernelMatrix:
         return out
 
     def product(self, columns: np.ndarray, coef: np.ndarray, rows: Any = None) -> np.ndarray:
-        """K[rows][:, columns] @ coef, without storing the entries.
+        """Compute K[rows][:, columns] @ coef without storing the values.
 
         Parameters
         ----------
@@ -143,7 +144,8 @@ class KernelMatrix:
         Returns
         -------
         (a,) or (a, m) float64
-            Entries have this matrix's dtype; a few products are added in it, then in float64.
+            Kernel values have this matrix's dtype; sums of a few products are formed in it, and
+            added up in float64.
         """
         is_index = isinstance(rows, np.ndarray) and rows.ndim == 1
         left = self._points if rows is None else self.points(rows) if is_index else rows
@@ -156,10 +158,10 @@ def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.n
 
     Parameters
     ----------
-    A, B : prepared points, a and b of them
+    A, B : a and b prepared points
     coef : (b,) or (b, m)
     dtype : float32 or float64
-        That of the points.
+        Precision of the points.
 
     Returns
     -------
@@ -173,7 +175,7 @@ def expand(kernel: Kernel, A: Any, B: Any, coef: np.ndarray, dtype: Any) -> np.n
 
 
 def nbytes(points: Any) -> int:
-    """Bytes that prepared points take."""
+    """Return the number of bytes of prepared points."""
     if sp.issparse(points):
         return points.data.nbytes + points.indices.nbytes + points.indptr.nbytes
     return points.nbytes

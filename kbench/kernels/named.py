@@ -1,4 +1,4 @@
-"""The kernel that an estimator's parameters name."""
+"""Kernels by the names and parameters of estimators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels.exponential import RBF, Laplacian
-from kbench.kernels.functions import FunctionKernel, Kernel, Linear, Polynomial, Precomputed
+from kbench.kernels.functions import (
+    FunctionKernel,
+    Kernel,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Sigmoid,
+)
+from kbench.kernels.matern import Matern12
 
 
 def make_kernel(
@@ -18,14 +26,13 @@ def make_kernel(
     degree: int = 3,
     coef0: float = 0.0,
 ) -> Kernel:
-    """The kernel that an estimator's parameters name, in the sense of `sklearn.svm.SVC`.
+    """Return the kernel of an estimator's parameters, with the meaning of `sklearn.svm.SVC`.
 
     Parameters
     ----------
-    name : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable
+    name : {"rbf", "laplacian", "matern12", "poly", "linear", "sigmoid", "precomputed"} or callable
     X : (n, d) dense or CSR
-        Training rows; they define the number behind `gamma="scale"`, 1 / (d Var(X)), and "auto",
-        1 / d.
+        Training rows; they determine `gamma="scale"`, 1 / (d Var(X)), and "auto", 1 / d.
     """
     if callable(name):
         return FunctionKernel(name)
@@ -38,6 +45,10 @@ def make_kernel(
         return RBF(width)
     if name == "laplacian":
         return Laplacian(width)
+    if name == "matern12":
+        return Matern12(width)
+    if name == "sigmoid":
+        return Sigmoid(width, coef0)
     return Polynomial(width, degree, coef0)
 
 

@@ -1,7 +1,7 @@
-"""Loops over columns, and tasks of their own, on several threads.
+"""Divided loops (`work_sharing`) and independent tasks on several threads.
 
-The threads are Python's: unlike numba's own, several may be given work by several others at once.
-They stay when they are done, and look for more for a while before they sleep (`handing_over`).
+The threads are Python's: unlike those of numba's pool, they may be used by several callers at once.
+A helper that has finished stays, and polls for more work for a while before it sleeps.
 """
 
 import contextlib
@@ -15,23 +15,27 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba import types
 from numba.core import config
 
-from kbench.kernels.handing_over import AWAKE, CALLED, STATE, new_box, serve
+from kbench.kernels.work_sharing import AWAKE, CALLED, STATE, Loop, new_mailbox, serve
 
-# To hand parts of a loop over, and to wait for them, costs two or three microseconds.
+# Nanoseconds of work that a loop must have for each thread: posting it and waiting for a helper
+# costs 2,000 to 3,000 (`scripts/ablate_svm.py --threads 2` shows what sharing gains).
 _NANOSECONDS_PER_THREAD = 10_000
-# Of a part, about: to take one costs a tenth of a microsecond, and who waits at the end waits for
-# one at most.
-_NANOSECONDS_PER_PART = 5_000
+# Nanoseconds of work in a block. Smaller blocks cost more atomic increments (100 each), larger ones
+# leave threads waiting for the last block.
+_NANOSECONDS_PER_BLOCK = 5_000
 
 
 class _Helper:
-    """A thread that does what it is given, itself allowed one thread."""
+    """A thread that does what it is handed, and is itself allowed one thread."""
 
     def __init__(self) -> None:
-        self._box = new_box()
-        self.address = self._box.ctypes.data
+        # In the caller, so that the helper does not start with compiling.
+        serve.compile((types.int64,))
+        self._mailbox = new_mailbox()
+        self.address = self._mailbox.ctypes.data
         self._begin, self._end = threading.Lock(), threading.Lock()
         self._begin.acquire()
         self._end.acquire()
@@ -39,42 +43,42 @@ class _Helper:
         threading.Thread(target=self._serve, args=(_core(),), daemon=True).start()
 
     def wake(self) -> None:
-        """Let it look for what compiled code hands over."""
-        if not self._box[AWAKE]:
-            self._box[AWAKE] = 1
+        """Let the helper poll for what compiled code posts."""
+        if not self._mailbox[AWAKE]:
+            self._mailbox[AWAKE] = 1
             if self._begin.locked():
                 self._begin.release()
 
     def start(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._box[STATE] = CALLED
+        self._mailbox[STATE] = CALLED
         self.wake()
 
     def wait(self) -> None:
-        """Until the work is done."""
+        """Wait until the work is done."""
         self._end.acquire()
 
     def _serve(self, parents_core: int) -> None:
-        # Holds for the thread that says so.
+        # The setting is that of the calling thread alone.
         numba.set_num_threads(1)
         _leave(parents_core)
         while True:
-            # Asleep until there may be something, awake until it is tired or called.
+            # Sleep until there may be work; then poll until idle for long or called.
             self._begin.acquire()
-            while self._box[AWAKE]:
+            while self._mailbox[AWAKE]:
                 serve(self.address)
                 if self._work is not None:
                     self._do(self._work)
 
     def _do(self, work: Callable[[], None]) -> None:
         work()
-        # What it was about may be large.
+        # The arrays that the closure refers to may be large.
         self._work = None
         self._end.release()
 
 
 def _helper() -> _Helper:
-    """A helper with nothing to do."""
+    """Return an idle helper."""
     try:
         return _idle.pop()
     except IndexError:
@@ -82,7 +86,7 @@ def _helper() -> _Helper:
 
 
 def _core() -> int:
-    """The core that this thread is on; -1 where that cannot be asked."""
+    """Return the core that this thread runs on; -1 where the system does not say."""
     try:
         return int(ctypes.CDLL(None).sched_getcpu())
     except (AttributeError, OSError, TypeError):
@@ -90,7 +94,7 @@ def _core() -> int:
 
 
 def _leave(core: int) -> None:
-    """Move this thread to another core than this one, if it may; it may also return."""
+    """Move this thread to a core other than `core` if possible; the system may move it back."""
     if hasattr(os, "sched_setaffinity"):
         allowed = os.sched_getaffinity(0)
         if core in allowed and len(allowed) > 1:
@@ -104,65 +108,61 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)
 
 
-def in_parts(
-    loop: Callable[..., None], *arguments: Any, n: int, nanoseconds: float, multiple: int
-) -> None:
-    """Call loop(*arguments, n, part, boxes), and let as many threads as numba may use help.
+def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) -> None:
+    """Do n iterations of a loop on as many threads as numba may use and the work pays for.
 
     Parameters
     ----------
-    loop : compiled function that releases the interpreter's lock
-        It hands its last three arguments to what `handing_over.shared` has made.
+    loop : Loop
+    *arguments : without start and stop
     n : int
-        Number of places that the loop goes over.
+        Number of iterations.
     nanoseconds : float
-        About what the whole takes on one thread; what takes little is left to one.
+        Estimated time of all of them on one thread.
     multiple : int
-        Of which all bounds between parts are one.
+        Blocks begin at multiples of this number.
     """
+    if _state.spare is None and allowed_threads() == 1:
+        loop.plain(*arguments, 0, n)
+        return
     most = min(int(nanoseconds) // _NANOSECONDS_PER_THREAD, n // multiple)
     helpers = _take_helpers(most - 1) if most > 1 else []
-    if not helpers:
-        loop(*arguments, n, n, _NO_BOXES)
-        return
+    block = n
+    if helpers:
+        block = max(1, int(n / multiple * _NANOSECONDS_PER_BLOCK / nanoseconds)) * multiple
     for helper in helpers:
         helper.wake()
-    boxes = np.array([helper.address for helper in helpers])
-    part = max(1, int(n / multiple * _NANOSECONDS_PER_PART / nanoseconds)) * multiple
-    loop(*arguments, n, part, boxes)
-    (_idle if _own.spare is None else _own.spare).extend(helpers)
+    loop.shared(arguments, n, block, np.array([helper.address for helper in helpers], np.int64))
+    (_idle if _state.spare is None else _state.spare).extend(helpers)
 
 
-_NO_BOXES = np.empty(0, np.int64)
+class _ThreadState(threading.local):
+    """State that every thread has for itself."""
 
-
-class _Own(threading.local):
-    """What each thread has of its own."""
-
-    # While it does one of several tasks: the helpers that have found none left to do.
+    # In a thread that does one of several tasks: helpers for which no task was left; else None.
     spare: deque[_Helper] | None = None
 
 
-_own = _Own()
+_state = _ThreadState()
 
 
 def _take_helpers(most: int) -> list[_Helper]:
-    """Helpers with nothing to do, as many as this thread may have."""
-    if _own.spare is None:
+    """Return idle helpers, as many as this thread may use and at most `most`."""
+    if _state.spare is None:
         return [_helper() for _ in range(min(allowed_threads() - 1, most))]
     helpers: list[_Helper] = []
     with contextlib.suppress(IndexError):
         while len(helpers) < most:
-            helpers.append(_own.spare.pop())
+            helpers.append(_state.spare.pop())
     return helpers
 
 
-def in_any_order(tasks: Iterable[Callable[[], None]]) -> None:
-    """Call tasks that share nothing, on as many threads as numba may use; the first begin first.
+def run_tasks(tasks: Iterable[Callable[[], None]]) -> None:
+    """Call independent tasks, in order of start, on as many threads as numba may use.
 
-    While there are several, each has one thread; threads that find none left help with the loops of
-    those that are still at work. An exception ends what has not begun, and is raised when all that
-    has begun is done.
+    While there are several, each runs on one thread; threads that find no task left help with the
+    loops of those still at work. An exception prevents tasks that have not started, and is raised
+    when those that have started are done.
     """
     waiting = deque(tasks)
     allowed = allowed_threads()
@@ -188,23 +188,23 @@ def in_any_order(tasks: Iterable[Callable[[], None]]) -> None:
             attempt(task)
 
     def attempt_and_help(helper: _Helper) -> None:
-        _own.spare = spare
+        _state.spare = spare
         attempt_others()
-        _own.spare = None
+        _state.spare = None
         spare.append(helper)
 
-    # Who has the first, which may be the longest, is not to come late to it.
+    # The first task may be the longest: this thread starts it before helpers are awake.
     first = waiting.popleft()
     others = [_helper() for _ in range(min(allowed - 1, len(waiting)))]
     for helper in others:
         helper.start(functools.partial(attempt_and_help, helper))
-    _own.spare = spare
+    _state.spare = spare
     numba.set_num_threads(1)
     try:
         attempt(first)
         attempt_others()
     finally:
-        _own.spare = None
+        _state.spare = None
         numba.set_num_threads(allowed)
         for helper in others:
             helper.wait()
@@ -214,7 +214,7 @@ def in_any_order(tasks: Iterable[Callable[[], None]]) -> None:
 
 
 def allowed_threads() -> int:
-    """How many threads numba may use here."""
+    """Return how many threads numba may use here."""
     # Asking numba starts its pool of threads.
     limit: int = config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     return 1 if limit == 1 else numba.get_num_threads()

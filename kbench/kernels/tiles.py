@@ -1,11 +1,14 @@
-"""Compiled tiles of kernels that fall exponentially with distance.
+"""Compiled tiles of kernels that fall exponentially with distance, for real and binary features.
 
     k(x, z) = 2^-t,    t = sum_k |x_k - z_k|^power + unit * hamming(bits of x, bits of z)
 
-Features are subtracted, not multiplied out: no cancellation, and on a processor whose subtractions
-run beside its multiplications no slower than a matrix product. A tile is four rows of the left
-points against 256 of the right ones, 4 KB of exponents that never leave the L1 cache; 2^-t is a
-polynomial and a shift of bits, which vectorises everywhere.
+Features are subtracted instead of expanding ||x - z||^2 into inner products: nothing cancels, and a
+processor that subtracts while it multiplies is no slower than with a matrix product. A tile is 4
+rows of the left points against 256 of the right points: 4 KB of exponents that stay in the L1
+cache. 2^-t is a polynomial and a shift of bits, which LLVM vectorises on every processor.
+
+Packing two-valued columns into bits shows on a9a and w8a (`scripts/ablate_svm.py`, option
+`bit_layout`).
 """
 
 import math
@@ -13,37 +16,28 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
-from kbench.kernels.handing_over import SHARED, shared
-from kbench.kernels.threads import in_parts
+from kbench.intrinsics.bits import popcount
+from kbench.kernels.threads import run
+from kbench.kernels.work_sharing import Loop, divided, share
 
-# Rows of the left points in a tile, and features taken at a time: prepared points have multiples.
+# Rows of the left points in a tile, and features per pass over it; prepared points are padded with
+# zeros to multiples. Four rows and four features use 20 vector registers.
 STEP = 4
-# Words of bits that prepared points have multiples of.
+# Prepared points are padded to multiples of this many 32-bit words of bits.
 WORDS = 2
+# Columns of a tile: STEP rows of them in float32 take 4 KB of the L1 cache.
 _COLUMNS = 256
 # e^-t = 2^-(t LOG2_E).
 LOG2_E = math.log2(math.e)
 
 
-def _compile_popcount(typing_context, word):
-    """Number of ones in a word."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return word(word), generate
-
-
-_popcount: Any = intrinsic(_compile_popcount)
-
-
 def power_of_two(t):
-    """2^t for t <= 0; in compiled code with a relative error below 2 eps.
+    """Return 2^t for t <= 0; in compiled code with a relative error below 2 eps.
 
-    Not below 2^-100 (float64: 2^-900), so that products with coefficients are no denormal numbers,
-    which take many times as long.
+    The result is never below 2^-100 (float64: 2^-900), so that its products with coefficients are
+    not denormal numbers, with which processors compute many times more slowly.
     """
     return 2.0 ** max(t, -100.0)
 
@@ -100,7 +94,7 @@ _FLAGS = {"contract", "nsz", "nnan", "ninf"}
 def _subtract_hamming(words, row, tile, unit, acc):
     """acc[r, j] -= unit * hamming(words[row + r], column j of tile : (w, 256)), w even."""
     m, number, n_words = _COLUMNS, acc.dtype.type, words.shape[1]
-    # Four words at a time: what is counted is turned into a float half as often as with two.
+    # Four words per pass: half as many conversions of counts to floats as with two.
     for k in range(0, n_words - 3, 4):
         x, i = tile[k * m : (k + 4) * m], row
         a0, a1, a2, a3 = words[i, k], words[i, k + 1], words[i, k + 2], words[i, k + 3]
@@ -112,14 +106,14 @@ def _subtract_hamming(words, row, tile, unit, acc):
         d0, d1, d2, d3 = words[i, k], words[i, k + 1], words[i, k + 2], words[i, k + 3]
         for j in range(m):
             x0, x1, x2, x3 = x[j], x[m + j], x[2 * m + j], x[3 * m + j]
-            # Through int32, whose conversion to float32 vectorises everywhere.
-            a = _popcount(x0 ^ a0) + _popcount(x1 ^ a1) + _popcount(x2 ^ a2) + _popcount(x3 ^ a3)
+            # Via int32, whose conversion to float32 vectorises on every processor.
+            a = popcount(x0 ^ a0) + popcount(x1 ^ a1) + popcount(x2 ^ a2) + popcount(x3 ^ a3)
             acc[j] -= unit * number(np.int32(a))
-            b = _popcount(x0 ^ b0) + _popcount(x1 ^ b1) + _popcount(x2 ^ b2) + _popcount(x3 ^ b3)
+            b = popcount(x0 ^ b0) + popcount(x1 ^ b1) + popcount(x2 ^ b2) + popcount(x3 ^ b3)
             acc[m + j] -= unit * number(np.int32(b))
-            c = _popcount(x0 ^ c0) + _popcount(x1 ^ c1) + _popcount(x2 ^ c2) + _popcount(x3 ^ c3)
+            c = popcount(x0 ^ c0) + popcount(x1 ^ c1) + popcount(x2 ^ c2) + popcount(x3 ^ c3)
             acc[2 * m + j] -= unit * number(np.int32(c))
-            d = _popcount(x0 ^ d0) + _popcount(x1 ^ d1) + _popcount(x2 ^ d2) + _popcount(x3 ^ d3)
+            d = popcount(x0 ^ d0) + popcount(x1 ^ d1) + popcount(x2 ^ d2) + popcount(x3 ^ d3)
             acc[3 * m + j] -= unit * number(np.int32(d))
     if n_words % 4:
         k = n_words - WORDS
@@ -130,17 +124,18 @@ def _subtract_hamming(words, row, tile, unit, acc):
         d0, d1 = words[row + 3, k], words[row + 3, k + 1]
         for j in range(m):
             x0, x1 = x[j], x[m + j]
-            acc[j] -= unit * number(np.int32(_popcount(x0 ^ a0) + _popcount(x1 ^ a1)))
-            acc[m + j] -= unit * number(np.int32(_popcount(x0 ^ b0) + _popcount(x1 ^ b1)))
-            acc[2 * m + j] -= unit * number(np.int32(_popcount(x0 ^ c0) + _popcount(x1 ^ c1)))
-            acc[3 * m + j] -= unit * number(np.int32(_popcount(x0 ^ d0) + _popcount(x1 ^ d1)))
+            acc[j] -= unit * number(np.int32(popcount(x0 ^ a0) + popcount(x1 ^ a1)))
+            acc[m + j] -= unit * number(np.int32(popcount(x0 ^ b0) + popcount(x1 ^ b1)))
+            acc[2 * m + j] -= unit * number(np.int32(popcount(x0 ^ c0) + popcount(x1 ^ c1)))
+            acc[3 * m + j] -= unit * number(np.int32(popcount(x0 ^ d0) + popcount(x1 ^ d1)))
 
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _subtract_squares(left, row, tile, acc):
     """acc[r, j] -= ||left[row + r] - column j of tile||^2, tile : (p, 256)."""
-    # Strides that the compiler knows, from one base: it sees that nothing overlaps, and vectorises.
-    # One after the other each square is a single multiply-add; as a tree they take three additions.
+    # Constant strides from one base show the compiler that rows do not overlap, so it vectorises.
+    # Subtracted one after the other, each square is one fused multiply-add; summing the four first
+    # would add three additions.
     m = _COLUMNS
     for k in range(0, left.shape[1], STEP):
         x = tile[k * m : (k + STEP) * m]
@@ -182,10 +177,10 @@ def _copy_columns(points, first, width, tile):
 
 @njit(fastmath=_FLAGS, nogil=True)
 def _sum(acc, coef, partial, out):
-    """out[j] += sum_r coef_r 2^acc[r, j] : four products in their own precision, then float64."""
+    """out[j] += sum_r coef_r 2^acc[r, j]: four products in the points' precision, then float64."""
     m = _COLUMNS
     c0, c1, c2, c3 = coef[0], coef[1], coef[2], coef[3]
-    # Two loops: one with float64 in it would run on half as many float32 at a time.
+    # Two loops, because one that contains float64 would process half as many float32 at a time.
     for j in range(m):
         k0, k1 = power_of_two(acc[j]), power_of_two(acc[m + j])
         k2, k3 = power_of_two(acc[2 * m + j]), power_of_two(acc[3 * m + j])
@@ -201,24 +196,12 @@ def _write(exponents, out):
         out[j] = power_of_two(exponents[j])
 
 
-def _signature(real: types.Type) -> Any:
-    """Inputs may be read-only (memory maps of other processes); one compilation serves both."""
-    features = types.Array(real, 2, "C", readonly=True)
-    words = types.Array(types.uint32, 2, "C", readonly=True)
-    coef = types.Array(real, 1, "C", readonly=True)
-    outputs = (types.float64[::1], real[:, ::1])
-    sides = (features, words, features, words)
-    return types.void(*sides, real, types.boolean, coef, *outputs, *SHARED)
-
-
-@njit(fastmath=_FLAGS)
-def _some_tiles(
-    left, left_words, right, right_words, unit, squared, coef, values, block, start, stop
-):
-    """Kernel values of columns start .. stop-1: summed into `values`, or written into `block`.
+@njit(cache=True, nogil=True, fastmath=_FLAGS)
+def _tiles(left, left_words, right, right_words, unit, squared, coef, values, block, start, stop):
+    """Compute kernel values of the right points start .. stop-1; multiply or store them.
 
     left : (b, p), left_words : (b, w), b a multiple of STEP; right : (p, n), right_words : (w, n).
-    With coef : (b,), values[j] += sum_i coef_i k_ij; with coef empty, block : (a, n), a <= b.
+    With coef : (b,), values[j] += sum_i coef_i k_ij; with coef empty, block : (a, n) = k, a <= b.
     """
     m = _COLUMNS
     n_features, n_words = left.shape[1], left_words.shape[1]
@@ -245,43 +228,43 @@ def _some_tiles(
                     _write(acc[r * m : (r + 1) * m], block[i + r, first : first + width])
 
 
-_share_tiles = shared(_some_tiles)
+_expose_tiles = divided(_tiles)
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit([_signature(types.float32), _signature(types.float64)], nogil=True, cache=True)
-def _tiles(
-    left, left_words, right, right_words, unit, squared, coef, values, block, n, part, boxes
-):
-    arguments = (left, left_words, right, right_words, unit, squared, coef, values, block)
-    _share_tiles(arguments, n, part, boxes)
+@njit(cache=True, nogil=True)
+def _shared_tiles(arguments, n, block, mailboxes):
+    share(_expose_tiles(arguments), n, block, mailboxes)
 
 
-# left : (b, p) and their bits (b, w), b a multiple of STEP; right : (p, n) and their bits (w, n);
-# p a multiple of STEP, w of WORDS, bits uint32.
+_TILES = Loop(_tiles, _shared_tiles)
+
+# (left : (b, p), left_words : (b, w), right : (p, n), right_words : (w, n)): features and uint32
+# bits of the left and right points; b and p are multiples of STEP, w of WORDS.
 Operands = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def nanoseconds(n_features: int, n_words: int) -> float:
-    """About what a kernel value costs, on a core with AVX-512."""
+    """Estimated time of one kernel value on a core with AVX-512 (`scripts/bench_kernels.py`)."""
     return 0.15 + 0.01 * n_features + 0.015 * n_words
 
 
 def fill(operands: Operands, unit: float, *, squared: bool, out: np.ndarray) -> None:
     """Write the kernel between left and right points into out : (a, n), a <= b, C-contiguous.
 
+    O(a n (p + w)) time.
+
     Parameters
     ----------
     operands : (left, left_words, right, right_words)
     unit : float
-        Of the Hamming distance in the exponent.
+        Contribution of one differing bit to the exponent.
     squared : bool
-        Whether differences of features are squared or taken absolutely.
+        True for the sum of squared differences of features, False for that of absolute ones.
     """
     dtype = operands[0].dtype
     none, nothing = np.empty(0, dtype), np.empty(0)
     scale = dtype.type(unit)
-    _in_parts(operands, out.size, scale, squared, none, nothing, out)
+    _run(operands, out.size, scale, squared, none, nothing, out)
 
 
 def accumulate(
@@ -289,19 +272,19 @@ def accumulate(
 ) -> None:
     """Add sum_i coef_i k(left_i, right_j) to out : (n,) float64; coef : (a,) of the points' dtype.
 
-    Four products are added in the points' precision, then in float64. Parameters as in `fill`; left
-    points beyond the a-th do not count.
+    Sums of four products are formed in the points' precision, and added up in float64. Parameters
+    as in `fill`; left points beyond the a-th are padding.
     """
     dtype = operands[0].dtype
     none = np.empty((0, 0), dtype)
     scale = dtype.type(unit)
     weights = np.zeros(len(operands[0]), dtype)
     weights[: len(coef)] = coef
-    _in_parts(operands, len(out) * len(coef), scale, squared, weights, out, none)
+    _run(operands, len(out) * len(coef), scale, squared, weights, out, none)
 
 
-def _in_parts(operands: Operands, n_entries: int, *arguments: Any) -> None:
-    """`_tiles` of the operands and the other arguments, so many kernel values in all."""
+def _run(operands: Operands, n_entries: int, *arguments: Any) -> None:
+    """Do `_tiles` for n_entries kernel values on the threads that this pays for."""
     right, right_words = operands[2:]
     n, cost = right.shape[1], n_entries * nanoseconds(len(right), len(right_words))
-    in_parts(_tiles, *operands, *arguments, n=n, nanoseconds=cost, multiple=_COLUMNS)
+    run(_TILES, *operands, *arguments, n=n, nanoseconds=cost, multiple=_COLUMNS)

@@ -1,7 +1,5 @@
-"""What kernel support vector classifiers share: parameters, problems, the solution's account."""
+"""Base of the kernel support vector classifiers: parameters, problems, and reported results."""
 
-import itertools
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,14 +10,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import _ovr_decision_function
 
-from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.functions import FunctionKernel, Precomputed
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class Problem(NamedTuple):
@@ -33,11 +30,17 @@ class Problem(NamedTuple):
 
 
 class BoxSVC(CountedPrediction, OneVsRest):
-    """Base of the classifiers; a subclass has `fit`, which sets `_machine`: X -> (u, m)."""
+    """Base of the classifiers.
+
+    A subclass has `fit`, which sets `_machine`, a function of rows X : (u, d) with values (u, m).
+    """
 
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear", "precomputed"}), callable],
+        "kernel": [
+            StrOptions({"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"}),
+            callable,
+        ],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
@@ -51,37 +54,30 @@ class BoxSVC(CountedPrediction, OneVsRest):
     }
 
     @property
-    def _one_vs_one(self) -> bool:
-        """Whether several classes are taken by pairs."""
-        return False
+    def _tolerance(self) -> float:
+        """The tolerance in effect, which a subclass may take from a preset."""
+        return self.tol
 
     def _decide(self, X: Any) -> np.ndarray:
-        values = self._machine(X) + self.intercept_
-        if self._one_vs_one and len(self.classes_) > 2:
-            # Votes of the pairs, and their confidence where votes are equal, as SVC's.
-            return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        values: np.ndarray = self._machine(X) + self.intercept_
         return values
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         """Check the input, learn the classes and set up the binary problems."""
         X, index, C = self._checked(X, y, sample_weight)
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
-        kernel = make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
         return Problem(
             X=X,
-            kernel=KernelMatrix(kernel, X, self.dtype),
+            kernel=KernelMatrix(self._kernel(X), X, self.dtype),
             Y=self._signs(index),
             C=C,
             labels=index,
         )
 
-    def _signs(self, index: np.ndarray) -> np.ndarray:
-        k = len(self.classes_)
-        if k == 2 or not self._one_vs_one:
-            return super()._signs(index)
-        pairs = itertools.combinations(range(k), 2)
-        return np.column_stack([1.0 * (index == i) - 1.0 * (index == j) for i, j in pairs])
+    def _kernel(self, X: Any) -> Kernel:
+        """The kernel function for training rows X."""
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
+        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _finish(
         self,
@@ -90,8 +86,14 @@ class BoxSVC(CountedPrediction, OneVsRest):
         results: Sequence[BoxDualResult],
         intercept: Sequence[float] | float = 0.0,
     ) -> Self:
-        """Set what describes the solution alpha : (n, m), and warn where a limit was met.
+        """Set the attributes that describe the solution, and warn if a limit was met.
 
+        Parameters
+        ----------
+        problem : Problem
+        alpha : (n, m) dual variables
+        results : sequence of BoxDualResult
+            Of all problems that were solved.
         intercept : (m,) or one number for all
         """
         self.intercept_ = np.broadcast_to(intercept, (alpha.shape[1],)).astype(np.float64)
@@ -104,18 +106,13 @@ class BoxSVC(CountedPrediction, OneVsRest):
         self.violation_ = max(result.violation for result in results)
         self.converged_ = all(result.converged for result in results)
         if not self.converged_:
-            reasons = sorted({result.stop_reason for result in results if not result.converged})
-            warnings.warn(
-                f"stopped by {', '.join(reasons)} at a violation of {self.violation_:.2g}, above "
-                f"tol={self.tol:g}; the model is usable",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            reasons = {result.stop_reason for result in results if not result.converged}
+            warn_of_limits(reasons, self.violation_, self._tolerance)
         return self
 
     def _solver_options(self) -> dict[str, Any]:
         return {
-            "tol": self.tol,
+            "tol": self._tolerance,
             "cache_mb": self.cache_mb,
             "max_iter": self.max_iter,
             "shrinking": self.shrinking,
@@ -127,8 +124,18 @@ class BoxSVC(CountedPrediction, OneVsRest):
         return tags
 
 
+def warn_of_limits(reasons: set[str], violation: float, tol: float) -> None:
+    """Issue the ConvergenceWarning of a fit that met limits, on behalf of the caller of `fit`."""
+    warnings.warn(
+        f"stopped by {', '.join(sorted(reasons))} at a violation of {violation:.2g}, above "
+        f"tol={tol:g}; the model is usable",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
 class Start(NamedTuple):
-    """Where m problems start, and what is known there."""
+    """Where m problems start, and the gradient there if it is known."""
 
     alpha: np.ndarray  # (n, m)
     gradient: np.ndarray | None = None  # (n, m), nan where it is not known
@@ -150,6 +157,7 @@ def solve_problems(
     Parameters
     ----------
     kernel : KernelMatrix of n points
+    Y : (n, m) of -1, 0 and +1
     C : (n,)
     start : Start, optional
         Default is zero.
@@ -158,24 +166,27 @@ def solve_problems(
     trace, **options
         As in `solve_box_dual`.
 
+    Returns
+    -------
+    list of m BoxDualResult
+        alpha and gradient have n entries; the gradient is nan at rows that are not in the problem.
+
     Notes
     -----
-    Several problems share the kernel matrix of a callable, where it fits into `cache_mb` as a
-    whole. Values of the named kernels are computed again: that takes less than the matrix, for ten
-    classes of USPS a quarter of the time.
+    Several problems share the kernel matrix of a callable, if all of it fits into `cache_mb`.
+    Values of the named kernels are computed again for each problem, which takes less time than the
+    matrix: for ten classes of USPS a quarter.
     """
     n, m = Y.shape
-    dear = isinstance(kernel.kernel, FunctionKernel)
-    if m > 1 and dear and 8 * n * n <= options["cache_mb"] * 2**20:
+    is_callable = isinstance(kernel.kernel, FunctionKernel)
+    if m > 1 and is_callable and 8 * n * n <= options["cache_mb"] * 2**20:
         gram = kernel.astype(np.float64).block(np.arange(n))
         kernel = KernelMatrix(Precomputed(), gram, np.float64)
     trace = Trace() if trace is None else trace
-    started = time.perf_counter() - trace.paused_wall_s
+    deadline = Deadline(max_time, trace)
     results = []
     for j, y in enumerate(Y.T):
-        if max_time is not None:
-            spent = time.perf_counter() - trace.paused_wall_s - started
-            options["max_time"] = max(0.0, max_time - spent)
+        options["max_time"] = deadline.seconds_left()
         rows = np.flatnonzero(y)
         if start is not None:
             options["alpha0"] = start.alpha[rows, j]

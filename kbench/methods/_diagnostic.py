@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kbench.methods._box_svc import BoxSVC, Problem
+from kbench.methods.kernel_svc import KernelSVC
 from kbench.solvers.split import independent_groups
 
 # Of a point's value, in the objective.
@@ -44,6 +45,11 @@ class TwoClassDiagnostic(BoxSVC):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
+
+
+def exact_svc(*, cache_mb: float, **parameters: Any) -> KernelSVC:
+    """The exact machine without intercept, whose cache has the name of scikit-learn."""
+    return KernelSVC(fit_intercept=False, cache_size=cache_mb, **parameters)
 
 
 def true_objective(problem: Problem, alpha: np.ndarray) -> float:

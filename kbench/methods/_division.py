@@ -1,6 +1,10 @@
-"""How the DC-SVM methods divide a training set: four kinds of clusters, nested ones among them."""
+"""How the DC-SVM methods divide a training set: four kinds of clusters, and nested clusters.
 
-from collections.abc import Callable
+Step 3 of Algorithm 1 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support
+Vector Machines" (ICML 2014): two-step kernel k-means, and alternatives.
+"""
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -59,43 +63,65 @@ def divide(
     sample: np.ndarray,
     rng: np.random.RandomState,
 ) -> Division:
-    """Clusters of all training points, found on `sample` : (m,) indices.
+    """Cluster the points `sample` : (m,) indices, and assign all training points to the centres.
 
     Returns
     -------
-    centres : what assigns new points; None for partition="random"
-    labels : (n,) ints without gaps; fewer clusters than asked where some stay empty
+    centres : assigns new points; None for partition="random"
+    labels : (n,) ints 0 .. k - 1; k is less than `n_clusters` if clusters stay empty
     """
     return PARTITIONS[partition](problem, np.arange(len(problem.Y)), n_clusters, sample, rng)
 
 
-def split(
+def nested_divisions(
+    problem: Problem,
+    partition: str,
+    sizes: Sequence[int],
+    branching: int,
+    sample: np.ndarray,
+    rng: np.random.RandomState,
+) -> list[Division]:
+    """Divisions from fine to coarse whose clusters lie inside the clusters of the next division.
+
+    The authors' program: all levels use one sample, and a cluster is divided only if it contains
+    at least 5 m / `sizes[0]` of its m points.
+
+    Parameters
+    ----------
+    sizes : numbers of clusters from fine to coarse
+    branching : int
+        Largest number of clusters that one cluster is divided into.
+    sample : (m,) indices
+    """
+    centres, labels = divide(problem, partition, sizes[-1], sample, rng)
+    divisions: list[Division] = [(centres, labels)]
+    least_points = -(-5 * len(sample) // sizes[0])
+    for _ in sizes[1:]:
+        labels = _subdivide(problem, partition, branching, labels, sample, least_points, rng)
+        divisions.insert(0, (None, labels))
+    return divisions
+
+
+def _subdivide(
     problem: Problem,
     partition: str,
     branching: int,
     labels: np.ndarray,
     sample: np.ndarray,
-    smallest: int,
+    least_points: int,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """Clusters inside the clusters `labels` : (n,), at most `branching` in each.
-
-    A cluster with fewer than `smallest` points of the sample stays whole.
-
-    Returns
-    -------
-    (n,) ints without gaps
-    """
+    """Divide each cluster of `labels` : (n,) with enough sampled points; (n,) ints 0 .. k - 1."""
     finer = np.empty_like(labels)
     sampled = np.zeros(len(labels), bool)
     sampled[sample] = True
     n_clusters = 0
     for _, rows in group_rows(labels):
-        own = rng.permutation(np.flatnonzero(sampled[rows]))
-        if len(own) < smallest:
+        sampled_rows = rng.permutation(np.flatnonzero(sampled[rows]))
+        if len(sampled_rows) < least_points:
             inner = np.zeros(len(rows), np.intp)
         else:
-            _, inner = PARTITIONS[partition](problem, rows, branching, own, rng)
+            _, inner = PARTITIONS[partition](problem, rows, branching, sampled_rows, rng)
         finer[rows] = n_clusters + inner
         n_clusters += int(inner.max()) + 1
     return finer

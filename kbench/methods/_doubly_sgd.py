@@ -1,10 +1,11 @@
-"""What the classifier and the regression by doubly stochastic gradients share.
+"""Parameters, fit and prediction of the machines by doubly stochastic gradients.
 
 Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
 (NIPS 2014); the descent is `kbench.solvers.doubly_stochastic`.
 """
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -20,18 +21,23 @@ from kbench.approximation.named_blocks import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
 from kbench.methods._mean_loss import PASSES
-from kbench.methods._row_map import RowMap, require_moderate
+from kbench.methods._row_map import RowMap
 from kbench.methods._virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.trace import Deadline, Trace
 
-_PREDICTED_ROWS = 8192  # rows that are prepared at a time
-_SAMPLE = 10_000  # mapped rows that the bandwidth is found on
-_NOT_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
+_PREDICTED_ROWS = 8192  # rows that are mapped at a time in prediction
+_SAMPLE = 10_000  # mapped rows from which the bandwidth is computed
+# Parameters that may differ between a checkpoint and the fit that continues it.
+_NOT_OF_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DoublySGD(BaseEstimator):
-    """Base of both machines; a subclass has `_learn_targets`, `_targets`, `_loss_name`."""
+    """Base of classifier and regressor, with their parameters as fields of a dataclass.
+
+    A subclass has `_learn_targets`, `_targets` and `_loss_name`, and may add fields.
+    """
 
     _parameter_constraints: ClassVar[dict] = {
         "block_size": [Interval(Integral, 1, None, closed="left")],
@@ -65,77 +71,42 @@ class DoublySGD(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        *,
-        block_size: int = 2048,
-        batch_size: int = 4096,
-        n_epochs: int = 1,
-        max_blocks: int | None = None,
-        kernel: str = "rbf",
-        gamma: float | str = "median",
-        smoothness: float = 1.5,
-        degree: int = 3,
-        coef0: float = 0.0,
-        nu: float = 0.0,
-        step_size: float = 1.0,
-        step_decay: float = 1e-4,
-        preconditioned: bool = True,
-        ridge: float = 1e-4,
-        average: float = 0.0,
-        unit_norm: bool = False,
-        pca_components: int | None = None,
-        virtual: str | None = None,
-        virtual_size: float = 1.0,
-        n_copies: int = 1,
-        predict_votes: int = 1,
-        max_time: float | None = None,
-        n_shards: int = 1,
-        n_jobs: int | None = None,
-        cache_mb: float = 64.0,
-        checkpoint: str | None = None,
-        checkpoint_s: float = 60.0,
-        random_state: Any = None,
-    ) -> None:
-        self.block_size = block_size
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.max_blocks = max_blocks
-        self.kernel = kernel
-        self.gamma = gamma
-        self.smoothness = smoothness
-        self.degree = degree
-        self.coef0 = coef0
-        self.nu = nu
-        self.step_size = step_size
-        self.step_decay = step_decay
-        self.preconditioned = preconditioned
-        self.ridge = ridge
-        self.average = average
-        self.unit_norm = unit_norm
-        self.pca_components = pca_components
-        self.virtual = virtual
-        self.virtual_size = virtual_size
-        self.n_copies = n_copies
-        self.predict_votes = predict_votes
-        self.max_time = max_time
-        self.n_shards = n_shards
-        self.n_jobs = n_jobs
-        self.cache_mb = cache_mb
-        self.checkpoint = checkpoint
-        self.checkpoint_s = checkpoint_s
-        self.random_state = random_state
-
-    n_chunks_: int
-    n_outputs_: int
+    block_size: int = 2048
+    batch_size: int = 4096
+    n_epochs: int = 1
+    max_blocks: int | None = None
+    kernel: str = "rbf"
+    gamma: float | str = "median"
+    smoothness: float = 1.5
+    degree: int = 3
+    coef0: float = 0.0
+    nu: float = 0.0
+    step_size: float = 1.0
+    step_decay: float = 1e-4
+    preconditioned: bool = True
+    ridge: float = 1e-4
+    average: float = 0.0
+    unit_norm: bool = False
+    pca_components: int | None = None
+    virtual: str | None = None
+    virtual_size: float = 1.0
+    n_copies: int = 1
+    predict_votes: int = 1
+    max_time: float | None = None
+    n_shards: int = 1
+    n_jobs: int | None = None
+    cache_mb: float = 64.0
+    checkpoint: str | None = None
+    checkpoint_s: float = 60.0
+    random_state: Any = None
 
     @abstractmethod
     def _learn_targets(self, y: np.ndarray) -> None:
-        """Classes, or the level of a regression; sets `n_outputs_`."""
+        """Learn the classes, or the mean of regression targets; sets `n_outputs_`."""
 
     @abstractmethod
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        """Targets of the loss, (b, q)."""
+        """Targets of the loss, (b, q) float64."""
 
     @property
     @abstractmethod
@@ -143,15 +114,15 @@ class DoublySGD(BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Descend on batches of these rows, `n_epochs` times through all of them.
+        """Descend on batches of these rows, in `n_epochs` passes over all of them.
 
         Parameters
         ----------
-        X : (n, d) array, memory-mapped too, or CSR
-        y : (n,) targets; regression: or (n, q)
+        X : (n, d) array (also memory-mapped) or CSR
+        y : (n,) labels; for regression (n,) or (n, q) targets
         trace : Trace, optional
-            Told the batch's mean loss, the rows seen and the machine after each step, and the
-            phases.
+            Receives the mean loss of the batch, the number of rows seen and the machine after
+            each step, and the phases.
 
         Returns
         -------
@@ -160,14 +131,14 @@ class DoublySGD(BaseEstimator):
         Raises
         ------
         ValueError
-            A parameter out of range; a step size or ridge with which the descent fails; a
-            checkpoint of another fit.
+            A parameter is out of range, the descent fails with this step size or ridge, or the
+            checkpoint belongs to another fit.
 
         Notes
         -----
         Batches are drawn once, from all copies of the rows; each pass takes them in another order.
-        With several passes the values of all of them are kept (8 q bytes each), so that a pass
-        evaluates only what was added since the last one.
+        With several passes, the function values at all rows are kept (8 q bytes each), so that a
+        pass evaluates only the blocks that were added since the last one.
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
@@ -196,7 +167,7 @@ class DoublySGD(BaseEstimator):
                 epoch, position = divmod(descent.n_steps, len(batches))
                 turn = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
                 k = turn.permutation(len(batches))[position]
-                # In the order of the file, which is kinder to memory-mapped rows.
+                # In the order of the file, which is faster for memory-mapped rows.
                 copies, rows = np.divmod(np.sort(batches[k]), n_rows)
                 memory = descent.memories[k] if descent.memories else None
                 prepared = self._prepared(X[rows], rows, copies)
@@ -263,15 +234,16 @@ class DoublySGD(BaseEstimator):
             y_numeric=several,
             reset=reset,
         )
-        require_moderate(X)
+        if not reset:
+            self.row_map_.require_moderate(X)
         return X, y
 
     def _begin(self, X: Any) -> None:
-        """Seed, map of rows and bandwidth, from the first rows that are seen."""
+        """Learn the seed, the map of the rows and the bandwidth from the first rows."""
         if self.virtual is None and max(self.n_copies, self.predict_votes) > 1:
             raise ValueError(
                 f"n_copies is {self.n_copies} and predict_votes {self.predict_votes}, should be 1 "
-                "where virtual is None: all copies would be the same"
+                "if virtual is None, because all copies would be the same"
             )
         rng = check_random_state(self.random_state)
         self.seed_ = int(rng.randint(2**31 - 1))
@@ -283,21 +255,24 @@ class DoublySGD(BaseEstimator):
         )
         self.row_map_.fit(X)
         rng = np.random.RandomState(self.seed_)
-        if self.row_map_.changes:
+        # The kernel of x with gamma is that of scale x with gamma / scale^power.
+        unit = self.row_map_.scale ** (1 if self.kernel == "laplacian" else 2)
+        if self.row_map_.changes or unit != 1.0:
             sample = rng.choice(X.shape[0], min(_SAMPLE, X.shape[0]), replace=False)
             X = self.row_map_(X[np.sort(sample)])
         if self.gamma == "median":
-            self.gamma_ = median_gamma(X, rng)
-        elif isinstance(self.gamma, str):
-            self.gamma_ = make_kernel("rbf", X, gamma=self.gamma).gamma  # type: ignore[attr-defined]
+            scaled_gamma = median_gamma(X, rng)
+        elif self.gamma == "scale":
+            scaled_gamma = make_kernel("rbf", X, gamma="scale").gamma  # type: ignore[attr-defined]
         else:
-            self.gamma_ = float(self.gamma)
+            scaled_gamma = (1.0 / X.shape[1] if self.gamma == "auto" else float(self.gamma)) / unit
+        self.gamma_ = scaled_gamma * unit
         self.features_ = seeded_features(
             self.kernel,
             X.shape[1],
             self.block_size,
             self.seed_,
-            self.gamma_,
+            scaled_gamma,
             smoothness=self.smoothness,
             degree=self.degree,
             coef0=self.coef0,
@@ -317,7 +292,7 @@ class DoublySGD(BaseEstimator):
         self.n_chunks_ = 0
 
     def _prepared(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
-        """Copies of rows X : (b, d) with numbers rows, copies : (b,), as the features take them."""
+        """Map copies of rows X : (b, d), given the numbers of rows and copies : (b,)."""
         if self.virtual_ is not None:
             X = X.toarray() if sp.issparse(X) else X
             X = self.virtual_(X.astype(np.float32, copy=False), rows, copies)
@@ -333,25 +308,25 @@ class DoublySGD(BaseEstimator):
         self.timings_ = dict(trace.timings)
 
     def _flops(self) -> float:
-        """What a row costs, in products of as many numbers as it has features."""
+        """Cost of predicting a row, in inner products of two rows."""
         axes = 0 if self.row_map_.axes is None else self.row_map_.axes.size
         blocks = sum(self.features_.multiplications + A.size for A in self._function.coef)
         return self.predict_votes * (axes + blocks) / self.n_features_in_
 
     @property
-    def coef_(self) -> list[np.ndarray]:
-        """Coefficients of each block's features, (block_size, q) float32."""
-        return [np.float32(self._function.scale) * A for A in self._function.coef]
+    def coef_(self) -> np.ndarray:
+        """Coefficients of the features of each block, (blocks, block_size, q) float32."""
+        return np.float32(self._function.scale) * np.array(self._function.coef)
 
     def _open_checkpoint(self, X: Any, y: np.ndarray) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, Integral):
             raise ValueError(
-                f"random_state is {self.random_state!r}, should be a whole number where there is "
-                "a checkpoint: a continuation needs the same batches"
+                f"random_state is {self.random_state!r}, should be a whole number with a "
+                "checkpoint, because a continuation needs the same batches"
             )
-        parameters = {k: v for k, v in self.get_params().items() if k not in _NOT_THE_FIT}
+        parameters = {k: v for k, v in self.get_params().items() if k not in _NOT_OF_THE_FIT}
         checkpoint = Checkpoint(
             self.checkpoint, self.checkpoint_s, {**parameters, "data": fingerprint(X, y)}
         )
@@ -364,15 +339,15 @@ class DoublySGD(BaseEstimator):
         """f at rows X : (u, d); (u, q) float64."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
-        require_moderate(X)
+        self.row_map_.require_moderate(X)
         values = np.zeros((X.shape[0], self.n_outputs_))
         for start in range(0, len(values), _PREDICTED_ROWS):
-            part = slice(start, start + _PREDICTED_ROWS)
-            # The same changes for all rows, so that a value does not depend on the other rows.
-            rows = np.zeros(len(values[part]), np.intp)
+            batch = slice(start, start + _PREDICTED_ROWS)
+            # The same deformations for all rows, so that a value does not depend on other rows.
+            rows = np.zeros(len(values[batch]), np.intp)
             for copy in range(self.predict_votes):
-                prepared = self._prepared(X[part], rows, np.full(len(rows), copy))
-                values[part] += self._function.values(prepared)
+                prepared = self._prepared(X[batch], rows, np.full(len(rows), copy))
+                values[batch] += self._function.values(prepared)
         return values / self.predict_votes
 
     def __sklearn_tags__(self) -> Tags:
@@ -382,7 +357,7 @@ class DoublySGD(BaseEstimator):
 
 
 def _first_non_finite(*arrays: Any) -> int | None:
-    """Index of the first row with a value that is no finite number; None where there is none."""
+    """Index of the first row with a value that is not finite; None if there is none."""
     for array in arrays:
         try:
             values = array.toarray() if sp.issparse(array) else np.asarray(array, np.float64)

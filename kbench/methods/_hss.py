@@ -1,61 +1,32 @@
-"""What estimators on a compressed kernel matrix share: parameters, another use, prediction."""
+"""What the estimators on an HSS matrix share: the fitted matrix, its factors, prediction."""
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import HSSMatrix
 from kbench.approximation.hss import ShiftedFactor
+from kbench.methods._composition import fresh_part
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Trace
 
-# Parameters of the matrix by what depends on them.
-_ORDERING = (
-    "preset",
-    "tree",
-    "balanced",
-    "leaf_size",
-    "n_neighbours",
-    "n_trees",
-    "random_state",
-)
-_COMPRESSION = (
-    "kernel",
-    "gamma",
-    "degree",
-    "coef0",
-    "rel_tol",
-    "abs_tol",
-    "trace_tol",
-    "max_rank",
-    "max_near",
-    "n_far",
-    "sketch",
-    "memory_mb",
-    "dtype",
-)
-
-# By how much a shift exceeds the least eigenvalue's size, and how often it is doubled after that.
+# Rounding in the factors may require a larger shift than the least eigenvalue does. The first
+# attempt is this factor times that eigenvalue; then the shift is doubled at most 8 times, to 256
+# times the first attempt.
 _SAFETY = 1.1
-_ATTEMPTS = 8
-
-HSS_CONSTRAINTS = {
-    name: HSSMatrix._parameter_constraints[name] for name in (*_ORDERING, *_COMPRESSION)
-} | {"error_rows": [Interval(Integral, 0, None, closed="left")]}
+_DOUBLINGS = 8
 
 
 class CompressedKernel:
-    """The compressed kernel matrix of an estimator and its last factors.
+    """The HSS matrix of an estimator and the factors of its last shift.
 
     Attributes
     ----------
     matrix : HSSMatrix
     shift : float or None
-        Of the last factors.
+        Shift of the last factors.
     """
 
     def __init__(self, matrix: HSSMatrix, rows_key: str) -> None:
@@ -65,29 +36,36 @@ class CompressedKernel:
         self._dtype = ""
 
     @staticmethod
-    def of(estimator: Any, X: Any, trace: Trace) -> "CompressedKernel":
-        """That of the last `fit` where `warm_start` allows it, otherwise from rows X : (n, d)."""
-        parameters = {name: getattr(estimator, name) for name in (*_ORDERING, *_COMPRESSION)}
+    def of(estimator: Any, default: HSSMatrix, X: Any, trace: Trace) -> "CompressedKernel":
+        """Fit a clone of `estimator.matrix` to rows X : (n, d).
+
+        With `warm_start`, `HSSMatrix.fit` reuses what it can of the last fit to the same rows.
+
+        Parameters
+        ----------
+        estimator : object with matrix, random_state, warm_start
+        default : HSSMatrix
+            In place of matrix=None.
+        X : (n, d) array or CSR
+        trace : Trace
+        """
+        matrix = fresh_part(estimator.matrix, default, estimator.random_state)
         key = joblib.hash(X) if estimator.warm_start else ""
         last: CompressedKernel | None = getattr(estimator, "_compressed", None)
-        like = None
-        if estimator.warm_start and last is not None and last._rows_key == key:
-            before = last.matrix.get_params()
-            if all(before[name] == parameters[name] for name in _ORDERING):
-                if all(before[name] == parameters[name] for name in _COMPRESSION):
-                    return last
-                like = last.matrix
-        matrix = HSSMatrix(**parameters).fit(X, like=like, trace=trace)
-        return CompressedKernel(matrix, key)
+        if not estimator.warm_start or last is None or last._rows_key != key:
+            return CompressedKernel(matrix.fit(X, trace=trace), key)
+        matrix.fit(X, like=last.matrix, trace=trace)
+        # The factors are those of the same nodes.
+        return last if matrix.nodes_ is last.matrix.nodes_ else CompressedKernel(matrix, key)
 
     @property
     def shift(self) -> float | None:
         return None if self._factor is None else self._factor.shift
 
     def factorise(self, shift: float, dtype: str, *, explain: bool = True) -> ShiftedFactor:
-        """Factors of K~ + shift I; the last ones where these are asked for again.
+        """Factors of K~ + shift I; the last factors if shift and dtype are the same.
 
-        Parameters and errors as in `HSSMatrix.factorise`.
+        Parameters and errors are those of `HSSMatrix.factorise`.
         """
         if self._factor is None or (self._factor.shift, self._dtype) != (shift, dtype):
             self._factor = None
@@ -95,8 +73,8 @@ class CompressedKernel:
             self._dtype = dtype
         return self._factor
 
-    def enough(self, shift: float, dtype: str) -> float:
-        """`shift`, or the least one beyond it, about, for which K~ + shift I can be factorised.
+    def sufficient_shift(self, shift: float, dtype: str) -> float:
+        """`shift`, or a larger one close to the least for which K~ + shift I can be factorised.
 
         Raises
         ------
@@ -106,9 +84,8 @@ class CompressedKernel:
         try:
             self.factorise(shift, dtype, explain=False)
         except np.linalg.LinAlgError:
-            # Rounding in the factors may ask for more than the eigenvalue does.
             shift = _SAFETY * max(shift, self.matrix.needed_shift())
-            for _ in range(_ATTEMPTS):
+            for _ in range(_DOUBLINGS):
                 try:
                     self.factorise(shift, dtype, explain=False)
                 except np.linalg.LinAlgError:
@@ -119,7 +96,7 @@ class CompressedKernel:
         return shift
 
     def describe(self, estimator: Any, trace: Trace) -> None:
-        """Set `hss_bytes_`, `ranks_` and, on `error_rows` rows, `kernel_error_` of an estimator."""
+        """Set `hss_bytes_`, `ranks_` and, with `error_rows` rows, `kernel_error_`."""
         estimator.hss_bytes_ = self.matrix.nbytes_
         estimator.ranks_ = self.matrix.ranks_
         vars(estimator).pop("kernel_error_", None)
@@ -130,15 +107,15 @@ class CompressedKernel:
                 )
 
     def keep(self, estimator: Any) -> None:
-        """Stay with the estimator for its next `fit`, where `warm_start` asks for it."""
+        """Store the matrix and its factors in the estimator if `warm_start` is set."""
+        vars(estimator).pop("matrix_", None)
+        vars(estimator).pop("_compressed", None)
         if estimator.warm_start:
-            estimator._compressed = self
-        elif hasattr(estimator, "_compressed"):
-            del estimator._compressed
+            estimator.matrix_, estimator._compressed = self.matrix, self
 
 
 class Machine(NamedTuple):
-    """What prediction keeps."""
+    """A prediction function with the bytes and numbers that it keeps."""
 
     function: Callable[[Any], np.ndarray]  # X : (u, d) -> (u, m) float64
     nbytes: int
@@ -149,11 +126,11 @@ def hss_machine(matrix: HSSMatrix, coef: np.ndarray, predict_with: str) -> Machi
     """The functions sum_j coef_j k(x, x_j), coef : (n, m), exact or through the tree."""
     d = matrix.n_features_in_
     if predict_with == "compressed":
-        local = matrix.expansion(coef)
+        local = matrix.machine(coef)
         return Machine(local, local.nbytes, local.n_centres * (d + coef.shape[1]))
     ordered = coef[matrix.tree_.permutation]
     places = np.flatnonzero(ordered.any(axis=1))
     values = ordered[places]
-    dtype = prediction_dtype(matrix.kernel_, values)
-    expansion = KernelExpansion(matrix.kernel_, places, values, dtype)
+    dtype = prediction_dtype(matrix.ordered_kernel_, values)
+    expansion = KernelExpansion(matrix.ordered_kernel_, places, values, dtype)
     return Machine(expansion, expansion.nbytes, len(places) * (d + coef.shape[1]))

@@ -1,4 +1,8 @@
-"""Dual of the support vector machine on a compressed kernel matrix: ADMM, polished on request."""
+"""Dual of the support vector machine on a compressed kernel matrix: ADMM, optionally polished.
+
+Cipolla and Gondzio (EURO J. Comput. Optim. 10, 2022), Algorithm 3, for several values of C and
+several one-vs-rest problems at once; see `kbench.solvers.admm` for the iteration.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,12 +15,13 @@ from kbench.methods._hss import CompressedKernel
 from kbench.solvers import ADMMResult, balance, intercepts, solve_admm
 from kbench.trace import Trace
 
-# MiB of kernel rows that the exact solver may keep.
+# Kernel rows that the exact solver may keep, MiB.
 _CACHE_MB = 1000.0
-# From a start with more coefficients than this share of the rows, the exact solver computes more
-# kernel values than from zero.
+# The exact solver starts from zero if more than this fraction of the rows have a coefficient: the
+# gradient at such a start takes more kernel values than the start saves.
 _DENSE = 0.5
-# Steps that grow by more than rounding raise beta to so many times itself, so often at most.
+# ADMM diverges if the squared length of its steps grows; growth up to 1 % may be rounding. Then
+# beta is multiplied by `_RAISE`, at most `_RAISES` times: to 1,024 times its first value.
 _GROWTH = 1.01
 _RAISE = 4.0
 _RAISES = 5
@@ -24,22 +29,22 @@ _RAISES = 5
 
 @dataclass(frozen=True)
 class DualSolution:
-    """Solutions of the m problems for each of p bounds.
+    """Solutions of m problems for each of p values of C.
 
     Attributes
     ----------
     coef : (n, p, m)
-        y_i z_i.
+        y_i z_i
     intercept, objective : (p, m)
-        The objective is 1/2 z'YKYz - e'z, with K~ where not polished.
+        The objective is 1/2 z'YKYz - e'z after polishing, otherwise with K~ in place of K.
     admm : ADMMResult
-        Its columns are p times m.
+        Its p m columns are the m problems of the first C, then those of the next.
     kernel_entries : int
         Kernel values that polishing computed.
     violation : float
-        Largest violation after polishing; nan without.
+        Largest KKT violation after polishing; nan without polishing.
     converged : bool
-        Of what was run last.
+        Whether polishing converged; without polishing, whether ADMM did.
     """
 
     coef: np.ndarray
@@ -51,8 +56,8 @@ class DualSolution:
     converged: bool
 
     @property
-    def grows(self) -> bool:
-        """Whether the compressed matrix is too indefinite for beta."""
+    def diverges(self) -> bool:
+        """Whether the steps of ADMM grew: the compressed matrix is too indefinite for beta."""
         return self.admm.growth > _GROWTH
 
 
@@ -66,26 +71,27 @@ def solve_dual(
     max_iter: int,
     tol: float | None,
     polish_tol: float | None,
-    may_raise: bool,
+    may_raise_beta: bool,
     trace: Trace,
 ) -> DualSolution:
-    """Solve all problems for all bounds together.
+    """Solve m problems for p values of C together.
 
     Parameters
     ----------
     compressed : CompressedKernel of n points
     Y : (n, m) of -1 and +1
     C : (n, p)
+        Upper bounds.
     beta, dtype
         Shift and precision of the factors.
     max_iter, tol
-        As in `solve_admm`.
+        Parameters of `solve_admm`.
     polish_tol : float or None
-        Violation to which the exact solver goes on with the kernel itself; None: not at all.
-    may_raise : bool
-        Whether the iteration begins anew with a greater beta where its steps grow.
+        Tolerance of the exact solver that continues from the iterate; None skips it.
+    may_raise_beta : bool
+        Restart the iteration with a larger beta if its steps grow.
     trace : Trace
-        Charged with "factor", "admm", "polish".
+        Records the phases "factor", "admm", "polish".
 
     Raises
     ------
@@ -97,12 +103,12 @@ def solve_dual(
     attempts = count()
 
     def factorise(shift: float) -> Callable[[np.ndarray], np.ndarray]:
-        # A later shift that is too small is no error.
+        # The message is for the user's beta only; `solve_admm` handles the failure of later ones.
         return compressed.factorise(shift, dtype, explain=next(attempts) == 0).solve
 
     for _ in range(_RAISES + 1):
         admm = solve_admm(factorise, columns, bounds, beta, max_iter=max_iter, tol=tol, trace=trace)
-        if not (may_raise and admm.growth > _GROWTH):
+        if not (may_raise_beta and admm.growth > _GROWTH):
             break
         beta *= _RAISE
     if polish_tol is not None:
@@ -132,7 +138,7 @@ def _polish(
     tol: float,
     trace: Trace,
 ) -> DualSolution:
-    """Go on exactly: bounded variables are known by now, and free ones not far off."""
+    """Solve the exact dual from the ADMM iterate, where most bounded variables are known."""
     (n, m), p = Y.shape, C.shape[1]
     permutation = compressed.matrix.tree_.permutation
     coef = np.zeros((n, p, m))
@@ -141,7 +147,7 @@ def _polish(
         start = balance(Y, admm.z[:, j * m : (j + 1) * m], C[:, [j]])
         start[:, np.count_nonzero(start, axis=0) > _DENSE * n] = 0.0
         solved = solve_problems(
-            compressed.matrix.kernel_,
+            compressed.matrix.ordered_kernel_,
             Y[permutation],
             C[permutation, j],
             Start(start[permutation]),

@@ -1,8 +1,12 @@
-"""What the two DC-Pred++ estimators share: the tree, Algorithm 1 in a leaf, the packed machine."""
+"""Common part of the two DC-Pred++ estimators: parameters, tree, Algorithm 1, packed machine.
 
+Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), Algorithm 2.
+"""
+
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,30 +28,37 @@ from kbench.kernels.exponential import RBF
 from kbench.methods._compiled import CompiledRows
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
-from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset
+from kbench.prediction.landmarks import (
+    LocalLandmarks,
+    Router,
+    float32_offset,
+    require_float32_range,
+)
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
-# Rows of I for each column of Cb: with fewer, the sampled W loses what the columns gain.
+# Least number of sampled rows per column of Cb when the factor R is fitted. With fewer rows R
+# overfits the sample, which costs more accuracy than the columns add.
 _ROWS_PER_COLUMN = 4
-# Landmarks of a leaf, to choose from.
+# Numbers of landmarks of a leaf that are tried for a `target_cost`.
 _LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
 
 class LeafResult(NamedTuple):
-    """A leaf's machine, and what it took."""
+    """The machine of a leaf, and the work and the errors of its training."""
 
     machine: LandmarkMachine
     n_iter: int
     converged: bool
     kernel_entries: int
-    # Sums of squares on sampled rows: the kernel matrix less its approximation, and itself.
+    # Sums of squares on sampled rows, of the error of the approximate kernel and of the kernel.
     missed: float = 0.0
     total: float = 0.0
 
 
+@dataclass(eq=False, repr=False)
 class LandmarkLeaves(CompiledRows, TargetCost, ABC):
-    """Base of the estimators: parameters of the leaves, and the machine that they make."""
+    """Base of the estimators: their parameters as fields of a dataclass, and the machine."""
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
@@ -64,7 +75,19 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         "n_jobs": [Integral, None],
     }
 
-    gamma_: float
+    n_leaves: int = 64
+    _: KW_ONLY
+    n_landmarks: int = 16
+    pseudo: str = "monomials"
+    n_pseudo: int | None = None
+    landmarks: str = "weighted"
+    gamma: float | str = "scale"
+    branching: int = 4
+    n_samples: int = 1000
+    error_rows: int = 0
+    target_cost: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @abstractmethod
     def _train_leaf(
@@ -74,7 +97,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         rng: np.random.RandomState,
         targets: tuple[np.ndarray, ...],
     ) -> LeafResult:
-        """Train on the rows of one leaf, as a dense array, with their kernel and targets."""
+        """Train on the rows X : (n, d) of one leaf, with their kernel matrix and targets."""
 
     def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
         for n_leaves in leaf_counts(n):
@@ -100,10 +123,14 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         coef = np.ones((columns.n_columns, n_outputs))
         return approximation(columns, coef, np.zeros(n_outputs)), pseudo
 
-    def _check_sizes(self, n: int) -> None:
+    def _warn_of_sizes(self, n: int) -> None:
+        """Warn of sizes above the number of rows, which have the effect of that number."""
         for name in ("n_leaves", "n_landmarks"):
             if getattr(self, name) > n:
-                raise ValueError(f"{name}={getattr(self, name)} is more than the {n} samples")
+                warnings.warn(
+                    f"{name}={getattr(self, name)} is more than the {n} rows; {n} are used",
+                    stacklevel=3,
+                )
 
     def _fit_leaves(
         self,
@@ -113,10 +140,11 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         rng: np.random.RandomState,
         trace: Trace,
     ) -> None:
-        """Grow the tree, train each leaf and pack what prediction needs.
+        """Grow the tree, train each leaf and pack the machine.
 
-        targets : arrays (n, ...) of which each leaf is given its rows.
+        targets : arrays (n, ...), whose rows are passed to the leaf of each row.
         """
+        require_float32_range(X)
         function = make_kernel("rbf", X, gamma=self.gamma)
         assert isinstance(function, RBF)
         self.gamma_ = function.gamma
@@ -131,7 +159,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
                 for (_, rows), seed in zip(groups, seeds, strict=True)
             )
         with trace.phase("prepare"):
-            # A leaf that is nearest to no training row in float32 says nothing.
+            # A leaf may have no training row, because the tree assigns rows in float32: it is 0.
             machines = [LandmarkMachine(np.zeros(n_outputs))] * tree.n_leaves
             offset = float32_offset(X)
             for (leaf, _), result in zip(groups, results, strict=True):
@@ -158,7 +186,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     def _columns(
         self, X: np.ndarray, coef: np.ndarray, rng: np.random.RandomState
     ) -> PseudoLandmarks:
-        """Landmarks of a leaf with exact coefficients coef : (n, m), and their pseudo landmarks."""
+        """Landmarks and pseudo landmarks of a leaf with exact coefficients coef : (n, m)."""
         squares = (coef**2).sum(axis=1)
         weights = squares if self.landmarks == "weighted" else np.ones(len(X))
         centres = weighted_kmeans(np.asarray(X, np.float64), weights, self.n_landmarks, rng)
@@ -167,7 +195,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     def _factor(
         self, columns: np.ndarray, kernel: KernelMatrix, rng: np.random.RandomState
     ) -> np.ndarray:
-        """R of equation (6), from at most `n_samples` rows, or four for each column."""
+        """R of equation (6), from `n_samples` rows of the leaf, or four for each column."""
         size = min(len(columns), max(self.n_samples, _ROWS_PER_COLUMN * columns.shape[1]))
         rows = np.sort(rng.choice(len(columns), size, replace=False))
         gram = kernel.block(rows, kernel.points(rows))
@@ -185,7 +213,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
 
 
 def expansion(X: np.ndarray, gamma: float, coef: np.ndarray, constant: np.ndarray) -> Any:
-    """The exact machine of a leaf: rows of X whose coefficients, (n, m), are not zero."""
+    """The exact machine of a leaf: its landmarks are the rows with non-zero coef : (n, m)."""
     kept = np.flatnonzero(coef.any(axis=1))
     if not len(kept):
         return LandmarkMachine(constant)

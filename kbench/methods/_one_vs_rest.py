@@ -1,16 +1,17 @@
-"""What classifiers made of binary machines share: checks, labels, weights, decisions."""
+"""Base of classifiers that consist of binary machines: checks, labels, weights, decisions."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
+from kbench.methods import _classes
 from kbench.methods._new_rows import checked_rows
+from kbench.methods._quick_checks import QuickChecks
 
 
 class Targets(NamedTuple):
@@ -21,15 +22,23 @@ class Targets(NamedTuple):
     C: np.ndarray  # (n,) C times the weights of row and class; (n, p) for p values of C
 
 
-class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
+class OneVsRest(ClassifierMixin, QuickChecks, ABC):
     """Base of the classifiers; a subclass has `fit` and `_decide`."""
 
-    # Whether `_decide` has to be spared rows that are not finite, or refuses them itself.
+    # Whether entries that are not finite have to be refused before `_decide` sees them. False if
+    # `_decide` refuses them itself.
     _checks_finite: ClassVar[bool] = True
 
     @abstractmethod
     def _decide(self, X: Any) -> np.ndarray:
         """Values for checked rows X : (u, d); (u, 1) for two classes, else (u, n_classes)."""
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        """X : (u, d) array or CSR of floats, checked."""
+        X = checked_rows(self, X)
+        if self._checks_finite:
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+        return X
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed values of the decision functions.
@@ -42,23 +51,12 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         -------
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
-        if self._checks_finite:
-            check_is_fitted(self)
-            X = validate_data(
-                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-            )
-        else:
-            X = checked_rows(self, X)
-        values = self._decide(X)
+        values = self._decide(self._rows_to_predict(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            # Arrays of one, not entries: so texts keep their type. Half the time of indices.
-            return np.where(values > 0, self.classes_[1:], self.classes_[:1])
-        return self.classes_[np.argmax(values, axis=1)]
+        return _classes.decode(self.classes_, self.decision_function(X))
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Check the input, learn the classes and set up the binary problems."""
@@ -72,26 +70,28 @@ class OneVsRest(ClassifierMixin, BaseEstimator, ABC):
         -------
         X : (n, d) array or CSR
         index : (n,) number of each row's class in `classes_`
-        C : (n,) C times the weights of row and class
+        C : (n,) C times the weights of row and class; (n, p) for p values of C
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        n_weighted = np.count_nonzero(np.bincount(index, weight > 0))
-        if n_weighted < 2:
-            raise ValueError(
-                f"y has {n_weighted} class with positive weight, but 2 classes are needed"
+        X, y = self._checked_rows_and_targets(X, y)
+        classes, index = _classes.encode(y)
+        if sample_weight is None:
+            weight = np.ones(len(index))
+            _classes.require_two(len(classes))
+        else:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
+            n_weighted = int(np.count_nonzero(np.bincount(index, weight > 0)))
+            _classes.require_two(n_weighted, "class with positive weight")
+        self.classes_ = classes
         if self.class_weight is not None:
-            class_weight = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            class_weight = compute_class_weight(self.class_weight, classes=classes, y=y)
             weight = weight * class_weight[index]
         return X, index, np.multiply.outer(weight, self.C)
 
     def _signs(self, index: np.ndarray) -> np.ndarray:
         """Y of the binary problems for classes index : (n,); (n, m)."""
-        positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return np.where(np.equal.outer(index, positive), 1.0, -1.0)
+        return _classes.signs(index, len(self.classes_))
 
     def _count_by_class(self, Y: np.ndarray) -> np.ndarray:
         """Rows of each class among rows of targets Y : (s, m); (n_classes,)."""

@@ -1,4 +1,4 @@
-"""Dual problems of parts of a training set, one after another or side by side through joblib."""
+"""Dual problems of parts of a training set, solved one by one or in parallel through joblib."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -13,15 +13,20 @@ from kbench.trace import Deadline
 
 
 class Part(NamedTuple):
-    """Some rows of a training set and dual variables for them."""
+    """Some rows of a training set and their dual variables."""
 
     rows: np.ndarray  # (p,) ascending
     alpha: np.ndarray  # (p, m)
-    results: Sequence[BoxDualResult] = ()  # one for each of the m problems
+    results: Sequence[BoxDualResult] = ()  # one for each of the m problems, once solved
+
+    @staticmethod
+    def zero(problem: Problem, rows: np.ndarray) -> "Part":
+        """The part of these rows with all dual variables zero."""
+        return Part(rows, np.zeros((len(rows), problem.Y.shape[1])))
 
     @property
     def support(self) -> "Part":
-        """The rows with a coefficient that is not zero (in one of the problems)."""
+        """The rows with a non-zero coefficient in at least one of the problems."""
         kept = self.alpha.any(axis=1)
         return self._replace(rows=self.rows[kept], alpha=self.alpha[kept])
 
@@ -34,21 +39,21 @@ def solve_parts(
     n_jobs: int | None = None,
     **options: Any,
 ) -> list[Part]:
-    """Solve the dual on each part alone, from the part's alpha.
+    """Solve the dual of each part, starting from the part's alpha.
 
     Parameters
     ----------
     problem : Problem
-        Its kernel matrix counts the kernel values.
+        The kernel values of all parts are counted in its kernel matrix.
     parts : iterable of Part
     deadline : Deadline
-        Of all parts together.
+        Time limit of all parts together.
     n_jobs : int or None
-        Parts solved at once; the solutions do not depend on it.
+        Number of parts solved in parallel; the solutions do not depend on it.
     **options
-        As in `solve_box_dual`.
+        Options of `solve_box_dual`.
     """
-    given = list(parts)
+    unsolved = list(parts)
     solved = Parallel(n_jobs=n_jobs)(
         delayed(_solve)(
             problem.kernel.take(part.rows),
@@ -58,18 +63,18 @@ def solve_parts(
             max_time=deadline.seconds_left(),
             **options,
         )
-        for part in given
+        for part in unsolved
     )
     for _, n_entries in solved:
         problem.kernel.count(n_entries)
     return [
         Part(part.rows, np.column_stack([result.alpha for result in results]), results)
-        for part, (results, _) in zip(given, solved, strict=True)
+        for part, (results, _) in zip(unsolved, solved, strict=True)
     ]
 
 
 def _solve(
     kernel: KernelMatrix, *arguments: Any, **options: Any
 ) -> tuple[list[BoxDualResult], int]:
-    """Solutions, and how many kernel values they took."""
+    """Solutions and the number of kernel values that they computed."""
     return solve_problems(kernel, *arguments, **options), kernel.n_entries

@@ -1,9 +1,10 @@
-"""Kernel ridge regression, and classification by it: what all its machines share.
+"""Kernel ridge regression, and classification by it: the base of all ridge estimators.
 
     min_f  ||f - y||^2 + alpha ||f||^2,    f = sum_i c_i k(x_i, .),    (G + alpha I) c = y
 
 with G the kernel matrix or an approximation of it (Si, Hsieh and Dhillon, JMLR 18, 2017, section
-6.3; no intercept, as there). Classes are fitted as -1 and +1, several of them one-vs-rest.
+6.3; no intercept, as there). Classifiers fit targets -1 and +1, one-vs-rest for more than two
+classes.
 """
 
 import warnings
@@ -15,43 +16,39 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kbench.approximation import KernelApproximation, Machine, kernel_error, sampled_rows
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.approximation import Machine, sampled_rows
+from kbench.kernels import Kernel, make_kernel
 from kbench.prediction.flops import CountedPrediction
-from kbench.solvers import CGResult, solve_cg
+from kbench.solvers import CGResult
 from kbench.trace import Trace
 
 
 class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
-    """Base of the machines; a subclass has its parameters and `_solve`.
+    """Base class of the ridge estimators; a subclass has `__init__` and `_solve`.
 
     Attributes
     ----------
     timings_ : dict of str to float
         Seconds by phase.
     model_bytes_ : int
-        What prediction keeps.
+        Bytes that prediction needs.
     """
 
     _parameter_constraints: ClassVar[dict] = {
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
     }
 
-    # Their `decision_function` estimates the targets -1 and +1 themselves.
+    # `decision_function` estimates the targets -1 and +1, so the runner records their errors.
     fits_targets: ClassVar[bool] = True
 
     @abstractmethod
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
-        """Fit checked rows X : (n, d) to Y : (n, m) float64 and return the function found."""
+        """The function fitted to checked rows X : (n, d) and targets Y : (n, m) float64."""
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace | None) -> Self:
         trace = Trace() if trace is None else trace
@@ -60,11 +57,8 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
         self.timings_ = dict(trace.timings)
         return self
 
-    def _kernel(self, X: Any) -> Kernel:
-        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-
     def _values(self, X: Any) -> np.ndarray:
-        """Values at rows X : (u, d), checked here; (u, m)."""
+        """Values of the fitted function at rows X : (u, d), not yet checked; (u, m)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return self._machine(X)
@@ -73,6 +67,21 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class KernelRidgeMachine(RidgeMachine):
+    """Base class of the ridge estimators that have the parameters of a kernel themselves."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RidgeMachine._parameter_constraints,
+        "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+    }
+
+    def _kernel(self, X: Any) -> Kernel:
+        return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
 
 class RidgeRegressorMixin(RegressorMixin):
@@ -85,7 +94,7 @@ class RidgeRegressorMixin(RegressorMixin):
         Raises
         ------
         ValueError
-            A parameter out of range; more clusters, parts or columns than rows.
+            A parameter is out of range.
         """
         X, y = validate_data(
             self,
@@ -112,7 +121,7 @@ class RidgeRegressorMixin(RegressorMixin):
 
 
 class RidgeClassifierMixin(ClassifierMixin):
-    """`fit`, `decision_function` and `predict` for classes as targets -1 and +1."""
+    """`fit`, `decision_function` and `predict` for classes, coded as targets -1 and +1."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
@@ -121,7 +130,7 @@ class RidgeClassifierMixin(ClassifierMixin):
         Raises
         ------
         ValueError
-            Fewer than two classes, and what the regressor refuses.
+            A parameter is out of range, or y has fewer than two classes.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
@@ -149,85 +158,16 @@ class RidgeClassifierMixin(ClassifierMixin):
         return self.classes_[np.argmax(values, axis=1)]
 
 
-class ApproximateRidge(RidgeMachine):
-    """Base of the machines on an approximate kernel matrix; a subclass has `_approximate`.
-
-    Attributes
-    ----------
-    kernel_error_ : float
-        Relative Frobenius error of the approximate kernel matrix on `error_rows` rows, outside the
-        clock; absent where that is 0. The rows are the same for every method and seed.
-    n_parameters_ : int
-        Numbers that the approximate kernel matrix holds.
-    n_iter_ : int
-    converged_ : bool
-        Of conjugate gradients; 1 and True for the direct solver.
-    """
-
-    _parameter_constraints: ClassVar[dict] = {
-        **RidgeMachine._parameter_constraints,
-        "solver": [StrOptions({"direct", "cg", "pcg"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "error_rows": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
-    @abstractmethod
-    def _approximate(self, X: Any, rng: np.random.RandomState, trace: Trace) -> KernelApproximation:
-        """The approximate kernel matrix of rows X."""
-
-    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
-        rng = check_random_state(self.random_state)
-        if getattr(self, "rank", 0) > len(Y):
-            raise ValueError(f"rank={self.rank} is more than n_samples={len(Y)}")
-        matrix = self._approximate(X, rng, trace)
-        self.n_parameters_ = matrix.n_parameters_
-        with trace.phase("solve"):
-            if self.solver == "direct":
-                coef = matrix.solve(Y, self.alpha)
-                self.n_iter_, self.converged_ = 1, True
-            else:
-                coef = self._conjugate_gradients(matrix, Y, trace)
-            machine = matrix.machine(coef)
-        if self.error_rows:
-            with trace.pause():
-                exact = KernelMatrix(self._kernel(X), X)
-                self.kernel_error_ = kernel_error(exact, matrix, compared_rows(X, self.error_rows))
-        return machine
-
-    def _conjugate_gradients(
-        self, matrix: KernelApproximation, Y: np.ndarray, trace: Trace
-    ) -> np.ndarray:
-        """(G + alpha I)^-1 Y; the direct solver takes over where G + alpha I is indefinite."""
-        options = {}
-        if self.solver == "pcg":
-            options["precondition"] = matrix.preconditioner(self.alpha)
-        result = solve_cg(
-            lambda V: matrix @ V + self.alpha * V,
-            Y,
-            **options,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            trace=trace,
-        )
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
-        if result.indefinite:
-            return matrix.solve(Y, self.alpha)
-        warn_unconverged(result, self.max_iter, self.tol)
-        return result.x
-
-
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:
     """Rows of X : (n, d) on which approximations are compared; (min(n, error_rows),) indices.
 
-    They depend on n alone, so that two methods differ by their approximations and not by the draw.
+    They depend on n alone, so that all methods and seeds are compared on the same rows.
     """
     return sampled_rows(X.shape[0], error_rows, np.random.RandomState(0))
 
 
 def warn_unconverged(result: CGResult, max_iter: int, tol: float) -> None:
-    """ConvergenceWarning where conjugate gradients stopped early."""
+    """ConvergenceWarning if conjugate gradients stopped before they reached `tol`."""
     if not result.converged:
         warnings.warn(
             f"stopped by max_iter={max_iter} at a residual of {result.residual.max():.2g}, above "

@@ -1,7 +1,7 @@
-"""What rows go through before features are drawn: unit length, principal axes, a centre.
+"""Map of rows before random features: scale, unit length, principal axes, centre.
 
-Dai et al. (NIPS 2014) scale mnist's rows to unit length and project them onto the leading axes of
-their second moments, without centring.
+Dai et al. (NIPS 2014) scale the rows of mnist to unit length and project them onto the leading axes
+of their second moments, without centring.
 """
 
 from typing import Any
@@ -10,26 +10,32 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-_DENSE_COLUMNS = 4096  # CSR batches up to this width are multiplied as dense ones
-_SAMPLE = 100_000  # rows that the axes are computed from
-_BATCH = 8192
+_DENSE_COLUMNS = 4096  # CSR batches up to this width are converted to dense arrays
+_SAMPLE = 100_000  # rows from which the axes are computed
+_BATCH = 8192  # rows mapped at a time
+# Largest magnitude of a feature: sums of its products with frequencies stay in float32's range.
 _LARGEST_FEATURE = 1e15
+# Rows of smaller magnitude are scaled up, because squares of their float32 values would underflow.
+_SMALLEST_FEATURE = 1e-10
 
 
 class RowMap:
-    """x -> (x / ||x||) V - c, each part where it is asked for.
+    """x -> (scale x / ||scale x||) V - c; the norm, V and c are optional.
 
     Parameters
     ----------
     unit_norm : bool
+        Whether rows are divided by their norms.
     pca_components : int or None
-        Columns of V; None leaves the rows as they are.
+        Columns of V; None for no projection.
     centred : bool
-        Whether c is the mean of the mapped rows: angles of rows far from the origin would lose
+        Whether c is the mean of the mapped rows, because angles of rows far from the origin lose
         digits. Wide CSR rows are not centred.
 
     Attributes
     ----------
+    scale : float
+        1, or a power of two if the rows are so small that float32 squares would underflow.
     axes : (d, pca_components) float32 or None
         V, largest axis first.
     centre : (d,) or (pca_components,) float32
@@ -38,10 +44,21 @@ class RowMap:
     def __init__(self, unit_norm: bool, pca_components: int | None, *, centred: bool) -> None:
         self.unit_norm, self.pca_components, self.centred = unit_norm, pca_components, centred
         self.axes: np.ndarray | None = None
+        self.scale = 1.0
 
     def fit(self, X: Any) -> "RowMap":
-        """Learn axes and centre of rows X : (n, d) array or CSR. O(n d^2 + d^3) with axes."""
+        """Learn scale, axes and centre of rows X : (n, d) array or CSR. O(n d^2 + d^3) with axes.
+
+        Raises
+        ------
+        ValueError
+            Features above 1e15 in magnitude, or more axes than features.
+        """
         n, d = X.shape
+        self.scale = 1.0
+        magnitude = self.require_moderate(X)
+        if 0.0 < magnitude < _SMALLEST_FEATURE:
+            self.scale = 2.0 ** -np.floor(np.log2(magnitude))
         if self.pca_components is not None:
             if self.pca_components > d:
                 raise ValueError(
@@ -51,8 +68,8 @@ class RowMap:
             sample = X[:: max(1, -(-n // _SAMPLE))]
             moments = np.zeros((d, d))
             for start in range(0, sample.shape[0], _BATCH):
-                part = self._unit(_dense(sample[start : start + _BATCH]))
-                moments += part.T @ part
+                rows = self._unit(_dense(sample[start : start + _BATCH], self.scale))
+                moments += rows.T @ rows
             leading = (d - self.pca_components, d - 1)
             _, axes = scipy.linalg.eigh(moments, subset_by_index=leading)
             self.axes = np.ascontiguousarray(axes[:, ::-1], np.float32)
@@ -63,7 +80,8 @@ class RowMap:
             )
             self.centre = np.asarray(total / n, np.float32)
         elif d <= _DENSE_COLUMNS:
-            self.centre = np.asarray(X.mean(axis=0, dtype=np.float64), np.float32).ravel()
+            mean = X.mean(axis=0, dtype=np.float64) * self.scale
+            self.centre = np.asarray(mean, np.float32).ravel()
         else:
             self.centre = np.zeros(d, np.float32)
         if not self.centred:
@@ -71,10 +89,18 @@ class RowMap:
         return self
 
     def __call__(self, X: Any) -> Any:
-        """Rows X : (b, d) array or CSR as features take them: float32, C-contiguous or CSR."""
+        """Map rows X : (b, d) array or CSR to C-contiguous or CSR float32 rows."""
         if sp.issparse(X) and X.shape[1] > _DENSE_COLUMNS and not self.changes:
-            return X.astype(np.float32)
+            return (X if self.scale == 1.0 else X * self.scale).astype(np.float32)
         return np.ascontiguousarray(self._map(X) - self.centre, np.float32)
+
+    def require_moderate(self, X: Any) -> float:
+        """The largest magnitude in rows X; a ValueError if it is above 1e15 after scaling."""
+        largest = float(max(X.max(), -X.min())) if X.shape[0] else 0.0
+        bound = _LARGEST_FEATURE / self.scale
+        if largest > bound:
+            raise ValueError(f"X contains {largest:.3g} in magnitude, should be at most {bound:g}")
+        return largest
 
     @property
     def nbytes(self) -> int:
@@ -82,11 +108,11 @@ class RowMap:
 
     @property
     def changes(self) -> bool:
-        """Whether more is done than to move the origin."""
+        """Whether rows are normalised or projected."""
         return self.unit_norm or self.axes is not None
 
     def _map(self, X: Any) -> np.ndarray:
-        X = self._unit(_dense(X))
+        X = self._unit(_dense(X, self.scale))
         return X if self.axes is None else X @ self.axes
 
     def _unit(self, X: np.ndarray) -> np.ndarray:
@@ -96,14 +122,7 @@ class RowMap:
         return X / np.where(norms > 0, norms, 1.0).astype(X.dtype)
 
 
-def require_moderate(X: Any) -> None:
-    """Sums of products with frequencies stay within float32's range."""
-    if X.shape[0] and max(X.max(), -X.min()) > _LARGEST_FEATURE:
-        raise ValueError(
-            f"X contains {max(X.max(), -X.min()):.3g} in magnitude, "
-            f"should be at most {_LARGEST_FEATURE:g}"
-        )
-
-
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
+def _dense(X: Any, scale: float) -> np.ndarray:
+    """Rows as a dense array, multiplied by `scale` in float64 unless it is 1."""
+    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    return X if scale == 1.0 else X.astype(np.float64) * scale

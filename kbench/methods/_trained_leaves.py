@@ -1,7 +1,8 @@
-"""What the estimators with trained landmarks share: the sizes, a leaf's training, the machine."""
+"""Common part of the estimators with trained landmarks: parameters, training of a leaf, machine."""
 
 from abc import ABC
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,33 +12,36 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, variance_tree
+from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods._compiled import CompiledRows
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction.landmarks import LocalLandmarks, Router
 from kbench.prediction.packing import LandmarkMachine
-from kbench.prediction.vectors import LANES
 from kbench.solvers.landmark_training import train_landmarks
 from kbench.trace import Trace
 
-# First coefficients: ridge regression with this penalty on b' K_UU b, reweighted four times so
-# that rows beyond the margin hardly count.
+# Initial coefficients are those of ridge regression with this penalty on b' K_UU b. It is solved
+# four times, and rows beyond the margin get the weight 1e-3 in the next solution: an approximation
+# of the squared hinge loss, which the training then refines.
 _RIDGE = 0.1
 _REWEIGHTINGS = 4
-_BEYOND = 1e-3
-# A leaf of fewer rows is gone through more often, up to a limit.
+_WEIGHT_BEYOND_MARGIN = 1e-3
+# Leaves with fewer than 400 rows take more epochs, so that they take as many steps, up to 200.
 _ROWS_OF_AN_EPOCH = 400
 _MAX_EPOCHS = 200
-# Steps of Adam; with many features the same step of each is a longer one together.
+# First step sizes of Adam for landmarks, up to 64 features and above, where the steps of all
+# features add up to longer moves; and for coefficients.
 _RATE, _RATE_WIDE, _WIDE = 0.05, 0.01, 64
 _COEF_RATE = 0.03
-# Features of a leaf, where sizes are chosen, beside all of them.
+# Number of features of a leaf, besides all features, that is tried for a `target_cost`.
 _FEATURES = 16
 
 
+@dataclass(eq=False, repr=False)
 class TrainedLeaves(CompiledRows, TargetCost, ABC):
-    """Base of the estimators: parameters of the leaves, and the machine that they make."""
+    """Base of the estimators: their parameters as fields of a dataclass, and the machine."""
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
@@ -51,15 +55,23 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         "n_jobs": [Integral, None],
     }
 
-    # Routers to choose from, the first one where there is a single leaf.
+    # Routers that are tried for a `target_cost`; the first one is used for a single leaf.
     _ROUTERS: ClassVar[tuple[str, ...]]
 
-    n_landmarks: int
-    n_features: int | None
-    epochs: int
+    n_leaves: int = 64
+    _: KW_ONLY
+    n_landmarks: int = 16
+    n_features: int | None = 16
+    router: str = "variance"
+    min_rows: int = 30
+    epochs: int = 20
+    gamma: float | str = "scale"
+    target_cost: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
-        # In one leaf there is nothing but the landmarks; in many, most features hardly vary.
+        # A single leaf needs all features; within small leaves most features hardly vary.
         for n_leaves in leaf_counts(n):
             for width in dict.fromkeys((d if n_leaves == 1 else min(d, _FEATURES), d)):
                 for router in self._ROUTERS[:1] if n_leaves == 1 else self._ROUTERS:
@@ -90,9 +102,9 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         offset: np.ndarray | None,
         trace: Trace,
     ) -> None:
-        """Set the machine and what describes it."""
+        """Set the machine and the attributes that describe it."""
         with trace.phase("prepare"):
-            # Every leaf has rows: the tree was grown on these.
+            # Every leaf has rows, because the tree was grown on them.
             self._machine = LocalLandmarks(tree, machines, n_features, offset=offset)
         self.tree_, self.labels_ = tree, labels
         self.n_leaves_ = tree.n_leaves
@@ -107,19 +119,19 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
 
 
 class Task(NamedTuple):
-    """What a leaf is trained on."""
+    """The training set of a leaf."""
 
     X: np.ndarray  # (n, f) float32, the features of the leaf
     targets: np.ndarray  # (n, q)
-    losses: np.ndarray  # (n,) what a row's loss counts
-    weights: np.ndarray  # (n,) of the k-means that finds first landmarks
-    margins: bool  # whether values beyond a target of 1 or -1 cost nothing
+    losses: np.ndarray  # (n,) weights of the rows in the loss
+    weights: np.ndarray  # (n,) weights of the k-means that gives the initial landmarks
+    margins: bool  # whether values beyond a target of 1 or -1 have no loss
 
 
 def train_leaf(
     task: Task, gamma: float, n_landmarks: int, epochs: int, rng: np.random.RandomState, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Landmarks : (m, f), widths : (m,), coefficients : (m, q) and constants : (q,)."""
+    """Train a leaf; returns landmarks (m, f), widths (m,), coefficients (m, q), constants (q,)."""
     scale = np.sqrt(gamma * LOG2_E)
     Z = np.ascontiguousarray(task.X * np.float32(scale))
     m = -(-n_landmarks // LANES) * LANES
@@ -148,14 +160,14 @@ def train_leaf(
 
 
 def varying_features(X: np.ndarray, n_features: int) -> np.ndarray:
-    """The features of largest deviation, in order; (n_features,)."""
+    """Sorted indices of the features with the largest standard deviations; (n_features,)."""
     return np.sort(np.argsort(-X.std(axis=0), kind="stable")[:n_features])
 
 
 def _first_landmarks(
     Z: np.ndarray, weights: np.ndarray, m: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """m landmarks: weighted k-means, then random rows where it has fewer; (m, f)."""
+    """m landmarks by weighted k-means, filled up with random rows if it gives fewer; (m, f)."""
     centres = weighted_kmeans(Z, weights, m, rng)
     return np.vstack([centres, Z[rng.randint(len(Z), size=m - len(centres))]])
 
@@ -163,7 +175,7 @@ def _first_landmarks(
 def _first_coef(
     Z: np.ndarray, targets: np.ndarray, landmarks: np.ndarray, margins: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (m, q) and constants (q,) by ridge regression, nothing beyond margins."""
+    """Initial coefficients (m, q) and constants (q,) by reweighted ridge regression."""
     unit = make_kernel("rbf", landmarks, gamma=1.0 / LOG2_E)
     matrix = KernelMatrix(unit, landmarks.astype(np.float64), np.float64)
     points = matrix.points(slice(None))
@@ -185,5 +197,5 @@ def _first_coef(
             solution[:, o] = scipy.linalg.solve(normal, weighted.T @ target, assume_a="pos")
             fitted = values @ solution[:, o]
             beyond = ((target >= 1) & (fitted > 1)) | ((target <= -1) & (fitted < -1))
-            weights = np.where(beyond, _BEYOND, 1.0)
+            weights = np.where(beyond, _WEIGHT_BEYOND_MARGIN, 1.0)
     return solution[:-1], solution[-1]

@@ -1,19 +1,19 @@
-"""Virtual examples: copies of rows, changed in a way that keeps their target, made when needed.
+"""Virtual examples: transformed copies of rows with the same target, made when they are needed.
 
-A copy is a function of (seed, number of the row, number of the copy) alone, by counters (`philox`):
-any of them can be made again, on any machine, in any order, and none is stored. Copy 0 is the row
-itself.
+A copy is a function of (seed, number of the row, number of the copy) by counter-based random
+numbers (`philox`), so it can be made again on any machine in any order, and none is stored. Copy 0
+is the row itself.
 
     shifts   images moved by whole pixels (Schoelkopf, Burges and Vapnik, "Incorporating Invariances
              in Support Vector Learning Machines", ICANN 1996)
-    elastic  images on a random smooth field of displacements (Simard, Steinkraus and Platt, "Best
-             Practices for Convolutional Neural Networks", ICDAR 2003). At p in [-1, 1]^2 it is
-             a + B p + e(p), all entries normal: a shift, a linear map, and e, bilinear between the
-             points of a 5 x 5 grid
-    coulomb  molecules with their atoms in another order: that of the norms of the Coulomb matrix'
-             rows plus normal noise (Montavon et al., "Learning Invariant Representations of
-             Molecules for Atomization Energy Prediction", NIPS 2012). Places without an atom stay
-             last
+    elastic  images deformed by a random smooth displacement field (Simard, Steinkraus and Platt,
+             "Best Practices for Convolutional Neural Networks", ICDAR 2003). At p in [-1, 1]^2 the
+             displacement is a + B p + e(p) with normal entries: a shift, a linear map, and e,
+             bilinear between the points of a 5 x 5 grid
+    coulomb  molecules with their atoms in another order: sorted by the norms of the rows of the
+             Coulomb matrix plus normal noise (Montavon et al., "Learning Invariant Representations
+             of Molecules for Atomization Energy Prediction", NIPS 2012). Rows of zeros, which
+             stand for no atom, stay last
 """
 
 from collections.abc import Callable
@@ -25,42 +25,45 @@ from numba import njit
 from kbench.approximation import philox
 from kbench.approximation.convolution_blocks import image_shape
 
-_STREAM = np.uint64(1 << 19)  # apart from those of features and of the choice of blocks
-_COPIES = 1 << 40  # rows of a training set, at most
-_GRID = 5
+# Stream of random numbers, distinct from those of features and of the choice of blocks.
+_STREAM = np.uint64(1 << 19)
+# Distance between the counters of two copies of a row: more than a training set has rows.
+_COPIES = 1 << 40
+_GRID = 5  # points along a side of the grid of displacements
 
 
 class VirtualExamples:
-    """Copies of rows X : (n, d) of one kind.
+    """Virtual examples of one kind.
 
     Parameters
     ----------
     kind : {"shifts", "elastic", "coulomb"}
     size : float
-        Largest shift, standard deviation of a displacement's terms, both in pixels; standard
-        deviation of the noise, in units of the matrix.
+        Largest shift or standard deviation of the terms of a displacement, in pixels; for
+        "coulomb" the standard deviation of the noise, in units of the matrix.
     d : int
+        Number of features of a row.
     seed : int
 
     Raises
     ------
     ValueError
-        `d` is not that of square images with 1 or 3 channels, or of a matrix' triangle.
+        Rows of d features are not square images with 1 or 3 channels, or not the upper triangle
+        of a square matrix.
     """
 
     def __init__(self, kind: str, size: float, d: int, seed: int) -> None:
         self.kind, self.size, self.seed = kind, size, seed
-        # Width of an image, or order of a matrix.
-        self.k = _matrix_order(d) if kind == "coulomb" else image_shape(d)[0]
+        _side(kind, d)
 
     def __call__(self, X: np.ndarray, rows: np.ndarray, copies: np.ndarray) -> np.ndarray:
-        """Copies of rows.
+        """Make one copy of each row.
 
         Parameters
         ----------
         X : (b, d) float32
         rows, copies : (b,) ints
-            Numbers of the rows in the training set, and of their copies.
+            Numbers of the rows in the training set, and of the copies to make.
 
         Returns
         -------
@@ -69,25 +72,29 @@ class VirtualExamples:
         out = np.array(X, np.float32, order="C")
         changed = np.flatnonzero(copies)
         if len(changed):
-            # Copies of a row, and rows of a copy, have counters of their own.
             counters = (rows[changed] + copies[changed] * _COPIES).astype(np.uint64)
-            make = _MAKERS[self.kind]
+            make, side = _MAKERS[self.kind], _side(self.kind, X.shape[1])
             out[changed] = make(
-                out[changed], counters, np.uint64(self.seed), np.float32(self.size), self.k
+                out[changed], counters, np.uint64(self.seed), np.float32(self.size), side
             )
         return out
+
+
+def _side(kind: str, d: int) -> int:
+    """Width of an image of d numbers, or order of a matrix with d numbers in its triangle."""
+    return _matrix_order(d) if kind == "coulomb" else image_shape(d)[0]
 
 
 def _matrix_order(d: int) -> int:
     k = (isqrt(8 * d + 1) - 1) // 2
     if k * (k + 1) // 2 != d:
-        raise ValueError(f"X has {d} features, which are no upper triangle of a square matrix")
+        raise ValueError(f"X has {d} features, which are not the upper triangle of a square matrix")
     return k
 
 
-@njit("f4[:,::1](f4[:,::1], u8[::1], u8, f4, i8)", cache=True)
+@njit(cache=True)
 def shifted(X, counters, seed, size, k):
-    """Each image moved by up to `size` whole pixels in either direction; zeros come in."""
+    """Each k x k image shifted by up to `size` whole pixels, with zeros outside."""
     out = np.zeros_like(X)
     numbers = np.empty(2, np.float32)
     n_places = 2 * np.int64(size) + 1
@@ -106,17 +113,17 @@ def shifted(X, counters, seed, size, k):
 
 @njit(inline="always")
 def _cell(place):
-    """The cell of the grid that holds a place along one of its sides, and where inside."""
+    """Cell of the grid that contains a coordinate, and the position within the cell, in [0, 1]."""
     cell = min(np.int64(place), _GRID - 2)
     return cell, np.float32(place - cell)
 
 
-@njit("f4[:,::1](f4[:,::1], u8[::1], u8, f4, i8)", cache=True, fastmath={"contract", "nsz"})
+@njit(cache=True, fastmath={"contract", "nsz"})
 def deformed(X, counters, seed, size, k):
-    """Each image read, bilinearly, at the places that its field points to; zeros outside."""
+    """Each k x k image interpolated bilinearly at the displaced pixels, with zeros outside."""
     out = np.empty_like(X)
     numbers = np.empty(6 + 2 * _GRID * _GRID, np.float32)
-    line = np.empty((_GRID, 2), np.float32)  # the grid at the height of a row of pixels
+    line = np.empty((_GRID, 2), np.float32)  # the grid interpolated at a row of pixels
     step = np.float32(2.0 / (k - 1))
     cell = np.float32((_GRID - 1) / (k - 1))
     for i in range(len(X)):
@@ -164,9 +171,9 @@ def deformed(X, counters, seed, size, k):
     return out
 
 
-@njit("f4[:,::1](f4[:,::1], u8[::1], u8, f4, i8)", cache=True)
+@njit(cache=True)
 def reordered(X, counters, seed, size, k):
-    """Each matrix with its rows and columns sorted by norms plus noise, largest first."""
+    """Each k x k matrix with rows and columns sorted by norm plus noise, largest first."""
     out = np.empty_like(X)
     noise = np.empty(k, np.float32)
     matrix = np.empty((k, k), np.float32)

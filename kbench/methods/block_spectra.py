@@ -1,4 +1,8 @@
-"""Diagnostic: what the blocks of a divided kernel matrix have in common, MEKA's reason to exist."""
+"""Diagnostic: how much the blocks of a kernel matrix divided into clusters have in common.
+
+Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), Table 3 and Figure
+3: blocks in one row have nearly the same column space, which is what MEKA exploits.
+"""
 
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -7,27 +11,14 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval
 
-from kbench.approximation import BlockDiagonalKernel, KernelApproximation
+from kbench.approximation import BKA, Machine
 from kbench.kernels import KernelMatrix
-from kbench.methods._ridge import KernelParameter
-from kbench.methods.bka_ridge import BKAClassifier
+from kbench.methods._composition import fresh_part
+from kbench.methods._ridge import RidgeClassifierMixin, RidgeMachine
 from kbench.trace import Trace
 
-_SHARED = (
-    "n_clusters",
-    "alpha",
-    "kernel",
-    "gamma",
-    "degree",
-    "coef0",
-    "partition",
-    "n_samples",
-    "kmeans_iter",
-    "random_state",
-)
 
-
-class BlockSpectra(BKAClassifier):
+class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
     """Kernel ridge on the diagonal blocks, and on the way the spectra of all blocks.
 
     With G_st the kernel values between clusters s and t, n_s x n_t, the rank of each block is
@@ -35,21 +26,16 @@ class BlockSpectra(BKAClassifier):
         |{i : sigma_i(G_st) > max(n_s, n_t) sigma_1(G_st) rank_tol}|    (Table 3 of the MEKA paper)
 
     and for s != t the cosines of the principal angles between the spaces of the `n_angles` leading
-    left singular vectors of G_ss and of G_st tell how much of an off-diagonal block the basis of
-    the diagonal one represents (Figure 3).
+    left singular vectors of G_ss and of G_st, which measure how much of an off-diagonal block the
+    basis of the diagonal block represents (Figure 3).
 
     Parameters
     ----------
-    n_clusters : int, default=5
+    approximation : BKA or None, default=None
+        Clusters and kernel; None is `BKA(5)`. It is cloned before it is fitted. If its
+        `random_state` is None, it gets that of the estimator.
     alpha : float, default=1.0
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-    partition : {"kmeans", "spectral", "random"}, default="kmeans"
-    n_samples : int or None, default=None
-    kmeans_iter : int, default=10
-        All as in `BKAClassifier`.
+        Added to the diagonal of the kernel matrix.
     rank_tol : float, default=1e-6
     n_angles : int, default=100
         Fewer where a block has fewer rows or columns.
@@ -63,9 +49,13 @@ class BlockSpectra(BKAClassifier):
         Of G_st, in row s and column t.
     cosines_ : (c, c, n_angles) float64
         Descending; NaN where s = t, and beyond what the blocks have.
-    kernel_entries_, n_parameters_, n_iter_, converged_, timings_, model_bytes_
-        As in `BKAClassifier`; "spectra" in addition.
-    classes_, n_features_in_
+    kernel_entries_ : int
+        Kernel values of the diagonal blocks.
+    n_parameters_ : int
+        Numbers that the diagonal blocks store.
+    timings_ : dict of str to float
+        Seconds of "cluster", "blocks", "spectra", "solve".
+    classes_, model_bytes_, n_features_in_
 
     Notes
     -----
@@ -87,57 +77,40 @@ class BlockSpectra(BKAClassifier):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **{name: BKAClassifier._parameter_constraints[name] for name in _SHARED},
+        **RidgeMachine._parameter_constraints,
+        "approximation": [BKA, None],
         "rank_tol": [Interval(Real, 0, 1, closed="left")],
         "n_angles": [Interval(Integral, 0, None, closed="left")],
+        "random_state": ["random_state"],
     }
-
-    # Of BKAClassifier: the machine itself is no matter here.
-    solver = "direct"
-    error_rows = 0
-    memory_mb = 4096.0
 
     def __init__(
         self,
-        n_clusters: int = 5,
+        approximation: BKA | None = None,
         *,
         alpha: float = 1.0,
-        kernel: KernelParameter = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        partition: str = "kmeans",
-        n_samples: int | None = None,
-        kmeans_iter: int = 10,
         rank_tol: float = 1e-6,
         n_angles: int = 100,
         random_state: Any = None,
     ) -> None:
-        self.n_clusters = n_clusters
+        self.approximation = approximation
         self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.partition = partition
-        self.n_samples = n_samples
-        self.kmeans_iter = kmeans_iter
         self.rank_tol = rank_tol
         self.n_angles = n_angles
         self.random_state = random_state
 
-    def _approximate(self, X: Any, rng: np.random.RandomState, trace: Trace) -> KernelApproximation:
-        matrix = super()._approximate(X, rng, trace)
-        assert isinstance(matrix, BlockDiagonalKernel)
+    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        part = fresh_part(self.approximation, BKA(5), self.random_state).fit(X, trace=trace)
+        matrix = part.matrix_
+        self.labels_ = part.labels_
+        self.kernel_entries_, self.n_parameters_ = matrix.kernel_entries_, matrix.n_parameters_
         with trace.phase("spectra"):
-            self.labels_ = np.empty(X.shape[0], np.intp)
-            for s, rows in enumerate(matrix.groups):
-                self.labels_[rows] = s
-            self._look(KernelMatrix(self._kernel(X), X, np.float64), matrix.groups, trace)
-        return matrix
+            self._look(KernelMatrix(part.kernel_, X, np.float64), matrix.groups, trace)
+        with trace.phase("solve"):
+            return matrix.machine(matrix.solve(Y, self.alpha))
 
     def _look(self, kernel: KernelMatrix, groups: list[np.ndarray], trace: Trace) -> None:
-        """Set `ranks_` and `cosines_`, telling the trace of each block."""
+        """Set `ranks_` and `cosines_`, and report each block to the trace."""
         c = len(groups)
         self.ranks_ = np.empty((c, c), np.intp)
         self.cosines_ = np.full((c, c, self.n_angles), np.nan)

@@ -12,8 +12,8 @@ from kbench.approximation import Machine
 from kbench.kernels import KernelMatrix
 from kbench.methods._ridge import (
     KernelParameter,
+    KernelRidgeMachine,
     RidgeClassifierMixin,
-    RidgeMachine,
     RidgeRegressorMixin,
     warn_unconverged,
 )
@@ -23,7 +23,7 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 
 
-class DCRidge(RidgeMachine):
+class DCRidge(KernelRidgeMachine):
     """Mean of kernel ridge machines on random parts; base of the regressor and the classifier.
 
     Parameters
@@ -37,7 +37,7 @@ class DCRidge(RidgeMachine):
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     tol, max_iter, dtype, memory_mb
         As in `ExactRidge`, for each part.
     n_jobs : int or None, default=None
@@ -68,7 +68,7 @@ class DCRidge(RidgeMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **RidgeMachine._parameter_constraints,
+        **KernelRidgeMachine._parameter_constraints,
         "n_parts": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

@@ -1,6 +1,10 @@
-"""DC-Pred++: divide-and-conquer kernel machines whose prediction costs a few dot products."""
+"""DC-Pred++: divide-and-conquer kernel machines whose prediction costs a few inner products.
+
+Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014), Algorithm 2.
+"""
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -22,6 +26,7 @@ from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DCPredClassifier(OneVsRest, LandmarkLeaves):
     """Support vector machine by leaves of a k-means tree, on few landmarks each (DC-Pred++).
 
@@ -34,47 +39,47 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
            best R (Algorithm 1, `kbench.approximation.pseudo_landmarks`); train a linear machine
            on them by dual coordinate descent.
 
-    A new row goes down the tree and is judged by its leaf, at the price of the tree's distances,
-    `n_landmarks` kernel values and the pseudo landmarks. A leaf of one class is constant; one with
-    no more support vectors than landmarks keeps its exact machine. Several classes are taken
-    one-vs-rest and share tree, landmarks and columns.
+    A new row goes down the tree and is evaluated by the machine of its leaf, at the cost of the
+    distances in the tree, `n_landmarks` kernel values and the pseudo landmarks. A leaf with one
+    class is constant; a leaf with at most `n_landmarks` support vectors keeps its exact machine.
+    More than two classes are one-vs-rest and share tree, landmarks and columns.
 
     Parameters
     ----------
     n_leaves : int, default=64
-        K
+        Number of leaves K; fewer if rows coincide.
     n_landmarks : int, default=16
-        m, of each leaf. Multiples of 16 make the best use of the processor.
+        Landmarks m of each leaf. Multiples of 16 use the vector registers best.
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}, default="monomials"
-        Columns beside the kernel values: none; products c_i c_j; or the kernel at the lower, upper
-        or both bounds of the triangle inequality for random rows of the leaf.
+        Columns besides the kernel values: none, products c_i c_j, or kernel values at the lower,
+        the upper or both bounds of the triangle inequality for distances to random rows.
     n_pseudo : int or None, default=None
-        p: how many products or rows. None is all m (m + 1) / 2 products, or m rows.
+        Number p of products or rows. None is all m (m + 1) / 2 products, or m rows.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
-        "kmeans" leaves the weights out; "support" keeps the exact machine of the leaf.
+        "kmeans" omits the weights; "support" keeps the exact machine of each leaf.
     C : float, default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     branching : int, default=4
-        Of the tree.
+        Children of a node of the tree.
     n_samples : int, default=1000
-        Rows of a leaf on which the kernel is approximated best; at least four for each column.
+        Rows of a leaf from which R is computed; at least four for each column are used.
     error_rows : int, default=0
         Rows of a leaf on which the error of the approximation is measured, for `kernel_error_`.
     tol : float, default=1e-3
-        Of the exact machines, as in `KernelSVC`.
+        Tolerance of the exact machines, as in `KernelSVC`.
     linear_tol : float, default=0.1
-        Of the linear machines, as in `LLSVM`.
+        Tolerance of the linear machines, as in `LLSVM`.
     max_iter : int, default=1000
-        Passes of the linear machines.
+        Largest number of passes of the linear machines.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
     target_cost : float or None, default=None
-        Budget for a prediction, in predictions of a linear model on this machine. n_leaves,
+        Largest cost of a prediction, in predictions of a linear model on this computer. n_leaves,
         n_landmarks and whether there are pseudo landmarks are then chosen by measured cost and by
-        validation on a fifth of the rows. Costs are measured: two fits may choose otherwise.
+        validation on a fifth of the rows. Measured costs vary, so two fits may differ.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Leaves trained at once, through joblib. The result does not depend on it.
+        Leaves trained at the same time, by joblib; the result does not depend on it.
 
     Attributes
     ----------
@@ -83,30 +88,30 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     labels_ : (n,) ints
         Leaf of each training row.
     n_leaves_, n_landmarks_ : int
-        Leaves, and landmarks of all of them.
+        Number of leaves, and of the landmarks of all leaves.
     n_iter_ : int
         Coordinate steps of the exact machines and passes of the linear ones.
     converged_ : bool
     kernel_entries_ : int
     kernel_error_ : float
-        Relative Frobenius error of the approximate kernel within leaves; with one leaf, that of
-        the kernel matrix. Absent where error_rows is 0 or nothing is approximated.
+        Relative Frobenius error of the approximate kernel within leaves. Absent if error_rows is
+        0 or no leaf is approximated.
     n_parameters_, model_bytes_ : int
-        Numbers that describe the machine; bytes that prediction keeps.
+        Numbers that describe the machine, and bytes that prediction keeps.
     prediction_flops_ : float
-        Mean cost of a training row's prediction, in units of a linear model's; an exponential
-        counts as ten multiplications.
+        Mean cost of predicting a training row, in units of a linear model's prediction; an
+        exponential counts as ten multiplications.
     timings_ : dict of str to float
         Seconds of "prepare", "cluster", "train", and of "choose" with `target_cost`.
     sizes_, cost_, choices_
-        With `target_cost`: the parameters chosen, the measured cost, and (parameters, cost, score)
-        of all that were compared.
+        With `target_cost`: the chosen parameters, their measured cost, and (parameters, cost,
+        score) of all candidates.
     n_features_in_ : int
 
     Notes
     -----
-    Training takes about 1 / K of the kernel values of the exact machine, and O(n (m + p) (m + p))
-    for the factors. Prediction in float32: O(d b log_b K + m d + p) a row.
+    Training takes about 1 / K of the kernel values of the exact machine, and O(n (m + p)^2) time
+    for the factors. Prediction takes O(d b log_b K + m d + p) time a row, in float32.
 
     References
     ----------
@@ -133,46 +138,12 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
-    def __init__(
-        self,
-        n_leaves: int = 64,
-        *,
-        n_landmarks: int = 16,
-        pseudo: str = "monomials",
-        n_pseudo: int | None = None,
-        landmarks: str = "weighted",
-        C: float = 1.0,
-        gamma: float | str = "scale",
-        branching: int = 4,
-        n_samples: int = 1000,
-        error_rows: int = 0,
-        tol: float = 1e-3,
-        linear_tol: float = 0.1,
-        max_iter: int = 1000,
-        cache_mb: float = 200.0,
-        class_weight: dict | str | None = None,
-        target_cost: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_leaves = n_leaves
-        self.n_landmarks = n_landmarks
-        self.pseudo = pseudo
-        self.n_pseudo = n_pseudo
-        self.landmarks = landmarks
-        self.C = C
-        self.gamma = gamma
-        self.branching = branching
-        self.n_samples = n_samples
-        self.error_rows = error_rows
-        self.tol = tol
-        self.linear_tol = linear_tol
-        self.max_iter = max_iter
-        self.cache_mb = cache_mb
-        self.class_weight = class_weight
-        self.target_cost = target_cost
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    C: float = 1.0
+    tol: float = 1e-3
+    linear_tol: float = 0.1
+    max_iter: int = 1000
+    cache_mb: float = 200.0
+    class_weight: dict | str | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -183,9 +154,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         X : (n, d) array or CSR
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row. The tree is grown without it.
+            Factors of C for each row. The tree does not depend on them.
         trace : Trace, optional
-            Told the phases.
+            Receives the phases.
 
         Returns
         -------
@@ -194,8 +165,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Raises
         ------
         ValueError
-            More leaves or landmarks than points, fewer than two classes, a `target_cost` that no
-            router meets.
+            Fewer than two classes, a `target_cost` below that of the smallest machine, or features
+            whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
         if self.target_cost is not None:
@@ -203,7 +174,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
             return self
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
-            self._check_sizes(targets.X.shape[0])
+            self._warn_of_sizes(targets.X.shape[0])
         rng = check_random_state(self.random_state)
         self._fit_leaves(targets.X, (targets.Y, targets.C), targets.Y.shape[1], rng, trace)
         if not self.converged_:
@@ -269,33 +240,22 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         return self._machine(X)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DCPredRegressor(RegressorMixin, LandmarkLeaves):
     """Kernel ridge regression by leaves of a k-means tree, on few landmarks each (DC-Pred++).
 
-    As `DCPredClassifier`, with exact ridge regression a = (K + alpha I)^-1 y in each leaf and, on
-    the features phi, w = (Phi'Phi + alpha I)^-1 Phi'y.
+    `DCPredClassifier` with exact ridge regression a = (K + alpha I)^-1 y in each leaf, and
+    w = (Phi'Phi + alpha I)^-1 Phi'y on its features phi.
 
     Parameters
     ----------
-    n_leaves : int, default=64
-    n_landmarks : int, default=16
-    pseudo : {"none", "monomials", "lower", "upper", "triangle"}, default="monomials"
-    n_pseudo : int or None, default=None
-    landmarks : {"weighted", "kmeans", "support"}, default="weighted"
-        From `n_leaves` on as in `DCPredClassifier`; "support" keeps all rows.
+    n_leaves, n_landmarks, pseudo, n_pseudo, landmarks, gamma, branching, n_samples, error_rows, \
+target_cost, random_state, n_jobs
+        As in `DCPredClassifier`; landmarks="support" keeps all rows.
     alpha : float, default=1.0
         Added to the diagonal of the kernel matrix.
-    gamma : float or {"scale", "auto"}, default="scale"
-    branching : int, default=4
-    n_samples : int, default=1000
-    error_rows : int, default=0
-        As in `DCPredClassifier`.
     memory_mb : float, default=2048.0
-        MiB that a leaf's kernel matrix may take; a larger leaf is refused.
-    target_cost : float or None, default=None
-        As in `DCPredClassifier`.
-    random_state : int, RandomState or None, default=None
-    n_jobs : int or None, default=None
+        Largest kernel matrix of a leaf, in MiB; larger leaves are refused.
 
     Attributes
     ----------
@@ -306,8 +266,8 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
 
     Notes
     -----
-    O(n_leaf^3) time and 8 n_leaf^2 bytes for the exact machine of a leaf; prediction as in
-    `DCPredClassifier`.
+    O(n_leaf^3) time and 8 n_leaf^2 bytes for the exact machine of a leaf. Prediction costs as much
+    as that of `DCPredClassifier`.
 
     References
     ----------
@@ -329,38 +289,8 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        n_leaves: int = 64,
-        *,
-        n_landmarks: int = 16,
-        pseudo: str = "monomials",
-        n_pseudo: int | None = None,
-        landmarks: str = "weighted",
-        alpha: float = 1.0,
-        gamma: float | str = "scale",
-        branching: int = 4,
-        n_samples: int = 1000,
-        error_rows: int = 0,
-        memory_mb: float = 2048.0,
-        target_cost: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_leaves = n_leaves
-        self.n_landmarks = n_landmarks
-        self.pseudo = pseudo
-        self.n_pseudo = n_pseudo
-        self.landmarks = landmarks
-        self.alpha = alpha
-        self.gamma = gamma
-        self.branching = branching
-        self.n_samples = n_samples
-        self.error_rows = error_rows
-        self.memory_mb = memory_mb
-        self.target_cost = target_cost
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    alpha: float = 1.0
+    memory_mb: float = 2048.0
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
@@ -371,7 +301,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         X : (n, d) array or CSR
         y : (n,)
         trace : Trace, optional
-            Told the phases.
+            Receives the phases.
 
         Returns
         -------
@@ -380,8 +310,8 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         Raises
         ------
         ValueError
-            More leaves or landmarks than points, a leaf whose kernel matrix exceeds `memory_mb`, a
-            `target_cost` that no router meets.
+            A leaf whose kernel matrix exceeds `memory_mb`, a `target_cost` below that of the
+            smallest machine, or features whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
         if self.target_cost is not None:
@@ -391,7 +321,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
             )
-            self._check_sizes(X.shape[0])
+            self._warn_of_sizes(X.shape[0])
         rng = check_random_state(self.random_state)
         self._fit_leaves(X, (np.asarray(y, np.float64),), 1, rng, trace)
         return self

@@ -1,17 +1,24 @@
-"""Divide-and-conquer support vector classifier (DC-SVM), exact or stopped before the conquest."""
+"""Divide-and-conquer support vector classifier (DC-SVM), exact or with early prediction.
 
-from collections.abc import Callable, Iterator
+Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector Machines" (ICML 2014):
+Algorithm 1 (training), equation 3 (the kernel that the clusters' solutions minimise for), equation
+10 (naive prediction), equation 11 (early prediction).
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench import presets
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems
-from kbench.methods._division import PARTITIONS, Division, divide, split
+from kbench.methods._division import PARTITIONS, Division, divide, nested_divisions
+from kbench.methods._dual_svc import DualSVC, Trained, fewer, n_steps
 from kbench.methods._parts import Part, solve_parts
 from kbench.prediction import (
     BayesianCommittee,
@@ -21,94 +28,94 @@ from kbench.prediction import (
     group_rows,
     prediction_dtype,
 )
-from kbench.solvers import BoxDualResult
 from kbench.trace import Deadline, Trace
 
-# Where one cluster has more than this share of the points, training it is nearly the whole problem.
+# A level is not trained if one of its clusters has more than this fraction of the points: it would
+# cost nearly as much as the whole problem, which follows anyway.
 _UNDIVIDED = 2 / 3
 
 
 class Level(NamedTuple):
-    """What one level of training came to."""
+    """Result and cost of one level of training."""
 
     n_clusters: int
-    support: np.ndarray  # (s,) rows with a coefficient that is not zero after the level
+    support: np.ndarray  # (s,) rows with a non-zero coefficient after the level
     cluster_s: float  # wall seconds
     train_s: float
+    kernel_entries: int
 
 
-class DCSVC(BoxSVC):
+@dataclass(eq=False, repr=False)
+class DCSVC(DualSVC):
     """Kernel machines trained cluster by cluster, then combined or made exact (DC-SVM).
 
-    With clusters V_1 .. V_k, the local solutions together are the exact solution for the kernel
+    For clusters V_1 .. V_k, the local solutions together are the exact solution for the kernel
 
-        kbar(x, z) = k(x, z) if x and z are in the same cluster, else 0,
+        Kbar(x, z) = K(x, z) if x and z are in the same cluster, else 0        (equation 3)
 
-    which is close to k where clusters are far apart. Algorithm, for the levels l from fine to
-    coarse (`n_clusters` * `branching`^(`n_levels` - 1), ..., `n_clusters` clusters):
+    which is close to K if the clusters are far apart. Algorithm 1, with l from fine to coarse
+    levels (`n_clusters` * `branching`^(`n_levels` - 1), ..., `n_clusters` clusters):
 
-        1. sample `n_samples` points: of all at the first level, then of those with a_i > 0;
-        2. cluster the sample, give every point the nearest centre;
-        3. solve each cluster's dual from the a of the level before;
+        for each level l
+          sample `n_samples` points: from all points at the first level, afterwards from those with
+            alpha_i > 0 (adaptive clustering)
+          cluster the sample; assign every point to the nearest centre
+          for each cluster: solve its dual, starting from the alpha of the level before
 
-    and for `combine="exact"`, from the a of the last level:
+    and for `combine="exact"`, starting from the alpha of the last level,
 
-        4. refine: solve the dual of the points with a_i > 0;
-        5. conquer: solve the dual of all points from there, the gradient of the refined ones known.
+        refine: solve the dual of the points with alpha_i > 0
+        conquer: solve the dual of all points, with the known gradient of the refined points.
 
-    Otherwise a new point is judged by the machine of its own cluster ("early"), or by all.
+    Otherwise the decision function is that of the cluster of a new point ("early"), or a
+    combination of all local machines.
 
     Parameters
     ----------
-    n_clusters : int, default=64
-        Clusters of the last level; empty ones are dropped.
+    n_clusters : int or None, default=None
+        Clusters of the last level: 64, or 4 with combine="exact". Empty clusters are dropped. A
+        number above that of the training points is reduced with a warning.
     combine : {"early", "naive", "bcm", "exact"}, default="early"
-        "early": sum_{i in V_c} y_i a_i k(x_i, x) for the cluster c of x. "naive": the sum over all
-        i. "bcm": Bayesian committee machine of the local machines (see
-        `kbench.prediction.committee`). "exact": the machine of `KernelSVC`, started from the local
-        ones.
-    partition : {"kmeans", "kernel_kmeans", "ghitta", "random"}, default="kmeans"
-        k-means in input space, as the authors' program has it for the RBF kernel; two-step kernel
-        k-means, as the paper has it, for any kernel (where gamma is so large that sampled points
-        hardly see one another, its clusters are unbalanced and training takes longer); approximate
-        kernel k-means of all points, which starts from the two-step clusters; or, as a control,
-        random clusters of equal size, which cannot be combined by "early".
-    n_samples : int, default=1000
-        Points that are clustered.
-    n_levels : int, default=2
-        Levels of training; 1 trains `n_clusters` clusters from zero. A level with more clusters
-        than points to sample is left out; with "exact" also one where a cluster has more than two
-        thirds of the points, so nearly the whole problem: where gamma is so large that points see
-        none of the sample, all of these are nearest to the same centre.
-    branching : int, default=4
-        Ratio of the numbers of clusters from level to level.
-    preset : {"paper", "released"}, default="paper"
-        "released" differs from the above as the authors' program does: one sample for all levels;
-        finer clusters lie inside coarser ones, and those with fewer than
-        5 * n_samples / (clusters of the finest level) sampled points are not split; 5. is left out.
-        The program's numbers are n_samples=2000 and tol=0.01.
-    C : float, default=1.0
-    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-    tol : float, default=1e-3
+        "early", equation 11: sum_{i in V_c} y_i alpha_i k(x_i, x) for the cluster c of x. "naive",
+        equation 10: the sum over all i. "bcm": Bayesian committee machine of the local machines
+        (see `kbench.prediction.committee`). "exact": the machine of `KernelSVC` without intercept,
+        started from the local machines.
+    partition : {"kmeans", "kernel_kmeans", "ghitta", "random"} or None, default=None
+        "kmeans": in input space, on the sample; the default except with combine="exact".
+        "kernel_kmeans": two-step kernel k-means, as in the paper, for any kernel. If gamma is so
+        large that sampled points have almost no similarity, its clusters are unbalanced and
+        training takes longer. "ghitta": approximate kernel k-means of all points, started from the
+        two-step clusters. "random": clusters of equal size, as a control; "early" cannot use them.
+    n_samples : int or None, default=None
+        Points that are clustered: 1000.
+    n_levels : int or None, default=None
+        Levels of training: 2, or 4 with combine="exact"; 1 trains `n_clusters` clusters from zero.
+        A level with more clusters than sampled points is skipped.
+    branching : int or None, default=None
+        Ratio of the numbers of clusters of consecutive levels: 4.
+    preset : {"paper", "released"} or None, default=None
+        Values of the parameters above, and of `tol` and `level_tol`, that are None; see
+        `kbench.presets`. A parameter that is not None always wins.
+        None: ours. With combine="exact" a level is skipped if one of its clusters has more than two
+        thirds of the points, and so is nearly the whole problem.
+        "paper": the settings of the paper's experiments; every level is trained.
+        "released": those of the authors' program, which differs from Algorithm 1: all levels use
+        one sample, finer clusters lie inside coarser ones, clusters with less than
+        5 * n_samples / (clusters of the finest level) sampled points are not divided, and "exact"
+        ends after refining.
+    tol : float or None, default=None
+        Tolerance of the solver, as in `KernelSVC`: 0.1 for local machines, which are approximate
+        anyway, and 0.001 with combine="exact".
     level_tol : float or None, default=None
-        With "exact", the tolerance of all but the last solve: those say only where the next
-        starts. None is `tol`.
-    cache_mb : float, default=200.0
-    class_weight : dict, "balanced" or None, default=None
-    max_iter : int, default=-1
-        Of each binary problem of each cluster.
-    max_time : float or None, default=None
-    dtype : {"float32", "float64"}, default="float32"
-    shrinking : bool, default=True
-        From `C` on as in `KernelSVC`.
+        With combine="exact", the tolerance of all solves but the last: 0.1, because they only
+        provide the starting point of the next solve; `tol` in the paper.
+    C, kernel, gamma, degree, coef0, cache_mb, class_weight, max_iter, max_time, dtype, shrinking
+        As in `KernelSVC`; `max_iter` limits each binary problem of each cluster.
     random_state : int, RandomState or None, default=None
-        Of samples and first centres.
+        Seed of samples and initial centres.
     n_jobs : int or None, default=None
-        Clusters trained at once, through joblib; None is 1 (unless a joblib backend says other).
-        The result does not depend on it.
+        Number of clusters trained in parallel through joblib; None is 1 unless a joblib backend
+        sets another number. The result does not depend on it.
 
     Attributes
     ----------
@@ -119,13 +126,13 @@ class DCSVC(BoxSVC):
     labels_ : (n,) ints
         Cluster of each training row at the last level.
     n_clusters_ : int
-        Clusters that are not empty.
+        Number of clusters that are not empty.
     levels_ : list of Level
-        n_clusters, support, cluster_s and train_s of each level; for "exact" also those of
-        refinement and conquest, each with one cluster.
+        n_clusters, support, cluster_s, train_s and kernel_entries of each level; for "exact" also
+        those of refining and conquering, each with one cluster.
     n_iter_, objective_, violation_, converged_
-        As in `KernelSVC`: for the last level's kernel kbar (n_iter_ over all levels), or, with
-        "exact", for the kernel itself.
+        As in `KernelSVC`, for the kernel Kbar of the last level or, with "exact", for the kernel
+        itself; `n_iter_` is the sum over all levels.
     kernel_entries_ : int
     timings_ : dict of str to float
         Seconds of "prepare", "cluster", "train", "refine", "conquer".
@@ -135,9 +142,10 @@ class DCSVC(BoxSVC):
     Notes
     -----
     Training takes about 1/k of the kernel values of the exact machine, and O(n n_samples (d + k))
-    for the assignments. Early prediction costs O(n_sv d / k) a row and the assignment,
-    O(n_samples d) or O(k d) by partition; "naive" and "exact" O(n_sv d); "bcm" that and
-    O(sum_c s_c^2).
+    for the assignments. Early prediction costs O(n_sv d / k) a row, and O(n_samples d) or O(k d)
+    for the assignment, depending on `partition`; "naive" and "exact" cost O(n_sv d), "bcm"
+    O(n_sv d + sum_c s_c^2) for clusters of s_c support vectors. `fit` reports alpha (n, m),
+    n_clusters, n_support, cluster_s and train_s to the trace after each level.
 
     References
     ----------
@@ -154,150 +162,128 @@ class DCSVC(BoxSVC):
     True
     """
 
+    n_clusters: int | None = None
+    _: KW_ONLY
+    combine: str = "early"
+    partition: str | None = None
+    n_samples: int | None = None
+    n_levels: int | None = None
+    branching: int | None = None
+    preset: str | None = None
+    tol: float | None = None
+    level_tol: float | None = None
+    shrinking: bool = True
+    n_jobs: int | None = None
+
     _parameter_constraints: ClassVar[dict] = {
-        **BoxSVC._parameter_constraints,
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        **DualSVC._parameter_constraints,
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "combine": [StrOptions({"early", "naive", "bcm", "exact"})],
-        "partition": [StrOptions(set(PARTITIONS))],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_levels": [Interval(Integral, 1, None, closed="left")],
-        "branching": [Interval(Integral, 2, None, closed="left")],
-        "preset": [StrOptions({"paper", "released"})],
+        "partition": [StrOptions(set(PARTITIONS)), None],
+        "n_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "n_levels": [Interval(Integral, 1, None, closed="left"), None],
+        "branching": [Interval(Integral, 2, None, closed="left"), None],
+        "preset": [StrOptions({"paper", "released"}), None],
+        "tol": [*BoxSVC._parameter_constraints["tol"], None],
         "level_tol": [*BoxSVC._parameter_constraints["tol"], None],
-        "random_state": ["random_state"],
+        "shrinking": BoxSVC._parameter_constraints["shrinking"],
         "n_jobs": [Integral, None],
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 64,
-        *,
-        combine: str = "early",
-        partition: str = "kmeans",
-        n_samples: int = 1000,
-        n_levels: int = 2,
-        branching: int = 4,
-        preset: str = "paper",
-        C: float = 1.0,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        level_tol: float | None = None,
-        cache_mb: float = 200.0,
-        class_weight: dict | str | None = None,
-        max_iter: int = -1,
-        max_time: float | None = None,
-        dtype: str = "float32",
-        shrinking: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.combine = combine
-        self.partition = partition
-        self.n_samples = n_samples
-        self.n_levels = n_levels
-        self.branching = branching
-        self.preset = preset
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.level_tol = level_tol
-        self.cache_mb = cache_mb
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.dtype = dtype
-        self.shrinking = shrinking
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    def _settings(self) -> dict[str, Any]:
+        """Values in effect of the parameters that presets set."""
+        table = presets.DCSVM if self.combine == "exact" else presets.DCSVM_LOCAL
+        return presets.resolve(self.preset, table, self.get_params(deep=False))
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Cluster, train, and keep what prediction needs.
+    @property
+    def _tolerance(self) -> float:
+        return self._settings()["tol"]
 
-        Parameters
-        ----------
-        X : (n, d) array or CSR; with kernel="precomputed" (n, n)
-        y : (n,) labels
-        sample_weight : (n,), optional
-            Multiplies C row by row. Clusters are found without it.
-        trace : Trace, optional
-            Told `alpha` (n, m) after each level, and the phases.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            More clusters than points, parameters that exclude each other, and what `KernelSVC`
-            refuses.
-        """
-        trace = Trace() if trace is None else trace
-        deadline = Deadline(self.max_time, trace)
+    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
+        exact, released = self.combine == "exact", self.preset == "released"
+        n = len(problem.Y)
         with trace.phase("prepare"):
-            problem = self._problem(X, y, sample_weight)
-            self._check_division(len(problem.Y))
+            settings = self._checked_settings()
+            k = fewer("n_clusters", settings["n_clusters"], n, "training points")
+            n_samples = min(settings["n_samples"], n)
+            finer = [k * settings["branching"] ** j for j in range(settings["n_levels"] - 1, 0, -1)]
+            sizes = [size for size in finer if size <= n_samples] + [k]
+            rng = check_random_state(self.random_state)
         options = self._solver_options()
-        if self.combine == "exact" and self.level_tol is not None:
-            options["tol"] = self.level_tol
+        if exact:
+            options["tol"] = settings["level_tol"]
+        nested: list[Division] = []
+        if released:
+            with trace.phase("cluster"):
+                sample = rng.choice(n, n_samples, replace=False)
+                nested = nested_divisions(
+                    problem, settings["partition"], sizes, settings["branching"], sample, rng
+                )
         self.levels_: list[Level] = []
-        alpha = np.zeros_like(problem.Y)
-        start = Start(alpha)
-        results: list[BoxDualResult] = []
-        for division in self._divisions(problem, trace):
-            centres, self.labels_ = division
-            parts = [Part(rows, alpha[rows]) for _, rows in group_rows(self.labels_)]
-            if self.combine == "exact" and self.preset == "paper" and _undivided(parts):
+        parts = [Part.zero(problem, np.arange(n))]
+        alpha = parts[0].alpha
+        candidates = np.arange(n)
+        n_iter = 0
+        for level, size in enumerate(sizes):
+            if released:
+                centres, self.labels_ = nested[level]
+            else:
+                with trace.phase("cluster"):
+                    sample = rng.choice(candidates, min(n_samples, len(candidates)), replace=False)
+                    centres, self.labels_ = divide(
+                        problem, settings["partition"], size, sample, rng
+                    )
+            clusters = [rows for _, rows in group_rows(self.labels_)]
+            if exact and self.preset is None and max(map(len, clusters)) > _UNDIVIDED * n:
                 continue
             with trace.phase("train"):
-                alpha, last = self._solve(problem, parts, deadline, n_jobs=self.n_jobs, **options)
-            results += last
-            self._report(len(parts), alpha, trace)
-        if self.combine == "exact" and alpha.any():
+                parts = solve_parts(
+                    problem,
+                    [Part(rows, alpha[rows]) for rows in clusters],
+                    deadline=deadline,
+                    n_jobs=self.n_jobs,
+                    **options,
+                )
+            n_iter += n_steps(parts)
+            alpha = _gathered(problem, parts)
+            support = self._report(problem, len(parts), alpha, trace)
+            candidates = support if len(support) else candidates
+        start = Start(alpha)
+        if exact and alpha.any():
             with trace.phase("refine"):
-                support = Part(np.arange(len(alpha)), alpha).support
-                if self.preset == "released":
+                if released:
                     options = self._solver_options()
-                alpha, last = self._solve(problem, [support], deadline, **options)
-                start = _start(alpha, support.rows, last)
-            results += last
-            self._report(1, alpha, trace)
-        if self.combine == "exact" and self.preset == "paper":
+                parts = solve_parts(
+                    problem, [Part(np.arange(n), alpha).support], deadline=deadline, **options
+                )
+                alpha = _gathered(problem, parts)
+                start = start_from(alpha, parts[0])
+            n_iter += n_steps(parts)
+            self._report(problem, 1, alpha, trace)
+        if exact and not released:
             with trace.phase("conquer"):
-                alpha, last = self._conquer(problem, start, deadline, trace)
-            results += last
-            self._report(1, alpha, trace)
-        with trace.phase("prepare"):
-            self._finish(problem, alpha, last)
-            self._assemble(problem, alpha, centres)
-        self.n_iter_ = sum(result.n_iter for result in results)
+                parts = [self._conquer(problem, start, deadline, trace)]
+                alpha = parts[0].alpha
+            n_iter += n_steps(parts)
+            self._report(problem, 1, alpha, trace)
         self.n_clusters_ = int(self.labels_.max()) + 1
-        self.kernel_entries_ = problem.kernel.n_entries
-        self.timings_ = dict(trace.timings)
-        return self
+        return Trained(parts, n_iter, partial(self._combined, problem, centres))
 
-    def _check_division(self, n: int) -> None:
-        if self.n_clusters > n:
-            raise ValueError(f"n_clusters={self.n_clusters} is more than the {n} training points")
-        if self.n_clusters > self.n_samples:
+    def _checked_settings(self) -> dict[str, Any]:
+        """The settings in effect, or an error that names two parameters which contradict."""
+        settings = self._settings()
+        partition = settings["partition"]
+        if settings["n_clusters"] > settings["n_samples"]:
             raise ValueError(
-                f"n_clusters={self.n_clusters} is more than n_samples={self.n_samples}, the points "
-                "that are clustered"
+                f"n_clusters={settings['n_clusters']} is more than "
+                f"n_samples={settings['n_samples']}, the points that are clustered"
             )
-        if self.partition == "random" and self.combine == "early":
+        if partition == "random" and self.combine == "early":
             raise ValueError(
                 "combine='early' needs the cluster of a new point, which partition='random' does "
                 "not have; use combine='naive' or 'bcm'"
             )
-        if self.kernel == "precomputed" and self.partition == "kmeans":
+        if self.kernel == "precomputed" and partition == "kmeans":
             raise ValueError(
                 "partition='kmeans' needs rows of features, not kernel='precomputed'; use "
                 "partition='kernel_kmeans'"
@@ -307,62 +293,14 @@ class DCSVC(BoxSVC):
                 "combine='bcm' needs k(x, x) of new points, which kernel='precomputed' does not "
                 "give; use combine='early' or 'naive'"
             )
+        if self.level_tol is not None and self.combine != "exact":
+            raise ValueError(
+                f"level_tol={self.level_tol:g} is the tolerance of the levels before "
+                f"combine='exact', but combine={self.combine!r}; use tol"
+            )
+        return settings
 
-    def _sizes(self, n: int) -> list[int]:
-        """Numbers of clusters from fine to coarse."""
-        finer = [self.n_clusters * self.branching**j for j in range(self.n_levels - 1, 0, -1)]
-        return [k for k in finer if k <= min(n, self.n_samples)] + [self.n_clusters]
-
-    def _divisions(self, problem: Problem, trace: Trace) -> Iterator[Division]:
-        """Centres of clusters and each point's cluster, level by level from fine to coarse.
-
-        Levels are asked for when the one before has been trained: the support vectors in
-        `levels_` are sampled from.
-        """
-        rng = check_random_state(self.random_state)
-        n = len(problem.Y)
-        sizes = self._sizes(n)
-        if self.preset == "released":
-            with trace.phase("cluster"):
-                divisions = self._nested(problem, sizes, rng)
-            yield from divisions
-            return
-        candidates = np.arange(n)
-        for n_clusters in sizes:
-            if self.levels_ and len(self.levels_[-1].support):
-                candidates = self.levels_[-1].support
-            with trace.phase("cluster"):
-                sample = rng.choice(candidates, min(self.n_samples, len(candidates)), replace=False)
-                division = divide(problem, self.partition, n_clusters, sample, rng)
-            yield division
-
-    def _nested(
-        self, problem: Problem, sizes: list[int], rng: np.random.RandomState
-    ) -> list[Division]:
-        """Divisions from fine to coarse of one sample, each inside the next."""
-        n = len(problem.Y)
-        sample = rng.choice(n, min(self.n_samples, n), replace=False)
-        centres, labels = divide(problem, self.partition, sizes[-1], sample, rng)
-        divisions: list[Division] = [(centres, labels)]
-        smallest = -(-5 * len(sample) // sizes[0])
-        for _ in sizes[1:]:
-            labels = split(problem, self.partition, self.branching, labels, sample, smallest, rng)
-            divisions.insert(0, (None, labels))
-        return divisions
-
-    def _solve(
-        self, problem: Problem, parts: list[Part], deadline: Deadline, **options: Any
-    ) -> tuple[np.ndarray, list[BoxDualResult]]:
-        """Solve disjoint parts; alpha : (n, m), zero elsewhere, and the parts' results."""
-        solved = solve_parts(problem, parts, deadline=deadline, **options)
-        alpha = np.zeros_like(problem.Y)
-        for part in solved:
-            alpha[part.rows] = part.alpha
-        return alpha, [result for part in solved for result in part.results]
-
-    def _conquer(
-        self, problem: Problem, start: Start, deadline: Deadline, trace: Trace
-    ) -> tuple[np.ndarray, list[BoxDualResult]]:
+    def _conquer(self, problem: Problem, start: Start, deadline: Deadline, trace: Trace) -> Part:
         """Solve the dual of all points."""
         results = solve_problems(
             problem.kernel,
@@ -373,17 +311,21 @@ class DCSVC(BoxSVC):
             trace=trace,
             **self._solver_options(),
         )
-        return np.column_stack([result.alpha for result in results]), results
+        alpha = np.column_stack([result.alpha for result in results])
+        return Part(np.arange(len(alpha)), alpha, results)
 
-    def _report(self, n_clusters: int, alpha: np.ndarray, trace: Trace) -> None:
-        """Note the level that ends with alpha : (n, m), and tell the trace."""
-        spent = trace.timings
+    def _report(
+        self, problem: Problem, n_clusters: int, alpha: np.ndarray, trace: Trace
+    ) -> np.ndarray:
+        """Append the level that ends with alpha : (n, m) to `levels_`; its support vectors."""
+        spent, before = trace.timings, self.levels_
         train_s = sum(spent.get(phase, 0.0) for phase in ("train", "refine", "conquer"))
         level = Level(
             n_clusters,
             np.flatnonzero(alpha.any(axis=1)),
-            spent.get("cluster", 0.0) - sum(level.cluster_s for level in self.levels_),
-            train_s - sum(level.train_s for level in self.levels_),
+            spent.get("cluster", 0.0) - sum(level.cluster_s for level in before),
+            train_s - sum(level.train_s for level in before),
+            problem.kernel.n_entries - sum(level.kernel_entries for level in before),
         )
         self.levels_.append(level)
         trace(
@@ -393,19 +335,17 @@ class DCSVC(BoxSVC):
             cluster_s=level.cluster_s,
             train_s=level.train_s,
         )
+        return level.support
 
-    def _assemble(
-        self, problem: Problem, alpha: np.ndarray, centres: KernelCentres | Centroids | None
-    ) -> None:
-        """Set `_machine`, the function that `combine` makes of the local machines."""
-        coef = alpha * problem.Y
-        support = np.zeros(len(coef), bool)
-        support[self.support_] = True
-        dtype = prediction_dtype(problem.kernel, coef[support])
+    def _combined(
+        self, problem: Problem, centres: KernelCentres | Centroids | None, alpha: np.ndarray
+    ) -> Any:
+        """The decision function that `combine` makes of the local machines."""
         if self.combine in ("naive", "exact"):
-            machine = KernelExpansion(problem.kernel, self.support_, coef[support], dtype)
-            self._machine, self.model_bytes_ = machine, machine.nbytes
-            return
+            return self._expansion(problem)(alpha)
+        coef = alpha * problem.Y
+        support = coef.any(axis=1)
+        dtype = prediction_dtype(problem.kernel, coef[support])
         clusters = [
             (problem.kernel.take(rows), np.flatnonzero(support[rows]), rows[support[rows]])
             for _, rows in group_rows(self.labels_)
@@ -416,28 +356,44 @@ class DCSVC(BoxSVC):
                 KernelExpansion(kernel, local, coef[rows], dtype)
                 for kernel, local, rows in clusters
             ]
-            self._machine = LocalMachines(
-                centres.assign, machines, coef.shape[1], centres.n_products
-            )
-            self.model_bytes_ = centres.nbytes + sum(machine.nbytes for machine in machines)
-        else:
-            members = [
-                CommitteeMember(kernel, local, coef[rows], 1.0 / problem.C[rows])
-                for kernel, local, rows in clusters
-                if len(rows)
-            ]
-            self._machine = committee = BayesianCommittee(members, coef.shape[1])
-            self.model_bytes_ = committee.nbytes
+            return EarlyMachine(centres, machines, coef.shape[1])
+        members = [
+            CommitteeMember(kernel, local, coef[rows], 1.0 / problem.C[rows])
+            for kernel, local, rows in clusters
+            if len(rows)
+        ]
+        return BayesianCommittee(members, coef.shape[1])
 
 
-def _start(alpha: np.ndarray, rows: np.ndarray, refined: list[BoxDualResult]) -> Start:
-    """alpha : (n, m), zero but for `rows`, of which the results tell the gradient."""
+class EarlyMachine(LocalMachines):
+    """Equation 11: the machine of the cluster whose centre is nearest.
+
+    Attributes
+    ----------
+    nbytes : int
+        Bytes of the centres and of all machines.
+    """
+
+    def __init__(
+        self,
+        centres: KernelCentres | Centroids,
+        machines: list[KernelExpansion],
+        n_outputs: int,
+    ) -> None:
+        super().__init__(centres.assign, machines, n_outputs, centres.n_products)
+        self.nbytes = centres.nbytes + sum(machine.nbytes for machine in machines)
+
+
+def _gathered(problem: Problem, parts: list[Part]) -> np.ndarray:
+    """Dual variables of disjoint parts, 0 for rows outside them; (n, m)."""
+    alpha = np.zeros_like(problem.Y)
+    for part in parts:
+        alpha[part.rows] = part.alpha
+    return alpha
+
+
+def start_from(alpha: np.ndarray, refined: Part) -> Start:
+    """Start of the conquest: alpha : (n, m), and the gradient at the rows of the refined part."""
     gradient = np.full_like(alpha, np.nan)
-    gradient[rows] = np.column_stack([result.gradient for result in refined])
-    return Start(alpha, gradient, max(result.gradient_error for result in refined))
-
-
-def _undivided(parts: list[Part]) -> bool:
-    """Whether most points are in one part."""
-    sizes = [len(part.rows) for part in parts]
-    return max(sizes) > _UNDIVIDED * sum(sizes)
+    gradient[refined.rows] = np.column_stack([result.gradient for result in refined.results])
+    return Start(alpha, gradient, max(result.gradient_error for result in refined.results))

@@ -1,10 +1,11 @@
-"""Local machines whose landmarks, widths and coefficients are trained, behind axis-aligned trees.
+"""Local machines with trained landmarks, widths and coefficients in the leaves of a decision tree.
 
-The idea of DC-Pred++ (Hsieh, Si and Dhillon, NIPS 2014: a leaf of a tree, a few landmarks in it),
-with what costs least at prediction and what serves accuracy most instead of its ingredients: boxes
-instead of k-means cells, gradients instead of Nystrom's formula.
+A variant of DC-Pred++ (Hsieh, Si and Dhillon, NIPS 2014) of our own: leaves are axis-aligned boxes
+instead of k-means cells, which is faster, and landmarks are trained by gradients instead of fitted
+by Nystrom's formula, which is more accurate.
 """
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -15,22 +16,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.clustering.axis_tree import AxisTree, class_tree, variance_tree
+from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._one_vs_rest import OneVsRest, Targets
 from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
-from kbench.prediction.landmarks import float32_offset, float32_rows
+from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
-from kbench.prediction.vectors import LANES
 from kbench.trace import Trace
 
-# A synthetic row is a row and normal noise of so many standard deviations of each feature in the
-# leaf.
+# Standard deviation of the noise of synthetic rows, in standard deviations of each feature in the
+# leaf: large enough to fill the box of the leaf, small enough to stay in it mostly.
 _NOISE = 0.5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     """Squared-hinge machines on trained Gaussian landmarks in the leaves of a decision tree.
 
@@ -43,47 +45,47 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
                f(x) = c + sum_j b_j exp(-s_j ||x - u_j||^2)
 
-           on the squared distance to the target, nothing beyond a margin of 1
+           on the squared distance to the target, with no loss beyond a margin of 1
            (`kbench.solvers.landmark_training`).
 
-    Prediction costs the tree's comparisons and `n_landmarks` kernel values on `n_features`
-    features. A leaf of one class is constant. Several classes are taken one-vs-rest and share tree
-    and landmarks.
+    Prediction costs the comparisons of the tree and `n_landmarks` kernel values on `n_features`
+    features. A leaf with one class is constant. More than two classes are one-vs-rest and share
+    tree and landmarks.
 
     Parameters
     ----------
     n_leaves : int, default=64
     n_landmarks : int, default=16
-        Of each leaf; rounded up to a multiple of 16, which costs the same.
+        Landmarks of each leaf, rounded up to a multiple of 16, which costs the same.
     n_features : int or None, default=16
-        Features that a leaf looks at; None is all.
+        Number of features that the landmarks of a leaf have; None is all.
     router : {"classes", "variance"}, default="variance"
-        Splits that lower the entropy of the classes, or the variance of the features.
+        Whether splits of the tree reduce the entropy of the classes or the variance of features.
     min_rows : int, default=30
-        Of each leaf.
+        Least number of rows of a leaf.
     target : {"leaf", "global", "labels"}, default="leaf"
-        What is learnt: values of the exact machine of the leaf or of all rows, or labels (nothing
-        of step 2, and plain k-means).
+        Targets of the training: values of the exact machine of the leaf or of all rows, or the
+        labels (without step 2, and with unweighted k-means).
     n_synthetic : float, default=0.0
-        Rows that are added to each leaf, as a multiple of its own: its rows with normal noise of
-        half the features' deviations in the leaf, and the values of the machine of all rows; so
-        only with target="global".
+        Number of synthetic rows of a leaf, as a multiple of its rows: rows of the leaf plus normal
+        noise of half the standard deviation of each feature, with values of the machine of all
+        rows as targets. Requires target="global".
     epochs : int, default=20
-        Passes over a leaf of 400 rows or more; up to 200 over smaller ones.
+        Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
     C : float, default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
-        Of the exact machines, and where the widths start.
+        Of the exact machines, and initial width of the landmarks.
     tol : float, default=0.05
-        Of the exact machines, as in `KernelSVC`.
+        Tolerance of the exact machines, as in `KernelSVC`.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
     target_cost : float or None, default=None
-        Budget for a prediction, in predictions of a linear model on this machine. n_leaves,
+        Largest cost of a prediction, in predictions of a linear model on this computer. n_leaves,
         n_landmarks, n_features and router are then chosen by measured cost and by validation on a
-        fifth of the rows. Costs are measured: two fits may choose otherwise.
+        fifth of the rows. Measured costs vary, so two fits may differ.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
-        Leaves trained at once, through joblib. The result does not depend on it.
+        Leaves trained at the same time, by joblib; the result does not depend on it.
 
     Attributes
     ----------
@@ -93,17 +95,17 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         Leaf of each training row.
     n_leaves_, n_landmarks_ : int
     kernel_entries_ : int
-        Kernel values of the exact machines.
+        Kernel values that the exact machines took.
     n_parameters_, model_bytes_ : int
     prediction_flops_ : float
-        Mean cost of a training row's prediction, in units of a linear model's; an exponential
-        counts as ten multiplications.
+        Mean cost of predicting a training row, in units of a linear model's prediction; an
+        exponential counts as ten multiplications.
     timings_ : dict of str to float
         Seconds of "prepare", "cluster" (the tree), "exact" (the machine of all rows), "train",
         and of "choose" with `target_cost`.
     sizes_, cost_, choices_
-        With `target_cost`: the parameters chosen, the measured cost, and (parameters, cost, score)
-        of all that were compared.
+        With `target_cost`: the chosen parameters, their measured cost, and (parameters, cost,
+        score) of all candidates.
     n_features_in_ : int
 
     Notes
@@ -136,42 +138,12 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     _checks_finite = False
     _ROUTERS: ClassVar[tuple[str, ...]] = ("variance", "classes")
 
-    def __init__(
-        self,
-        n_leaves: int = 64,
-        *,
-        n_landmarks: int = 16,
-        n_features: int | None = 16,
-        router: str = "variance",
-        min_rows: int = 30,
-        target: str = "leaf",
-        n_synthetic: float = 0.0,
-        epochs: int = 20,
-        C: float = 1.0,
-        gamma: float | str = "scale",
-        tol: float = 0.05,
-        cache_mb: float = 200.0,
-        class_weight: dict | str | None = None,
-        target_cost: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_leaves = n_leaves
-        self.n_landmarks = n_landmarks
-        self.n_features = n_features
-        self.router = router
-        self.min_rows = min_rows
-        self.target = target
-        self.n_synthetic = n_synthetic
-        self.epochs = epochs
-        self.C = C
-        self.gamma = gamma
-        self.tol = tol
-        self.cache_mb = cache_mb
-        self.class_weight = class_weight
-        self.target_cost = target_cost
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    target: str = "leaf"
+    n_synthetic: float = 0.0
+    C: float = 1.0
+    tol: float = 0.05
+    cache_mb: float = 200.0
+    class_weight: dict | str | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -183,9 +155,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
             Kept as a dense float32 array during the fit.
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C, and the loss of the training, row by row.
+            Factors of C, and of the loss of the training, for each row.
         trace : Trace, optional
-            Told the phases.
+            Receives the phases.
 
         Returns
         -------
@@ -194,8 +166,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes, n_synthetic without target="global",
-            a `target_cost` that no router meets.
+            A parameter is out of range, there are fewer than two classes, n_synthetic without
+            target="global", a `target_cost` below that of the smallest machine, or features whose
+            squared distances leave the range of float32.
         """
         if self.n_synthetic and self.target != "global":
             raise ValueError(
@@ -208,6 +181,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
+            require_float32_range(targets.X)
             function = make_kernel("rbf", targets.X, gamma=self.gamma)
             assert isinstance(function, RBF)
             offset = float32_offset(targets.X)
@@ -223,15 +197,15 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
             results = Parallel(n_jobs=self.n_jobs)(
                 delayed(_train_leaf)(
                     self,
-                    rows[own],
-                    targets.Y[own],
-                    targets.C[own],
+                    rows[members],
+                    targets.Y[members],
+                    targets.C[members],
                     function,
-                    None if teacher is None else teacher.of(own),
+                    None if teacher is None else teacher.of(members),
                     self._width(rows.shape[1]),
                     seed,
                 )
-                for (_, own), seed in zip(groups, seeds, strict=True)
+                for (_, members), seed in zip(groups, seeds, strict=True)
             )
         machines = [machine for machine, _ in results]
         self._pack(tree, labels, machines, rows.shape[1], offset, trace)
@@ -261,12 +235,12 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
 
 class _Teacher(NamedTuple):
-    """An exact machine, with its values and coefficients at some of the training rows."""
+    """An exact machine, and its values and coefficients at some of the training rows."""
 
     machine: KernelExpansion
     values: np.ndarray  # (n, m)
     coef: np.ndarray  # (n, m)
-    n_entries: int  # kernel values that it took
+    n_entries: int  # kernel values that its training took
 
     def of(self, rows: np.ndarray) -> "_Teacher":
         return self._replace(values=self.values[rows], coef=self.coef[rows])
@@ -275,7 +249,7 @@ class _Teacher(NamedTuple):
 def _exact_coef(
     model: DCPredTrainedClassifier, kernel: KernelMatrix, Y: np.ndarray, C: np.ndarray
 ) -> np.ndarray:
-    """y_i a_i of the duals of Y : (n, m); (n, m)."""
+    """Coefficients y_i a_i of the dual solutions for the signs Y : (n, m); (n, m)."""
     results = solve_problems(
         kernel, Y, C, tol=model.tol, cache_mb=model.cache_mb, max_iter=-1, shrinking=True
     )
@@ -292,23 +266,23 @@ def _train_leaf(
     n_features: int,
     seed: int,
 ) -> tuple[LandmarkMachine, int]:
-    """The machine of a leaf, and the kernel values that it took; X : (n, d) float32."""
+    """The machine of a leaf with rows X : (n, d) float32, and the kernel values that it took."""
     kept = C > 0
     if not kept.any():
         return LandmarkMachine(np.zeros(Y.shape[1])), 0
     X, Y, C = X[kept], Y[kept], C[kept]
-    split = Y.min(axis=0) < Y.max(axis=0)
+    mixed = Y.min(axis=0) < Y.max(axis=0)
     if teacher is not None and len(Y) >= LANES:
-        # The machine of all rows may cross zero where the leaf's own rows do not show it.
-        split[:] = True
-    constant = np.where(split, 0.0, Y[0])
-    if not split.any():
+        # The machine of all rows may change its sign in a leaf whose rows have one class.
+        mixed[:] = True
+    constant = np.where(mixed, 0.0, Y[0])
+    if not mixed.any():
         return LandmarkMachine(constant), 0
     rng = np.random.RandomState(seed)
     features = varying_features(X, n_features)
-    targets, weights, n_entries = Y[:, split], np.ones(len(Y)), 0
+    targets, weights, n_entries = Y[:, mixed], np.ones(len(Y)), 0
     if teacher is not None:
-        targets, coef = teacher.values[kept][:, split], teacher.coef[kept][:, split]
+        targets, coef = teacher.values[kept][:, mixed], teacher.coef[kept][:, mixed]
     elif model.target == "leaf":
         kernel = KernelMatrix(function, X)
         coef = _exact_coef(model, kernel, targets, C)
@@ -323,13 +297,13 @@ def _train_leaf(
         noise = _NOISE * X.std(axis=0) * rng.normal(size=(size, X.shape[1]))
         added = (X[chosen] + noise).astype(np.float32)
         X, C = np.vstack([X, added]), np.concatenate([C, C[chosen]])
-        targets = np.vstack([targets, teacher.machine(added)[:, split]])
+        targets = np.vstack([targets, teacher.machine(added)[:, mixed]])
         weights = np.concatenate([weights, np.zeros(size)])
     task = Task(X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True)
     landmarks, gammas, trained, constants = train_leaf(
         task, function.gamma, model.n_landmarks, model.epochs, rng, seed
     )
-    constant[split] = constants
+    constant[mixed] = constants
     all_coef = np.zeros((len(landmarks), Y.shape[1]))
-    all_coef[:, split] = trained
+    all_coef[:, mixed] = trained
     return LandmarkMachine(constant, landmarks, gammas, all_coef, features), n_entries

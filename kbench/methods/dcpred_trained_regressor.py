@@ -1,5 +1,6 @@
-"""Regression by local machines with trained landmarks: `DCPredTrainedClassifier`'s other half."""
+"""Regression by local machines with trained landmarks; see `kbench.methods.dcpred_trained`."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,11 +16,12 @@ from kbench.kernels.exponential import RBF
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
 from kbench.prediction import group_rows
-from kbench.prediction.landmarks import float32_offset, float32_rows
+from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DCPredTrainedRegressor(RegressorMixin, TrainedLeaves):
     """Least squares on trained Gaussian landmarks in the leaves of a decision tree.
 
@@ -39,16 +41,15 @@ class DCPredTrainedRegressor(RegressorMixin, TrainedLeaves):
     n_features : int or None, default=16
         As in `DCPredTrainedClassifier`.
     router : {"targets", "variance"}, default="targets"
-        Splits that lower the variance of the targets, or of the features.
+        Whether splits of the tree reduce the variance of the targets or of the features.
     min_rows : int, default=60
-        Of each leaf.
+        Least number of rows of a leaf.
     epochs : int, default=40
+        Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
     gamma : float or {"scale", "auto"}, default="scale"
-        Where the widths start.
-    target_cost : float or None, default=None
-    random_state : int, RandomState or None, default=None
-    n_jobs : int or None, default=None
-        From `epochs` on as in `DCPredTrainedClassifier`.
+        Initial width of the landmarks.
+    target_cost, random_state, n_jobs
+        As in `DCPredTrainedClassifier`.
 
     Attributes
     ----------
@@ -78,30 +79,9 @@ timings_, sizes_, cost_, choices_, n_features_in_
 
     _ROUTERS: ClassVar[tuple[str, ...]] = ("variance", "targets")
 
-    def __init__(
-        self,
-        n_leaves: int = 64,
-        *,
-        n_landmarks: int = 16,
-        n_features: int | None = 16,
-        router: str = "targets",
-        min_rows: int = 60,
-        epochs: int = 40,
-        gamma: float | str = "scale",
-        target_cost: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_leaves = n_leaves
-        self.n_landmarks = n_landmarks
-        self.n_features = n_features
-        self.router = router
-        self.min_rows = min_rows
-        self.epochs = epochs
-        self.gamma = gamma
-        self.target_cost = target_cost
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    router: str = "targets"
+    min_rows: int = 60
+    epochs: int = 40
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
@@ -113,7 +93,7 @@ timings_, sizes_, cost_, choices_, n_features_in_
             Kept as a dense float32 array during the fit.
         y : (n,)
         trace : Trace, optional
-            Told the phases.
+            Receives the phases.
 
         Returns
         -------
@@ -122,7 +102,8 @@ timings_, sizes_, cost_, choices_, n_features_in_
         Raises
         ------
         ValueError
-            A parameter out of range, a `target_cost` that no router meets.
+            A parameter is out of range, a `target_cost` below that of the smallest machine, or
+            features whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
         if self.target_cost is not None:
@@ -133,6 +114,7 @@ timings_, sizes_, cost_, choices_, n_features_in_
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
             )
+            require_float32_range(X)
             function = make_kernel("rbf", X, gamma=self.gamma)
             assert isinstance(function, RBF)
             offset = float32_offset(X)
@@ -150,8 +132,8 @@ timings_, sizes_, cost_, choices_, n_features_in_
             groups = group_rows(labels)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
             machines = Parallel(n_jobs=self.n_jobs)(
-                delayed(_train_leaf)(self, rows[own], targets[own], function.gamma, seed)
-                for (_, own), seed in zip(groups, seeds, strict=True)
+                delayed(_train_leaf)(self, rows[members], targets[members], function.gamma, seed)
+                for (_, members), seed in zip(groups, seeds, strict=True)
             )
             machines = [_rescaled(machine, mean, scale) for machine in machines]
         self._pack(tree, labels, machines, rows.shape[1], offset, trace)
@@ -184,7 +166,7 @@ def _train_leaf(
 
 
 def _rescaled(machine: LandmarkMachine, mean: float, scale: float) -> LandmarkMachine:
-    """scale f + mean"""
+    """The machine of scale f + mean for the machine of f."""
     coef = None if machine.coef is None else scale * machine.coef
     constant = scale * np.asarray(machine.constant, np.float64) + mean
     return LandmarkMachine(constant, machine.landmarks, machine.gammas, coef, machine.features)

@@ -9,10 +9,9 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.methods._box_svc import Problem
-from kbench.methods._diagnostic import TwoClassDiagnostic, true_objective
+from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods._division import PARTITIONS
 from kbench.methods.dc_svc import DCSVC
-from kbench.methods.kernel_svc import KernelSVC
 from kbench.prediction import group_rows
 from kbench.trace import Trace
 
@@ -123,7 +122,7 @@ class DivisionBound(TwoClassDiagnostic):
             problem = self._two_class_problem(X, y)
         shared = self._machine_parameters()
         with trace.phase("exact"):
-            exact = KernelSVC(fit_intercept=False, **shared).fit(X, y)
+            exact = exact_svc(**shared).fit(X, y)
         self._take_over(exact)
         total = _absolute_sum(problem, np.arange(len(problem.Y)))
         bounds, losses = [], []

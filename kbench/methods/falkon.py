@@ -29,8 +29,8 @@ from kbench.approximation import Machine, kernel_error
 from kbench.kernels import KernelMatrix
 from kbench.methods._ridge import (
     KernelParameter,
+    KernelRidgeMachine,
     RidgeClassifierMixin,
-    RidgeMachine,
     RidgeRegressorMixin,
     compared_rows,
     warn_unconverged,
@@ -43,7 +43,7 @@ from kbench.trace import Trace
 _BATCH = 512
 
 
-class FalkonRidge(RidgeMachine):
+class FalkonRidge(KernelRidgeMachine):
     """Kernel ridge in the span of landmarks; base of the regressor and the classifier.
 
     Parameters
@@ -56,7 +56,7 @@ class FalkonRidge(RidgeMachine):
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     tol : float, default=1e-4
         Relative residual of the preconditioned system.
     max_iter : int, default=100
@@ -93,7 +93,7 @@ class FalkonRidge(RidgeMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **RidgeMachine._parameter_constraints,
+        **KernelRidgeMachine._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

@@ -1,8 +1,11 @@
-"""Kernel ridge regression and Gaussian process likelihood on an HSS kernel matrix."""
+"""Kernel ridge regression and Gaussian process likelihood on an HSS kernel matrix.
+
+Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridge Regression" (IPDPS
+2020): compression (section III), ULV factorisation and solution.
+"""
 
 import math
-from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,67 +14,63 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kbench.methods._hss import HSS_CONSTRAINTS, CompressedKernel, hss_machine
+from kbench.approximation import HSSMatrix
+from kbench.methods._hss import CompressedKernel, hss_machine
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Trace
 
 
 class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
-    """Kernel ridge regression without intercept, its kernel matrix compressed.
+    """Kernel ridge regression without intercept on a compressed kernel matrix.
 
         coef = (K~ + alpha I)^-1 y,    f(x) = sum_j coef_j k(x, x_j)
 
-    by one compression (`HSSMatrix`) and one factorisation; the same factors give the likelihood of
-    y under a Gaussian process with noise alpha. Several targets share all of it.
+    takes one compression (`HSSMatrix`) and one factorisation. The same factors give the marginal
+    likelihood of y under a Gaussian process with noise variance alpha. Several targets share both.
 
     Parameters
     ----------
+    matrix : HSSMatrix or None, default=None
+        Kernel and compression; a clone of it is fitted. None is `HSSMatrix(preset="precise")`. Its
+        random_state is that of the regressor if it has none. The factors are float64 in any case.
     alpha : float, default=1.0
         The ridge, lambda of the papers.
-    kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
-    gamma : float or {"scale", "auto"}, default="scale"
-    degree : int, default=3
-    coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
-    preset : {"paper_table4", "paper_table5", "fast", "accurate", "precise"}, default="precise"
-    tree, balanced, leaf_size, n_neighbours, n_trees, rel_tol, abs_tol, trace_tol, max_rank, \
-max_near, n_far, sketch, memory_mb
-        As in `HSSMatrix`.
     predict_with : {"exact", "compressed"}, default="exact"
-        "compressed": through the skeletons of the tree (`HSSMatrix.expansion`).
+        "compressed" evaluates the regression function through the tree (`HSSMatrix.machine`).
     error_rows : int, default=200
-        Rows on which `kernel_error_` is measured, outside the clock; 0 leaves it out.
+        Number of rows on which `kernel_error_` is measured, outside the clock; 0 skips it.
     warm_start : bool, default=False
-        Keep the compressed matrix, and use in the next `fit` on the same rows what its parameters
-        leave valid: for another alpha all but the factors.
-    dtype : {"float32", "float64"}, default="float32"
-        Of kernel values and compressed matrix; factors are float64.
+        Keep the compressed matrix, and reuse in the next `fit` to the same rows what its parameters
+        leave valid: for another alpha everything but the factors.
     random_state : int, RandomState or None, default=None
+        Seed of the matrix and of the rows of `error_rows`.
 
     Attributes
     ----------
     dual_coef_ : (n,) or (n, n_targets)
     log_marginal_likelihood_ : float
         -1/2 y'coef - 1/2 log det(K~ + alpha I) - n/2 log 2 pi, summed over targets.
+    matrix_ : HSSMatrix
+        The fitted matrix; only with warm_start=True, because it is larger than the model.
     hss_bytes_ : int
-        Of the compressed matrix.
+        Size of the compressed matrix.
     ranks_ : list of (min, mean, max)
-        Of the nodes of levels 1, 2, ...
+        Ranks of the nodes of levels 1, 2, ...
     kernel_error_ : float
-        Relative Frobenius error of the compressed matrix on `error_rows` rows; absent without.
+        Relative Frobenius error of the compressed matrix on `error_rows` rows; only if that is > 0.
     kernel_entries_ : int
         Kernel values computed in `fit`.
     n_parameters_, model_bytes_ : int
-        What prediction keeps.
+        Size of what prediction keeps.
     timings_ : dict of str to float
         Seconds of "prepare", "tree", "neighbours", "compress", "factor".
     n_features_in_ : int
 
     Notes
     -----
-    O(n r (r + d)) time to compress and factorise at ranks r, O(n (r + leaf_size)) memory. A
-    compressed matrix is as indefinite as it is wrong: alpha below its least eigenvalue's size is
-    refused, with one that is enough.
+    O(n r (r + d)) time to compress and factorise at ranks r, O(n (r + leaf_size)) memory. The
+    compression error can make K~ indefinite: an alpha below minus its least eigenvalue is an error,
+    whose message names a sufficient alpha.
 
     References
     ----------
@@ -81,75 +80,44 @@ max_near, n_far, sketch, memory_mb
     Examples
     --------
     >>> import numpy as np
+    >>> from kbench.approximation import HSSMatrix
     >>> from kbench.methods import HSSKernelRidge
     >>> X = np.random.default_rng(0).uniform(size=(2000, 2))
     >>> y = np.sin(8 * X[:, 0]) * X[:, 1]
-    >>> model = HSSKernelRidge(alpha=0.1, gamma=10.0, random_state=0).fit(X[:1000], y[:1000])
+    >>> matrix = HSSMatrix(gamma=10.0, preset="precise", random_state=0)
+    >>> model = HSSKernelRidge(matrix, alpha=0.1).fit(X[:1000], y[:1000])
     >>> model.score(X[1000:], y[1000:]) > 0.99
     True
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        "matrix": [HSSMatrix, None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        **HSS_CONSTRAINTS,
         "predict_with": [StrOptions({"exact", "compressed"})],
+        "error_rows": [Interval(Integral, 0, None, closed="left")],
         "warm_start": ["boolean"],
+        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        matrix: HSSMatrix | None = None,
         *,
-        kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        preset: str = "precise",
-        tree: str = "2means",
-        balanced: bool = False,
-        leaf_size: int | None = None,
-        n_neighbours: int | None = None,
-        n_trees: int | None = None,
-        rel_tol: float | None = None,
-        abs_tol: float | None = None,
-        trace_tol: float | None = None,
-        max_rank: int | None = None,
-        max_near: int | None = None,
-        n_far: int | None = None,
-        sketch: int | None = None,
-        memory_mb: float | None = None,
+        alpha: float = 1.0,
         predict_with: str = "exact",
         error_rows: int = 200,
         warm_start: bool = False,
-        dtype: str = "float32",
         random_state: Any = None,
     ) -> None:
+        self.matrix = matrix
         self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.preset = preset
-        self.tree = tree
-        self.balanced = balanced
-        self.leaf_size = leaf_size
-        self.n_neighbours = n_neighbours
-        self.n_trees = n_trees
-        self.rel_tol = rel_tol
-        self.abs_tol = abs_tol
-        self.trace_tol = trace_tol
-        self.max_rank = max_rank
-        self.max_near = max_near
-        self.n_far = n_far
-        self.sketch = sketch
-        self.memory_mb = memory_mb
         self.predict_with = predict_with
         self.error_rows = error_rows
         self.warm_start = warm_start
-        self.dtype = dtype
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    # The parameters of the nested matrix are checked by its own `fit`.
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Compress the kernel matrix, factorise it and solve.
 
@@ -158,7 +126,7 @@ max_near, n_far, sketch, memory_mb
         X : (n, d) array or CSR
         y : (n,) or (n, n_targets)
         trace : Trace, optional
-            Told the phases.
+            Records the phases.
 
         Returns
         -------
@@ -167,8 +135,8 @@ max_near, n_far, sketch, memory_mb
         Raises
         ------
         ValueError
-            A parameter out of range, a compressed matrix that is not positive definite with this
-            alpha or that exceeds `memory_mb`.
+            A parameter is out of range, or the compressed matrix is not positive definite with this
+            alpha or exceeds its `memory_mb`.
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
@@ -182,7 +150,7 @@ max_near, n_far, sketch, memory_mb
                 y_numeric=True,
             )
             targets = np.asarray(y, np.float64).reshape(len(y), -1)
-        compressed = CompressedKernel.of(self, X, trace)
+        compressed = CompressedKernel.of(self, HSSMatrix(preset="precise"), X, trace)
         matrix = compressed.matrix
         with trace.phase("factor"):
             factor = compressed.factorise(self.alpha, "float64")

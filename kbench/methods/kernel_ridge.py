@@ -11,8 +11,8 @@ from kbench.approximation import LowRankKernel, Machine, Nystrom
 from kbench.kernels import KernelMatrix
 from kbench.methods._ridge import (
     KernelParameter,
+    KernelRidgeMachine,
     RidgeClassifierMixin,
-    RidgeMachine,
     RidgeRegressorMixin,
     warn_unconverged,
 )
@@ -21,7 +21,7 @@ from kbench.solvers import solve_kernel_ridge
 from kbench.trace import Trace
 
 
-class ExactRidge(RidgeMachine):
+class ExactRidge(KernelRidgeMachine):
     """Kernel ridge on the kernel matrix itself; base of the regressor and the classifier.
 
     Parameters
@@ -32,7 +32,7 @@ class ExactRidge(RidgeMachine):
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     solver : {"cholesky", "pcg"}, default="cholesky"
         What conjugate gradients on the kernel matrix are preconditioned by: its factorisation, of
         n^2 numbers, or a low-rank approximation of it, of n `n_landmarks` numbers. The solution is
@@ -68,7 +68,7 @@ class ExactRidge(RidgeMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **RidgeMachine._parameter_constraints,
+        **KernelRidgeMachine._parameter_constraints,
         "solver": [StrOptions({"cholesky", "pcg"})],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -178,5 +178,5 @@ def check_memory(n: int, dtype: str, memory_mb: float) -> None:
     if needed > memory_mb:
         raise ValueError(
             f"the kernel matrix of {n} points takes {needed:.0f} MiB, more than "
-            f"memory_mb={memory_mb:g}; an approximation, as in MEKARegressor, takes less"
+            f"memory_mb={memory_mb:g}; ApproximateRidge takes less"
         )

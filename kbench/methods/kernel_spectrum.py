@@ -11,8 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.clustering import sampled_kmeans
-from kbench.methods._diagnostic import TwoClassDiagnostic
-from kbench.methods.kernel_svc import KernelSVC
+from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc
 from kbench.trace import Trace
 
 
@@ -135,7 +134,7 @@ class KernelSpectrum(TwoClassDiagnostic):
             _, labels = sampled_kmeans(problem.X, self.n_clusters, rng.permutation(n), max_iter=100)
             order = np.argsort(labels, kind="stable")
         with trace.phase("machine"):
-            machine = KernelSVC(fit_intercept=False, **self._machine_parameters()).fit(X, y)
+            machine = exact_svc(**self._machine_parameters()).fit(X, y)
         self._take_over(machine)
         self.singular_values_, self.order_ = np.sort(values)[::-1], order
         self.heat_map_ = _cell_means(K, self.resolution)

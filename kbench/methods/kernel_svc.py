@@ -1,29 +1,115 @@
-"""Support vector classifier, with or without intercept, solved exactly."""
+"""Support vector classifier, solved exactly, in the place of `sklearn.svm.SVC`."""
 
+import itertools
+import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import joblib
 import numpy as np
-from sklearn.base import _fit_context
+import scipy.sparse as sp
+from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted
 
-from kbench.kernels import Kernel
-from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.exponential import RBF
+from kbench.kernels.functions import Precomputed
+from kbench.methods import _classes
+from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers import BoxDualResult
-from kbench.trace import Trace
+from kbench.solvers.small import (
+    GaussianRows,
+    Limits,
+    MatrixRows,
+    SmallDualResult,
+    is_small,
+    solve_each,
+    solve_pairs,
+)
+from kbench.trace import Deadline, Trace
 
-# Errors up to here are those of points far from their margin, and no obstacle at any tolerance.
-_MENDED = 1e-4
+# The large engine starts at the last fit's gradient only if its error is below this: such errors
+# belong to points far from their margin, and do not matter at any tolerance. Larger ones take
+# longer to correct in float64 than the solver takes from zero in float32.
+_USABLE_ERROR = 1e-4
+# CSR rows with at most this many entries, zeros included, are made dense: 64 MB of float64.
+_DENSE_ENTRIES = 2**23
+# Errors of decision values from which on float64 is used, when the margin is 1. Of pairs only the
+# sign counts in `predict`; float64 takes twice the time, and no set of `scripts/bench_small.py`
+# needs it at this value. Other values are to agree to 1e-5 between batches of any size.
+_PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
+_FOLDS = 5  # as in LIBSVM, for the decision values that probabilities are fitted to
+_CONSTRAINTS = dict(BoxSVC._parameter_constraints)
+_CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
 
 
 class _LastFit(NamedTuple):
+    """What the next fit with `warm_start` can begin at."""
+
     kernel: Kernel
     rows_key: str  # hash of X
-    Y: np.ndarray
+    labels: np.ndarray
     C: np.ndarray
-    results: list[BoxDualResult]
+    coef: np.ndarray  # as _Solution.coef
+    results: list[BoxDualResult] | None  # of all problems, if the large engine solved them
+
+
+class _Data:
+    """A checked training set with its kernel, and what both engines need of it."""
+
+    def __init__(self, X: Any, labels: np.ndarray, C: np.ndarray, kernel: Kernel) -> None:
+        self.X, self.labels, self.C, self.kernel = X, labels, C, kernel
+        self.order = np.argsort(labels, kind="stable")
+
+    def matrix(self, dtype: Any) -> KernelMatrix:
+        """The kernel matrix of the rows, in their own order."""
+        return KernelMatrix(self.kernel, self.X, dtype)
+
+    @property
+    def is_dense_gaussian(self) -> bool:
+        """Whether the kernel is Gaussian and the rows are dense, or few enough to be made so."""
+        few = not sp.issparse(self.X) or math.prod(self.X.shape) <= _DENSE_ENTRIES
+        return isinstance(self.kernel, RBF) and few
+
+    @cached_property
+    def sorted_rows(self) -> GaussianRows | MatrixRows:
+        """Kernel values for the small engine, rows sorted by class."""
+        if self.is_dense_gaussian:
+            X = self.X[self.order]
+            return GaussianRows(X.toarray() if sp.issparse(X) else X, self.kernel.gamma)
+        return MatrixRows(self.matrix(np.float64), self.order)
+
+
+class _Solution:
+    """Solutions of m binary problems, collected from both engines.
+
+    Parameters
+    ----------
+    m : int
+    coef : (m, n), or (n_classes - 1, n) for pairs
+        y_i a_i, in the order of the rows; see `SmallDualResult`.
+    """
+
+    def __init__(self, m: int, coef: np.ndarray) -> None:
+        self.coef = coef
+        self.intercept, self.objective, self.violation, self.duality_gap = np.zeros((4, m))
+        self.n_iter = np.zeros(m, np.int64)
+        self.reasons = ["tol"] * m
+        self.small_entries = 0  # kernel values that the small engine computed
+        self.results: list[BoxDualResult] | None = None  # if the large engine solved all problems
+
+    def record(self, problems: Any, result: SmallDualResult | BoxDualResult) -> None:
+        """Copy the numbers of one or several problems."""
+        for name in ("intercept", "objective", "violation", "duality_gap"):
+            getattr(self, name)[problems] = getattr(result, name)
+        self.n_iter[problems] += result.n_iter
 
 
 class KernelSVC(BoxSVC):
@@ -41,51 +127,75 @@ class KernelSVC(BoxSVC):
     ----------
     C : float, default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class.
-    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
-        "laplacian" is exp(-gamma ||x - z||_1), "poly" (gamma <x, z> + coef0)^degree.
+    kernel : {"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"} or callable
+        Default "rbf". "laplacian" is exp(-gamma ||x - z||_1), "poly" (gamma <x, z> + coef0)^degree,
+        "sigmoid" tanh(gamma <x, z> + coef0).
     gamma : float or {"scale", "auto"}, default="scale"
         "scale" is 1 / (d Var(X)), "auto" 1 / d.
     degree : int, default=3
     coef0 : float, default=0.0
-    fit_intercept : bool, default=True
-    multi_class : {"ovr", "ovo"}, default="ovr"
-        Several classes: each against the rest, or each against each (as SVC has it; `predict` then
-        decides equal votes by confidence, as SVC with `break_ties=True`).
+    shrinking : bool, default=True
+        Whether the engine for large problems sets aside points that matter little.
+    probability : bool, default=False
+        Whether to fit what `predict_proba` needs: a sigmoid of the decision values of held-out rows
+        in five folds, for each class against the rest. Takes five further fits.
     tol : float, default=1e-3
-        Violation of the dual's optimality at which to stop, LIBSVM's criterion, true to float64.
-    cache_mb : float, default=1000.0
-        MiB for kernel rows, at most; taken as it is needed.
+        Violation of the dual's optimality at which to stop, LIBSVM's criterion for float64 kernel
+        values.
+    cache_size : float, default=1000.0
+        MB for kernel values, at most; memory is taken as it is needed.
     class_weight : dict, "balanced" or None, default=None
+    verbose : bool, default=False
+        Whether `fit` prints a line on its result.
     max_iter : int, default=-1
         Limit on steps of each binary problem; -1 is none.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        What `decision_function` returns for several classes that are taken by pairs: a value for
+        each class, from votes and confidence, or the values of the pairs.
+    break_ties : bool, default=False
+        Whether `predict` decides equal votes by confidence; otherwise the first class wins.
+    random_state : int, RandomState or None, default=None
+        Of the folds for `probability`.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Several classes: each against each, as in SVC, or each against the rest.
+    fit_intercept : bool, default=True
     max_time : float or None, default=None
         Limit on the seconds spent in the solver.
     dtype : {"float32", "float64"}, default="float32"
-        Precision of stored kernel rows and of prediction. Gradient, objective and stopping test are
-        float64 in either case.
-    shrinking : bool, default=True
-        Whether points that matter little are set aside on the way.
+        Precision of kernel values in the engine for large problems and its predictions. Gradient,
+        objective and stopping test are float64 in either case.
     split : bool, default=True
-        Whether groups of points so far apart that the kernel between them cannot be seen at `tol`
-        are solved apart.
+        Whether the engine for large problems solves groups of points apart if the kernel between
+        them cannot be seen at `tol`.
     warm_start : bool, default=False
-        Whether `fit` begins at the solution of the last one, where that had the same classes in the
-        same rows with the same weights: for less time the same machine, to `tol`. With the same X
-        and kernel, and a bound not many times larger, the start costs no kernel values.
+        Whether `fit` begins at the solution of the last fit, if that had the same classes in the
+        same rows and proportional weights. The result is the same up to `tol` and takes less time.
 
     Attributes
     ----------
     classes_ : (n_classes,)
+    class_weight_ : (n_classes,)
+        Factors of C.
     support_ : (n_sv,) ints
-        Rows with a coefficient that is not zero (in one of the problems).
+        Rows with a coefficient that is not zero in one of the problems, sorted by class.
+    support_vectors_ : (n_sv, d) array or CSR
+        (0, 0) with kernel="precomputed".
     dual_coef_ : (m, n_sv)
-        y_i a_i of each of the m problems: 1 for two classes, else n_classes ("ovr") or
-        n_classes (n_classes - 1) / 2 ("ovo": classes 0 and 1, 0 and 2, ..., the first positive).
+        y_i a_i. Two classes: m = 1. "ovr": m = n_classes. "ovo", as in SVC: m = n_classes - 1, for
+        a support vector of class c its coefficients against the other classes in their order.
     intercept_ : (m,)
+        Of the binary problems: 1, n_classes ("ovr"), or n_classes (n_classes - 1) / 2 ("ovo":
+        classes 0 and 1, 0 and 2, ..., values are positive for the first).
+    coef_ : (m, d)
+        Normals of the problems' hyperplanes, only with kernel="linear".
     n_support_ : (n_classes,) ints
         Support vectors of each class.
-    n_iter_ : int
-        Steps of one or two coordinates, over all problems.
+    n_iter_ : (m,) ints
+        Steps of one or two coordinates of each problem.
+    fit_status_ : int
+        0 if every problem was solved to `tol`, else 1 (and a ConvergenceWarning).
+    shape_fit_ : tuple
+        Shape of X.
     objective_, duality_gap_ : float
         Value of the dual, and by how much the primal is above it at most; sums over problems.
     violation_ : float
@@ -94,7 +204,7 @@ class KernelSVC(BoxSVC):
     kernel_entries_ : int
         Kernel values computed in `fit`.
     timings_ : dict of str to float
-        Seconds of "prepare" and "solve".
+        Seconds of "prepare", "solve" and, with `probability`, "calibrate".
     model_bytes_ : int
         What prediction keeps.
     n_features_in_ : int
@@ -105,8 +215,11 @@ class KernelSVC(BoxSVC):
 
     Notes
     -----
-    Time is O(d) for each kernel value, of which there are about n for every support vector and some
-    more among points that matter; memory `cache_mb` and O(n d). Prediction costs O(n_sv d) a row.
+    Binary problems with intercept of at most about 2,500 points (500 if most columns have two
+    values) are solved by `kbench.solvers.small`, larger ones by `kbench.solvers.solve_box_dual`;
+    the result satisfies the same criterion. Time is O(d) for each kernel value, of which there are
+    about n for every support vector, and O(n) for each step of a small problem; memory
+    `cache_size` and O(n d). Prediction costs O(n_sv (d + m)) a row.
 
     References
     ----------
@@ -131,9 +244,14 @@ class KernelSVC(BoxSVC):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **BoxSVC._parameter_constraints,
-        "fit_intercept": ["boolean"],
+        **_CONSTRAINTS,
+        "probability": ["boolean"],
+        "verbose": ["verbose"],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
         "multi_class": [StrOptions({"ovr", "ovo"})],
+        "fit_intercept": ["boolean"],
         "split": ["boolean"],
         "warm_start": ["boolean"],
     }
@@ -143,41 +261,47 @@ class KernelSVC(BoxSVC):
         C: float = 1.0,
         *,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
         degree: int = 3,
+        gamma: float | str = "scale",
         coef0: float = 0.0,
-        fit_intercept: bool = True,
-        multi_class: str = "ovr",
+        shrinking: bool = True,
+        probability: bool = False,
         tol: float = 1e-3,
-        cache_mb: float = 1000.0,
+        cache_size: float = 1000.0,
         class_weight: dict | str | None = None,
+        verbose: bool = False,
         max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        multi_class: str = "ovo",
+        fit_intercept: bool = True,
         max_time: float | None = None,
         dtype: str = "float32",
-        shrinking: bool = True,
         split: bool = True,
         warm_start: bool = False,
     ) -> None:
         self.C = C
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
+        self.gamma = gamma
         self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
+        self.shrinking = shrinking
+        self.probability = probability
         self.tol = tol
-        self.cache_mb = cache_mb
+        self.cache_size = cache_size
         self.class_weight = class_weight
+        self.verbose = verbose
         self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
         self.max_time = max_time
         self.dtype = dtype
-        self.shrinking = shrinking
         self.split = split
         self.warm_start = warm_start
-
-    @property
-    def _one_vs_one(self) -> bool:
-        return self.multi_class == "ovo"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -190,7 +314,7 @@ class KernelSVC(BoxSVC):
         sample_weight : (n,), optional
             Multiplies C row by row; a weight of 2 is the row twice, 0 the row left out.
         trace : Trace, optional
-            Told the iterate after each working set, and the phases.
+            Receives the phases, and objective and violation while problems are solved.
 
         Returns
         -------
@@ -203,53 +327,346 @@ class KernelSVC(BoxSVC):
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
-            problem = self._problem(X, y, sample_weight)
-            key = joblib.hash(problem.X) if self.warm_start else ""
+            X, index, C = self._checked(X, y, sample_weight)
+            data = _Data(X, index, C, self._kernel(X))
+            key = joblib.hash(X) if self.warm_start else ""
         with trace.phase("solve"):
-            results = solve_problems(
-                problem.kernel,
-                problem.Y,
-                problem.C,
-                self._start(problem, key),
-                max_time=self.max_time,
-                trace=trace,
-                intercept=self.fit_intercept,
-                split=self.split,
-                **self._solver_options(),
-            )
-            alpha = np.column_stack([result.alpha for result in results])
+            solution, matrix = self._solve(data, key, trace)
         with trace.phase("prepare"):
-            self._finish(problem, alpha, results, [result.intercept for result in results])
-            coef = self.dual_coef_.T
-            dtype = prediction_dtype(problem.kernel, coef)
-            self._machine = KernelExpansion(problem.kernel, self.support_, coef, dtype)
-        self.kernel_entries_ = problem.kernel.n_entries
-        self.model_bytes_ = self._machine.nbytes
+            self._set_solution(data, solution, matrix)
+            entries = 0 if matrix is None else matrix.n_entries
+            self.kernel_entries_ = entries + solution.small_entries
+            self.class_weight_ = np.ones(len(self.classes_))
+            if self.class_weight is not None:
+                self.class_weight_ = compute_class_weight(
+                    self.class_weight, classes=self.classes_, y=self.classes_[index]
+                )
+        if self.probability:
+            with trace.phase("calibrate"):
+                self._sigmoids = self._fitted_sigmoids(data, sample_weight)
         self.timings_ = dict(trace.timings)
         self._last: _LastFit | None = None
         if self.warm_start:
-            self._last = _LastFit(problem.kernel.kernel, key, problem.Y, problem.C, results)
+            self._last = _LastFit(data.kernel, key, index, C, solution.coef, solution.results)
+        if self.verbose:
+            print(
+                f"KernelSVC: {len(solution.reasons)} problems, {self.n_iter_.sum()} steps, "
+                f"{len(self.support_)} support vectors, violation {self.violation_:.2g}, "
+                f"{self.timings_['solve']:.3g} s"
+            )
         return self
 
-    def _start(self, problem: Problem, key: str) -> Start | None:
-        """Feasible dual variables out of those of the last fit.
+    @property
+    def _takes_pairs(self) -> bool:
+        """Whether there are several classes, taken by pairs."""
+        return self.multi_class == "ovo" and len(self.classes_) > 2
 
-        Times the ratio of the bounds they keep y'a = 0, and stay at the bound where they were.
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(itertools.combinations(range(len(self.classes_)), 2))
+
+    def _signs(self, index: np.ndarray) -> np.ndarray:
+        if not self._takes_pairs:
+            return super()._signs(index)
+        return np.column_stack([1.0 * (index == a) - 1.0 * (index == b) for a, b in self._pairs])
+
+    def _solver_options(self) -> dict[str, Any]:
+        return {
+            "tol": self.tol,
+            "cache_mb": self.cache_size,
+            "max_iter": self.max_iter,
+            "shrinking": self.shrinking,
+        }
+
+    def _solve(self, data: _Data, key: str, trace: Trace) -> tuple[_Solution, KernelMatrix | None]:
+        """Solve all problems, each by the engine that is faster for it.
+
+        Returns
+        -------
+        solution : _Solution
+        matrix : KernelMatrix or None
+            Of the large engine, if it solved any problem.
         """
-        last = getattr(self, "_last", None)
-        if not self.warm_start or last is None or not np.array_equal(last.Y, problem.Y):
+        (n,), k = data.labels.shape, len(self.classes_)
+        m = k * (k - 1) // 2 if self._takes_pairs else 1 if k == 2 else k
+        solution = _Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
+        deadline = Deadline(self.max_time, trace)
+        last = self._comparable_last_fit(data)
+        small = self._small_problems(data) if self.fit_intercept else []
+        if small:
+            coef0 = None if last is None else _scaled(last, data.C)
+            limits = Limits(self.tol, self.max_iter, deadline, trace)
+            self._solve_small(data, small, coef0, limits, solution)
+        unsolved = sorted(set(range(m)) - {p for p in small if solution.reasons[p] != "precision"})
+        if not unsolved:
+            return solution, None
+        matrix = data.matrix(self.dtype)
+        problem = Problem(data.X, matrix, self._signs(data.labels), data.C, data.labels)
+        start = self._start(problem, key)
+        if start is not None:
+            gradient = None if start.gradient is None else start.gradient[:, unsolved]
+            start = Start(start.alpha[:, unsolved], gradient, start.gradient_error)
+        results = solve_problems(
+            matrix,
+            problem.Y[:, unsolved],
+            problem.C,
+            start,
+            max_time=deadline.seconds_left(),
+            trace=trace,
+            intercept=self.fit_intercept,
+            split=self.split,
+            **self._solver_options(),
+        )
+        for p, result in zip(unsolved, results, strict=True):
+            solution.record(p, result)
+            solution.reasons[p] = result.stop_reason
+            coef = result.alpha * problem.Y[:, p]
+            if self._takes_pairs:
+                a, b = self._pairs[p]
+                of_a, of_b = data.labels == a, data.labels == b
+                solution.coef[b - 1, of_a], solution.coef[a, of_b] = coef[of_a], coef[of_b]
+            else:
+                solution.coef[p] = coef
+        solution.results = results if len(results) == m else None
+        return solution, matrix
+
+    def _small_problems(self, data: _Data) -> list[int]:
+        """Numbers of the problems that the small engine should solve."""
+        sizes = np.bincount(data.labels, minlength=len(self.classes_))
+        X = None if self.kernel == "precomputed" else data.X
+        if self._takes_pairs:
+            points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
+        else:
+            points = [len(data.labels)] * (1 if len(self.classes_) == 2 else len(self.classes_))
+        fits = {size: is_small(size, X, self.cache_size) for size in set(points)}
+        return [p for p, size in enumerate(points) if fits[size]]
+
+    def _solve_small(
+        self,
+        data: _Data,
+        problems: list[int],
+        coef0: np.ndarray | None,
+        limits: Limits,
+        solution: _Solution,
+    ) -> None:
+        """Solve problems of these numbers by the small engine; set their part of `solution`."""
+        C, rows = data.C[data.order], data.sorted_rows
+        coef0 = None if coef0 is None else coef0[:, data.order]
+        if self._takes_pairs:
+            starts = np.concatenate([[0], np.cumsum(np.bincount(data.labels))])
+            pairs = [self._pairs[p] for p in problems]
+            memory_mb = 0.5 * self.cache_size
+            result = solve_pairs(rows, starts, C, limits, pairs, coef0=coef0, memory_mb=memory_mb)
+        else:
+            Z = np.ascontiguousarray(self._signs(data.labels)[data.order].T)
+            lower, upper = np.minimum(0.0, Z * C), np.maximum(0.0, Z * C)
+            result = solve_each(rows, Z, lower, upper, limits, coef0=coef0)
+        solution.coef[:, data.order] = result.coef
+        solution.record(problems, result)
+        for p, reason in zip(problems, result.stop_reason, strict=True):
+            solution.reasons[p] = reason
+        solution.small_entries = result.kernel_entries
+
+    def _comparable_last_fit(self, data: _Data) -> _LastFit | None:
+        """The last fit, if it had the same classes in the same rows and proportional bounds."""
+        last: _LastFit | None = getattr(self, "_last", None)
+        if not self.warm_start or last is None or not np.array_equal(last.labels, data.labels):
             return None
+        ratio = data.C.max() / last.C.max()
+        return last if np.allclose(data.C, last.C * ratio, rtol=1e-12, atol=0.0) else None
+
+    def _start(self, problem: Problem, key: str) -> Start | None:
+        """Where the large engine starts: the dual variables of the last fit, scaled to the bounds.
+
+        Scaling keeps y'a = 0 and leaves points at their upper bound there. If kernel and rows are
+        the same as well, the gradient Qa - e is known, because Qa scales with a.
+        """
+        data = _Data(problem.X, problem.labels, problem.C, problem.kernel.kernel)
+        last = self._comparable_last_fit(data)
+        if last is None:
+            return None
+        coef = _scaled(last, problem.C)
+        if self._takes_pairs:
+            alpha = np.zeros(problem.Y.shape)
+            for p, (a, b) in enumerate(self._pairs):
+                of_a, of_b = problem.labels == a, problem.labels == b
+                alpha[of_a, p], alpha[of_b, p] = coef[b - 1, of_a], -coef[a, of_b]
+        else:
+            alpha = np.abs(coef.T)
+        if last.results is None or problem.kernel.kernel != last.kernel or key != last.rows_key:
+            return Start(alpha)
         ratio = float(problem.C.max() / last.C.max())
-        if not np.allclose(problem.C, last.C * ratio, rtol=1e-12, atol=0.0):
-            return None
-        alpha = np.column_stack([result.alpha for result in last.results])
-        alpha = np.minimum(alpha * ratio, problem.C[:, None])
-        if problem.kernel.kernel != last.kernel or key != last.rows_key:
-            return Start(alpha)
         error = ratio * max(result.gradient_error for result in last.results)
-        if error > max(self.tol, _MENDED):
-            # To mend it in float64 takes longer than to begin again in float32.
+        if error > max(self.tol, _USABLE_ERROR):
             return Start(alpha)
-        # Qa - e, of which Qa grows with a.
         gradient = np.column_stack([result.gradient for result in last.results])
         return Start(alpha, ratio * (gradient + 1.0) - 1.0, error)
+
+    def _set_solution(self, data: _Data, solution: _Solution, matrix: KernelMatrix | None) -> None:
+        """Set the attributes that describe the solution, and the machine that predicts."""
+        support = np.flatnonzero(solution.coef.any(axis=0))
+        support = support[np.argsort(data.labels[support], kind="stable")]
+        self.support_, self.dual_coef_ = support, np.ascontiguousarray(solution.coef[:, support])
+        self.n_support_ = np.bincount(data.labels[support], minlength=len(self.classes_))
+        precomputed = isinstance(data.kernel, Precomputed)
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else data.X[support]
+        self.intercept_, self.n_iter_ = solution.intercept, solution.n_iter
+        self.objective_ = float(solution.objective.sum())
+        self.duality_gap_ = float(solution.duality_gap.sum())
+        self.violation_ = float(solution.violation.max())
+        reasons = set(solution.reasons) - {"tol"}
+        self.converged_, self.fit_status_ = not reasons, int(bool(reasons))
+        self.shape_fit_ = data.X.shape
+        self._machine = self._new_machine(data, matrix)
+        self.model_bytes_ = self._machine.nbytes
+        if reasons:
+            warn_of_limits(reasons, self.violation_, self.tol)
+
+    def _new_machine(self, data: _Data, matrix: KernelMatrix | None) -> Any:
+        coef = self.dual_coef_
+        if matrix is None and data.is_dense_gaussian:
+            norm = float(np.linalg.norm(coef, axis=1).max(initial=0.0))
+            error = _PAIR_ERROR if self._takes_pairs else _VALUE_ERROR
+            V, gamma = self.support_vectors_, data.kernel.gamma
+            centres: Any = GaussianCentres(V, gamma, error=error, norm=norm)
+        else:
+            matrix = data.matrix(self.dtype) if matrix is None else matrix
+            dtype = prediction_dtype(matrix, coef.T)
+            if not self._takes_pairs:
+                return KernelExpansion(matrix, self.support_, coef.T, dtype)
+            centres = MatrixCentres(matrix, self.support_, dtype)
+        if self._takes_pairs:
+            return PairExpansion(centres, coef, self.n_support_)
+        return SharedExpansion(centres, coef.T)
+
+    def _decide_by_class(self, X: Any) -> np.ndarray:
+        """Decision values (u, 1) of two classes, else (u, n_classes)."""
+        values = super()._decide(X)
+        if self._takes_pairs:
+            # Votes of the pairs, plus a monotonic function of their values in (-1/3, 1/3).
+            return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        return values
+
+    def _decide(self, X: Any) -> np.ndarray:
+        if self._takes_pairs and self.decision_function_shape == "ovo":
+            return super()._decide(X)
+        return self._decide_by_class(X)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Signed values of the decision functions.
+
+        Parameters
+        ----------
+        X : (u, d) array or CSR; with kernel="precomputed" (u, n_train)
+
+        Returns
+        -------
+        (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes), or, with
+        decision_function_shape="ovo", (u, n_classes (n_classes - 1) / 2).
+        """
+        return super().decision_function(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels of rows X : (u, d); (u,).
+
+        Raises
+        ------
+        ValueError
+            break_ties=True with decision_function_shape="ovo".
+        """
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if not self._takes_pairs or self.break_ties:
+            return super().predict(X)
+        return self.classes_[self._machine.winners(self._rows_to_predict(X), self.intercept_)]
+
+    @property
+    def coef_(self) -> Any:
+        """Normals of the hyperplanes, (m, d); only with kernel="linear"."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        if not self._takes_pairs:
+            return self.dual_coef_ @ self.support_vectors_
+        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
+        spans = [slice(a, b) for a, b in itertools.pairwise(ends)]
+        V, coef = self.support_vectors_, self.dual_coef_
+        return np.vstack(
+            [
+                coef[b - 1, spans[a]] @ V[spans[a]] + coef[a, spans[b]] @ V[spans[b]]
+                for a, b in self._pairs
+            ]
+        )
+
+    def _fitted_sigmoids(self, data: _Data, sample_weight: Any) -> np.ndarray:
+        """Platt's sigmoids 1 / (1 + exp(a f + b)) of held-out decision values f; (q, 2) a and b.
+
+        J. Platt, "Probabilistic outputs for support vector machines", 1999. One for two classes,
+        else one for each class against the rest.
+        """
+        # scikit-learn's calibration takes 40 ms to import.
+        from sklearn.calibration import _sigmoid_calibration
+        from sklearn.model_selection import StratifiedKFold
+
+        k, labels = len(self.classes_), data.labels
+        n_folds = min(_FOLDS, int(np.bincount(labels).min()))
+        if n_folds < 2:
+            raise ValueError("probability=True needs at least 2 rows of each class")
+        machine = clone(self).set_params(
+            probability=False,
+            verbose=False,
+            warm_start=False,
+            break_ties=False,
+            decision_function_shape="ovr",
+            gamma=getattr(data.kernel, "gamma", self.gamma),
+        )
+        values = np.empty((len(labels), 1 if k == 2 else k))
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
+        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        for train, test in folds.split(labels[:, None], labels):
+            pairwise = self.kernel == "precomputed"
+            rows, held_out = data.X[train], data.X[test]
+            if pairwise:
+                rows, held_out = rows[:, train], held_out[:, train]
+            machine.fit(
+                rows, self.classes_[labels[train]], None if weight is None else weight[train]
+            )
+            values[test] = machine.decision_function(held_out).reshape(len(test), -1)
+        positive = _classes.indicators(labels, k)
+        return np.array(
+            [
+                _sigmoid_calibration(values[:, q], positive[:, q].astype(np.float64), weight)
+                for q in range(values.shape[1])
+            ]
+        )
+
+    def _has_probabilities(self) -> bool:
+        if not self.probability:
+            raise AttributeError("predict_proba is not available when probability=False")
+        return True
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes at rows X : (u, d); (u, n_classes).
+
+        Sigmoids of the decision values, of several classes divided by their sum.
+        """
+        values = self._decide_by_class(self._rows_to_predict(X))
+        with np.errstate(over="ignore"):
+            P = 1.0 / (1.0 + np.exp(self._sigmoids[:, 0] * values + self._sigmoids[:, 1]))
+        if len(self.classes_) == 2:
+            return np.hstack([1.0 - P, P])
+        total = P.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / P.shape[1])
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; (u, n_classes)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+def _scaled(last: _LastFit, C: np.ndarray) -> np.ndarray:
+    """Coefficients of the last fit times the ratio of the bounds C : (n,), within the bounds."""
+    return np.clip(last.coef * float(C.max() / last.C.max()), -C, C)

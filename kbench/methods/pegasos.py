@@ -13,14 +13,14 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 
-from kbench.methods._linearised import LinearisedSVC
+from kbench.methods._feature_svc import FeatureSVC
 from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
 from kbench.methods.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace
 
 
-class PegasosClassifier(MeanLoss, LinearisedSVC):
+class PegasosClassifier(MeanLoss, FeatureSVC):
     """Linear machine on features of a kernel by projected subgradient steps on batches.
 
     Minimises nu/2 ||w||^2 + mean hinge loss, without intercept; several classes one-vs-rest.

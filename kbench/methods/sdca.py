@@ -5,16 +5,17 @@ Minimization" (JMLR 14, 2013); for the hinge loss a step is one of LIBLINEAR's c
 with C = 1 / (nu n), so that its solver does the passes.
 """
 
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureMap, Nystrom, RandomFourierFeatures
-from kbench.methods._linearised import LinearisedSVC
+from kbench.methods._feature_svc import FeatureSVC
 from kbench.methods._mean_loss import MeanLoss
 
 
-class SDCAClassifier(MeanLoss, LinearisedSVC):
+class SDCAClassifier(MeanLoss, FeatureSVC):
     """Linear machine on features of a kernel by dual coordinate ascent, pass by pass.
 
     Minimises nu/2 ||w||^2 + mean loss, without intercept; several classes one-vs-rest.
@@ -41,7 +42,7 @@ class SDCAClassifier(MeanLoss, LinearisedSVC):
     ----------
     classes_, feature_map_, coef_, n_support_, objective_, duality_gap_, violation_, n_iter_, \
 converged_, n_parameters_, model_bytes_, timings_, n_features_in_
-        As in `RandomFourierSVC`; objective and gap are those of the dual with C = 1 / (nu n).
+        As in `LinearizedSVC`; objective and gap are those of the dual with C = 1 / (nu n).
 
     Notes
     -----
@@ -62,8 +63,10 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **LinearisedSVC._parameter_constraints,
+        **FeatureSVC._parameter_constraints,
         **MeanLoss._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "features": [StrOptions({"fourier", "nystrom"})],
         "kernel": [StrOptions({"rbf", "laplacian"})],
     }

@@ -8,7 +8,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods._box_svc import BoxSVC, Problem, Start
-from kbench.methods._diagnostic import TwoClassDiagnostic, true_objective
+from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.cascade_svc import CascadeSVC
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
@@ -34,7 +34,7 @@ def _cascade(random_state: Any, **options: Any) -> BoxSVC:
 
 
 def _exact(random_state: Any, **options: Any) -> BoxSVC:
-    return KernelSVC(fit_intercept=False, **options)
+    return exact_svc(**options)
 
 
 class _ShrinkingSVC(KernelSVC):
@@ -50,7 +50,7 @@ class _ShrinkingSVC(KernelSVC):
             problem.Y[:, 0],
             problem.C,
             tol=self.tol,
-            cache_mb=self.cache_mb,
+            cache_mb=self.cache_size,
             trace=self._trace,
         )
         # It belongs to the fit, and a model file has no place for it.
@@ -58,8 +58,9 @@ class _ShrinkingSVC(KernelSVC):
         return Start(alpha[:, None])
 
 
-def _shrinking(random_state: Any, **options: Any) -> BoxSVC:
-    return _ShrinkingSVC(fit_intercept=False, **options | {"dtype": "float32"})
+def _shrinking(random_state: Any, *, cache_mb: float, **options: Any) -> BoxSVC:
+    options["dtype"] = "float32"
+    return _ShrinkingSVC(fit_intercept=False, cache_size=cache_mb, **options)
 
 
 _SOLVERS = {
@@ -179,7 +180,7 @@ class SupportCurves(TwoClassDiagnostic):
             # Many groups are seen as apart at `tol`, few at the reference's; steps in float32 with
             # the residual in float64 are as exact as steps in float64, in two thirds of the time.
             options = shared | {"dtype": "float32"}
-            reference = KernelSVC(fit_intercept=False, warm_start=True, **options).fit(X, y)
+            reference = exact_svc(warm_start=True, **options).fit(X, y)
             reference.set_params(tol=self.reference_tol).fit(X, y)
             self.reference_ = reference
         solver = _SOLVERS[self.solver](self.random_state, **shared)

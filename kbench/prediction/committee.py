@@ -1,9 +1,9 @@
-"""Bayesian committee machine: local predictions weighted by how sure each cluster is.
+"""Bayesian committee machine: local predictions weighted by the inverse of their variances.
 
 Tresp, "A Bayesian Committee Machine" (Neural Computation 12, 2000), applied to support vector
-machines as the comparison in Hsieh, Si and Dhillon (ICML 2014), Table 1. These authors do not say
-how a support vector machine gets a variance; here it is the Gaussian process's, on the local
-support vectors and with noise 1/C:
+machines as in the comparison of Hsieh, Si and Dhillon (ICML 2014), Table 1. They do not state how a
+support vector machine gets a variance. Here it is the variance of a Gaussian process on the local
+support vectors with noise 1/C:
 
     var_c(x) = k(x, x) - k_c(x)' (K_cc + diag(1/C))^-1 k_c(x),
     f = (1/P) sum_c f_c / var_c,    P = sum_c 1/var_c - (k - 1) / k(x, x).
@@ -16,30 +16,32 @@ import scipy.linalg
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import nbytes
-from kbench.prediction.flops import expansion_flops
+from kbench.prediction.flops import expansion_flops, require_width
 
-_BATCH = 2048
+_BATCH = 2048  # rows evaluated at a time
+# Support vectors that determine the variance: its cost is quadratic in their number.
 _MAX_CENTRES = 1000
 
 
 class CommitteeMember:
-    """A local machine that knows its variance.
+    """The machine of one cluster, with its variance.
 
     Parameters
     ----------
     kernel : KernelMatrix
-        Of the cluster's points.
+        Of the points of the cluster.
     indices : (s,) ints
-        Its support vectors.
+        Support vectors.
     coef : (s, m)
     noise : (s,)
-        1/C of each support vector. At most 1,000 of them, evenly spaced, carry the variance.
+        1/C of each support vector. At most 1,000 evenly spaced ones determine the variance.
     """
 
     def __init__(
         self, kernel: KernelMatrix, indices: np.ndarray, coef: np.ndarray, noise: np.ndarray
     ) -> None:
         matrix = kernel.astype(np.float64)
+        self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         self.kernel = matrix.kernel
         self.centres = matrix.centres(indices)
         self.coef = coef
@@ -54,17 +56,17 @@ class CommitteeMember:
         return nbytes(self.centres) + self.coef.nbytes + self.factor.nbytes + self.chosen.nbytes
 
     def predict(self, points: Any, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (b, m) and variance (b,) at b prepared points with prior variance k(x, x) : (b,)."""
+        """Mean (b, m) and variance (b,) at prepared points; prior : (b,) is k(x, x)."""
         values = np.empty((points.shape[0], len(self.coef)))
         self.kernel.evaluate(points, self.centres, values)
         half = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
         variance = prior - np.einsum("ij,ij->j", half, half)
-        # Positive in exact arithmetic.
+        # Rounding may make a variance negative that is positive in exact arithmetic.
         return values @ self.coef, np.maximum(variance, 1e-12 * prior)
 
 
 class BayesianCommittee:
-    """Combination of local machines; every member judges every row.
+    """Combination of local machines; every member evaluates every row.
 
     Parameters
     ----------
@@ -89,7 +91,15 @@ class BayesianCommittee:
         )
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Values at rows X : (u, d); (u, m) float64. O(u (s d + sum_c s_c^2))."""
+        """Values at rows X : (u, d); (u, m) float64. O(u (s d + sum_c s_c^2)).
+
+        Raises
+        ------
+        ValueError
+            The rows have another number of features.
+        """
+        for member in self.members:
+            require_width(X, member.n_features)
         values = np.empty((X.shape[0], self.n_outputs))
         for start in range(0, len(values), _BATCH):
             rows = slice(start, start + _BATCH)

@@ -1,21 +1,22 @@
-"""Objects as plain trees and arrays, and back: what the model format writes and reads.
+"""Encoding of objects as JSON trees and arrays, and decoding: the content of a model file.
 
-A tree is JSON. Numbers, texts, truths, None and lists stand for themselves; everything else is a
-mapping with one key that says what it is:
+Numbers, strings, booleans, None and lists of the tree stand for themselves; everything else is a
+mapping whose first key states its kind:
 
     {"float": "nan" | "inf" | "-inf"}      {"tuple": [...]}      {"dict": [[key, value], ...]}
-    {"array": name}   {"scalar": name}     one of the arrays beside the tree; of no dimension
+    {"array": name}   {"scalar": name}     one of the arrays beside the tree; one with 0 dimensions
     {"dtype": "<f4"}  {"type": "<f4"}      a NumPy dtype, or scalar type
     {"sparse": [class, shape, data, indices, indptr]}
     {"slice": [start, stop, step]}
     {"object": class, "state": {attribute: value}}
-    {"again": k}                           the k-th object, counted from 0 in this order
+    {"again": k}                           the k-th "object" of the tree, counted from 0
     {"named_tuple": class, "items": [...]}
     {"method": [object, name]}             of an object of the tree
-    {"skops": name}                        bytes that skops makes of an object of scikit-learn
+    {"skops": name}                        an object of scikit-learn as bytes written by skops
 
-A class is written `module:Class`; those of `kbench.prediction.storable` are rebuilt attribute by
-attribute. No code of the file's choice runs, nothing is unpickled.
+A class is written `module:Class`; those that `kbench.prediction.storable` allows are rebuilt
+attribute by attribute, and then checked by `kbench.prediction.stored_checks`. Nothing is unpickled,
+and no code runs that the file could choose.
 """
 
 import math
@@ -28,28 +29,29 @@ import scipy.sparse as sp
 from kbench.errors import ModelError
 from kbench.prediction.skops_bytes import from_skops, to_skops
 from kbench.prediction.storable import class_at, is_method, may_build
+from kbench.prediction.stored_checks import check_object
 
 _SPARSE: dict[str, type] = {
     cls.__name__: cls for cls in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.csc_matrix)
 }
-_SCALARS = "biufcU"  # kinds of dtypes; no objects, no structures
-_DEPTH = 100
+_SCALARS = "biufcU"  # kinds of dtypes that are allowed: no objects, no structures
+_DEPTH = 100  # deepest nesting of a tree, well below Python's recursion limit
 
 
 def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
-    """`value` as a tree and its arrays.
+    """Encode `value` as a tree and its arrays.
 
     Returns
     -------
-    tree : what `json.dumps` takes
+    tree : a value that `json.dumps` accepts
     arrays : dict of str to ndarray
-        By the names in the tree; an array that occurs twice is there once.
+        By their names in the tree; an array that occurs twice is stored once.
 
     Raises
     ------
     ModelError
-        Names the attribute whose value has no place in the format (a function, a generator of
-        random numbers, an object of another package).
+        Names the attribute whose value the format cannot hold (a function, a random generator, an
+        object of another package).
     """
     encoder = _Encoder()
     tree = encoder.node(value, "model", 0)
@@ -57,14 +59,20 @@ def encode(value: Any) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """What `encode` was given; arrays have the same bits, dtype and memory order.
+    """Rebuild the value that `encode` encoded; arrays keep their bits, dtype and memory order.
 
     Raises
     ------
     ModelError
-        The tree is none that `encode` makes, or names a class that may not be built.
+        The tree is not one that `encode` makes, names a class that may not be built, or holds
+        objects whose attributes contradict one another.
     """
-    return _Decoder(arrays).node(tree, 0)
+    decoder = _Decoder(arrays)
+    value = decoder.node(tree, 0)
+    # Inner objects come later in the tree than those that hold them, and are checked first.
+    for made in reversed(decoder.made):
+        check_object(made)
+    return value
 
 
 class _Encoder:
@@ -72,7 +80,7 @@ class _Encoder:
         self.arrays: dict[str, np.ndarray] = {}
         self._names: dict[int, str] = {}
         self._objects: dict[int, int] = {}
-        self._open: set[int] = set()  # lists, tuples and dicts around the present value
+        self._open: set[int] = set()  # ids of the containers around the current value
 
     def node(self, value: Any, where: str, depth: int) -> Any:
         if depth > _DEPTH:
@@ -159,7 +167,7 @@ class _Encoder:
 class _Decoder:
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays = arrays
-        self._made: list[Any] = []
+        self.made: list[Any] = []
 
     def node(self, tree: Any, depth: int) -> Any:
         if depth > _DEPTH:
@@ -171,11 +179,11 @@ class _Decoder:
         kind = next(iter(tree), None)
         build = _BUILDERS.get(kind) if isinstance(kind, str) else None
         if build is None or len(tree) != (2 if kind in ("object", "named_tuple") else 1):
-            raise ModelError(f"no value of the format: {str(tree)[:60]}")
+            raise ModelError(f"not a value of the format: {str(tree)[:60]}")
         try:
             return build(self, tree, depth + 1)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise ModelError(f"no {kind} of the format: {str(tree)[:60]} ({error})") from None
+            raise ModelError(f"not a {kind} of the format: {str(tree)[:60]} ({error})") from None
 
     def array(self, name: Any) -> np.ndarray:
         if not isinstance(name, str) or name not in self._arrays:
@@ -210,24 +218,24 @@ class _Decoder:
         name, shape, data, indices, indptr = tree["sparse"]
         parts = tuple(self.array(part) for part in (data, indices, indptr))
         matrix = _SPARSE[name](parts, shape=tuple(shape))
-        matrix.check_format(full_check=True)  # indices out of range would be read out of bounds
+        matrix.check_format(full_check=True)  # refuses indices out of range
         return matrix
 
     def _object(self, tree: Any, depth: int) -> Any:
         cls = class_at(tree["object"])
         made: Any = object.__new__(cls)
-        self._made.append(made)
+        self.made.append(made)
         for name, entry in tree["state"].items():
             if name.startswith("__") or not name.isidentifier():
-                raise ModelError(f"{name!r} is no attribute of a model")
+                raise ModelError(f"{name!r} is not an attribute of a model")
             made.__dict__[name] = self.node(entry, depth)
         return made
 
     def _again(self, tree: Any, depth: int) -> Any:
         place = tree["again"]
-        if type(place) is not int or not 0 <= place < len(self._made):
+        if type(place) is not int or not 0 <= place < len(self.made):
             raise ModelError(f"there is no object {str(place)[:20]}")
-        return self._made[place]
+        return self.made[place]
 
     def _slice(self, tree: Any, depth: int) -> slice:
         start, stop, step = self._list(tree["slice"], depth)
@@ -253,7 +261,7 @@ class _Decoder:
 
     def _list(self, items: Any, depth: int) -> list[Any]:
         if not isinstance(items, list):
-            raise ModelError(f"no list: {str(items)[:60]}")
+            raise ModelError(f"not a list: {str(items)[:60]}")
         return [self.node(item, depth) for item in items]
 
 

@@ -1,7 +1,7 @@
-"""Evaluation of kernel expansions f(x) = sum_j coef_j k(x, z_j) for many x at once.
+"""Evaluation of kernel expansions f(x) = sum_j coef_j k(x, z_j) for many rows x at once.
 
-Rows go through in batches, kernel values in tiles that stay in cache: no memory but those, no
-Python per row.
+Rows are evaluated in batches and kernel values in tiles that stay in cache; no other memory is
+needed.
 """
 
 from typing import Any
@@ -10,22 +10,24 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix, expand
 from kbench.kernels.matrix import nbytes
-from kbench.prediction.flops import expansion_flops
+from kbench.prediction.flops import expansion_flops, require_width
 
-_BATCH = 8192
-# float32 kernel values are off by a few 6e-8 each, so f by up to eps sum |coef|. Beyond this error
-# (the margin is 1) values are computed in float64, and also where that costs next to nothing.
+_BATCH = 8192  # rows prepared at a time
+# Largest error of f that float32 kernel values may cause, eps sum |coef|; the margin is 1. Beyond
+# it, values are computed in float64.
 _FLOAT32_ERROR = 0.01
+# Up to so many centres float64 costs little, because other work per row dominates
+# (`scripts/bench_prediction.py`).
 _FEW_CENTRES = 512
 
 
 def prediction_dtype(kernel: KernelMatrix, coef: np.ndarray) -> np.dtype:
     """Precision in which to evaluate expansions with coefficients coef : (s, m).
 
-    The matrix's own, but float64 for few centres and for coefficients so large that the rounding of
-    float32 kernel values would show.
+    That of the matrix, but float64 for few centres, or if the coefficients are so large that the
+    rounding of float32 kernel values would show in f.
     """
-    # |k(x, z)|^2 <= k(x, x) k(z, z): the scale of the values at points like these.
+    # |k(x, z)|^2 <= k(x, x) k(z, z) bounds the values at points like the centres.
     scale = kernel.diagonal().max(initial=0.0)
     error = np.finfo(np.float32).eps * scale * np.abs(coef).sum(axis=0).max(initial=0.0)
     if len(coef) <= _FEW_CENTRES or error > _FLOAT32_ERROR:
@@ -39,7 +41,7 @@ class KernelExpansion:
     Parameters
     ----------
     kernel : KernelMatrix
-        Of the training points; only the centres are kept of it.
+        Of the training points; only the centres are kept.
     indices : (s,) ints
         Training points that are centres.
     coef : (s, m) array
@@ -49,13 +51,16 @@ class KernelExpansion:
 
     Attributes
     ----------
+    n_features : int or None
+        d; None for precomputed kernel values.
     nbytes : int
-        What has to be kept to evaluate it.
+        Bytes that have to be kept to evaluate it.
     """
 
     def __init__(
         self, kernel: KernelMatrix, indices: np.ndarray, coef: np.ndarray, dtype: np.dtype
     ) -> None:
+        self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         self.coef = np.asarray(coef, np.float64)
         self.dtype = dtype
         matrix = kernel.astype(dtype)
@@ -72,7 +77,14 @@ class KernelExpansion:
         return expansion_flops(s, m, n_features)
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Values at rows X : (u, d) (precomputed: (u, n)); (u, m) float64. O(u s d)."""
+        """Values at rows X : (u, d) (precomputed: (u, n)); (u, m) float64. O(u s d).
+
+        Raises
+        ------
+        ValueError
+            The rows have another number of features.
+        """
+        require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.coef.shape[1]))
         for start in range(0, len(values), _BATCH):
             rows = slice(start, start + _BATCH)

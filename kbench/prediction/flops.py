@@ -1,7 +1,8 @@
-"""What a prediction costs by count: in products of two rows, as a linear model has one of.
+"""Cost of a prediction in floating-point work, and the check of the rows' width.
 
-An exponential, a cosine or a hyperbolic tangent counts as ten multiplications; a value k(x, z) of
-the Gaussian kernel is one product and one exponential.
+The unit of cost is one inner product of two rows, which is what a linear model takes. An
+exponential, a cosine or a hyperbolic tangent counts as ten multiplications, so a value k(x, z) of
+the Gaussian kernel costs one product and one exponential.
 """
 
 from typing import Any
@@ -10,17 +11,17 @@ TRANSCENDENTAL = 10.0
 
 
 def expansion_flops(n_centres: int, n_outputs: int, n_features: int) -> float:
-    """Of a row, m functions in the span of s centres: s (1 + (10 + m) / d)."""
+    """Cost of a row for m functions in the span of s centres: s (1 + (10 + m) / d)."""
     return n_centres * (1.0 + (TRANSCENDENTAL + n_outputs) / n_features)
 
 
 class CountedPrediction:
-    """Mixin of estimators whose `_machine` has `flops`.
+    """Mixin for estimators whose `_machine` has a method `flops`.
 
     Attributes
     ----------
     prediction_flops_ : float
-        Of a row, in units of a linear model's prediction.
+        Cost of predicting one row, in units of a linear model's prediction.
     """
 
     _machine: Any
@@ -29,3 +30,13 @@ class CountedPrediction:
     @property
     def prediction_flops_(self) -> float:
         return float(self._machine.flops(self.n_features_in_))
+
+
+def require_width(X: Any, n_features: int | None) -> None:
+    """Raise a ValueError unless the rows X have `n_features` (None: any number) features.
+
+    Machines check this at every call, because compiled code relies on it and an estimator from a
+    file may state another number than its machine has.
+    """
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, the machine expects {n_features}")

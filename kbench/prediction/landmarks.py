@@ -1,16 +1,18 @@
 """Local machines on Gaussian landmarks, evaluated leaf by leaf by vector code.
 
-A router sends each row to a leaf; the leaf has landmarks u_j with widths g_j on some of the
-features, columns that follow from their kernel values (`kbench.approximation.pseudo_landmarks`),
-and m functions
+A router sends each row to a leaf. The leaf has landmarks u_j with widths g_j on some of the
+features F, columns cb(x) made of their kernel values (`kbench.approximation.pseudo_landmarks`), and
+m functions
 
     f(x) = constant + cb(x)'coef,    c_j = exp(-g_j ||x_F - u_j||^2).
 
-Monomials c_i c_j are evaluated as a quadratic form: m^2 multiplications, no gathering. Rows are
-put in the order of their leaves, so that several of them share what is read of a leaf: more bytes
-than a row has, by far. Features are subtracted, not multiplied out, so nothing cancels. A vector is
-sixteen landmarks at a row, or, where a leaf has so many rows and looks at all features, sixteen
-rows at a landmark, which spares sums over the entries of vectors; sums are the same to the bit.
+This is step 4 of Algorithm 2 of Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel
+Machines" (NIPS 2014), at prediction. Monomials c_i c_j are evaluated as a quadratic form: m^2
+multiplications without indexing. Rows are sorted by leaf, so that several rows share the numbers
+that are read of a leaf, which are many more bytes than a row. Features are subtracted rather than
+multiplied out, so nothing cancels. A vector holds sixteen landmarks for one row or, if a leaf has
+enough rows and reads all features, sixteen rows for one landmark, which avoids sums over the
+entries of vectors. Both ways add in the same order and give the same bits.
 """
 
 from collections.abc import Callable
@@ -18,20 +20,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, types
+from numba import njit
 from sklearn.utils import assert_all_finite
 
-from kbench.prediction.flops import TRANSCENDENTAL
-from kbench.prediction.packing import (
-    LandmarkMachine,
-    aligned,
-    feature_table,
-    joined,
-    lanes,
-    pack_coef,
-    pack_landmarks,
-)
-from kbench.prediction.vectors import (
+from kbench.intrinsics.landmark_tiles import (
     BLOCKS,
     LANES,
     ROWS,
@@ -51,20 +43,36 @@ from kbench.prediction.vectors import (
     weighted_sum,
     weighted_sums,
 )
+from kbench.prediction.flops import TRANSCENDENTAL, require_width
+from kbench.prediction.packing import (
+    LandmarkMachine,
+    aligned,
+    feature_table,
+    joined,
+    lanes,
+    pack_coef,
+    pack_landmarks,
+)
 
-# Rows that are checked and routed stay in the L2 cache; leaves get so many rows on average, where
-# there are that many, that their numbers are read once for several, and few leaves so many that
-# hardly any are left over from tiles.
-_PART_BYTES, _LEAF_ROWS, _MANY_ROWS = 1 << 18, 32, 1 << 15
-# Those of a group, and their columns, in the L1 cache.
+# All sizes below were tuned with `scripts/bench_fast_prediction.py`.
+# Bytes of rows that are checked and routed together, so that they stay in the L2 cache.
+_ROUTED_BYTES = 1 << 18
+# Rows of a batch per leaf, so that the numbers of a leaf are read once for about 32 rows. A machine
+# with few leaves takes up to 32,768 rows, so that few rows remain beside full tiles.
+_LEAF_ROWS, _MOST_ROWS = 32, 1 << 15
+# Rows, and their bytes, of a group whose kernel values are held in the L1 cache.
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
-# Sixteen rows at a landmark: up to so many features, and for no fewer rows.
+# Sixteen rows share a vector if the leaf has at most 64 features and at least 6 rows remain.
 _MOST_FEATURES, _FEWEST_ROWS = 64, 6
-_PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
+# Range of the extent of features over which squared differences neither underflow nor overflow in
+# float32, with room for differences of a thousandth of the extent and for sums over features.
+_SMALLEST_EXTENT, _LARGEST_EXTENT = 1e-15, 1e15
+# Kinds of columns beside the kernel values, by their number in compiled code.
+PSEUDO_KINDS = ("none", "monomials", "lower", "upper", "triangle")
 
 
 class Router(Protocol):
-    """What sends rows to leaves."""
+    """Sends rows to leaves (`kbench.clustering.kmeans_tree`, `kbench.clustering.axis_tree`)."""
 
     n_leaves: int
 
@@ -74,36 +82,37 @@ class Router(Protocol):
     def route(self, X: np.ndarray, labels: np.ndarray) -> None:
         """Write the leaves of C-contiguous float32 rows X : (u, d) into labels : (u,) int64."""
 
-
-_ROWS = types.Array(types.float32, 2, "C", readonly=True)
-_FLOATS = types.Array(types.float32, 1, "C", readonly=True)
-_LEAVES = types.Array(types.int64, 2, "C", readonly=True)
+    def fits(self, n_features: int) -> bool:
+        """Whether rows of `n_features` can be routed."""
 
 
 @njit(inline="always")
 def _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot):
-    """Exponents of a leaf's landmarks at n of its rows; behind their addresses stand others."""
+    """Write the exponents of a leaf's landmarks at n of its rows.
+
+    `rows_at` holds at least n + ROWS - 1 valid addresses, since tiles read beyond the last row.
+    """
     block = 4 * (n_features + 1) * LANES
     r = 0
     while n - r > 2:
         b = 0
         while n_blocks - b >= BLOCKS:
-            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
-            rows_by_blocks(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+            block_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            rows_by_blocks(rows_at + 8 * r, features_at, block_at, n_features, into_at, slot)
             b += BLOCKS
         if n_blocks > b:
-            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
-            rows_by_1(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+            block_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            rows_by_1(rows_at + 8 * r, features_at, block_at, n_features, into_at, slot)
         r += ROWS
     while r < n:
         b = 0
         while n_blocks - b >= BLOCKS:
-            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
-            row_by_blocks(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+            block_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            row_by_blocks(rows_at + 8 * r, features_at, block_at, n_features, into_at, slot)
             b += BLOCKS
         if n_blocks > b:
-            own_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
-            row_by_1(rows_at + 8 * r, features_at, own_at, n_features, into_at, slot)
+            block_at, into_at = table_at + b * block, at + 4 * (slot * r + LANES * b)
+            row_by_1(rows_at + 8 * r, features_at, block_at, n_features, into_at, slot)
         r += 1
 
 
@@ -111,9 +120,10 @@ def _exponents(rows_at, n, features_at, table_at, n_features, n_blocks, at, slot
 def _sums_across(
     rows_at, n, n_features, table_at, coef_at, n_blocks, points_at, values_at, sums_at, n_outputs
 ):
-    """Sums of a leaf at the first of n rows, sixteen at a time by output; how many rows they are.
+    """Write sums of a leaf for the first rows, sixteen rows at a time by output.
 
-    Behind the addresses of the rows stand others, up to a multiple of sixteen.
+    Returns the number of rows done, at most n; fewer than `_FEWEST_ROWS` rows remain. `rows_at`
+    holds valid addresses up to the next multiple of sixteen.
     """
     slot, width = LANES * LANES * n_blocks, LANES * n_features
     block = 4 * (n_features + 1) * LANES
@@ -123,11 +133,11 @@ def _sums_across(
         for v in range(n_vectors):
             transposed(rows_at + 8 * (r + LANES * v), n_features, points_at + 4 * width * v)
         for b in range(n_blocks):
-            own_at, into_at = table_at + b * block, values_at + 4 * LANES * LANES * b
+            block_at, into_at = table_at + b * block, values_at + 4 * LANES * LANES * b
             if n_vectors > 1:
-                kernels_of_vectors(points_at, own_at, n_features, into_at, slot)
+                kernels_of_vectors(points_at, block_at, n_features, into_at, slot)
             else:
-                kernels_of_1(points_at, own_at, n_features, into_at, slot)
+                kernels_of_1(points_at, block_at, n_features, into_at, slot)
         for v in range(n_vectors):
             for o in range(n_outputs):
                 weighted_sums(
@@ -140,7 +150,10 @@ def _sums_across(
 
 @njit(inline="always")
 def _bound_columns(at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseudo):
-    """Columns of the triangle inequality behind the kernel values; their number with these."""
+    """Write the columns of the triangle inequality after the kernel values.
+
+    Returns the number of blocks of columns, kernel values included.
+    """
     square_roots(at, n_blocks)
     total = n_blocks
     for _ in range(n_bounds):
@@ -154,14 +167,10 @@ def _bound_columns(at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseu
     return total
 
 
-@njit(
-    types.boolean(_ROWS),
-    # Not "nnan": a product of zero and what is not finite is not zero.
-    fastmath={"reassoc", "nsz"},
-    nogil=True,
-    cache=True,
-)
+# Without "nnan" among the flags: the product of zero and a value that is not finite is NaN.
+@njit(fastmath={"reassoc", "nsz"}, nogil=True, cache=True)
 def _is_finite(X):
+    """Whether all entries of C-contiguous float32 rows are finite."""
     total = np.float32(0.0)
     entries = X.reshape(-1)
     for k in range(entries.shape[0]):
@@ -171,7 +180,7 @@ def _is_finite(X):
 
 @njit(inline="always")
 def _by_leaf(labels, n_leaves):
-    """Rows in the order of their leaves, and where those of each leaf end."""
+    """Row numbers sorted by leaf, and for each leaf the position after its last row."""
     if n_leaves == 1:
         return np.arange(labels.shape[0]), np.full(1, labels.shape[0])
     ends = np.zeros(n_leaves + 1, np.int64)
@@ -187,42 +196,28 @@ def _by_leaf(labels, n_leaves):
     return order, ends
 
 
-@njit(
-    types.void(
-        _ROWS,
-        types.int64[::1],
-        types.Array(types.int32, 2, "C", readonly=True),
-        _LEAVES,
-        _FLOATS,
-        _FLOATS,
-        _FLOATS,
-        _ROWS,
-        types.int64,
-        types.int64,
-        types.float64[:, ::1],
-    ),
-    nogil=True,
-    cache=True,
-    error_model="numpy",
-)
-def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo, slot, values):
-    """values : (u, m) of rows X : (u, d) in the leaves `labels`.
+@njit(nogil=True, cache=True, error_model="numpy")
+def _evaluate(
+    X, labels, features, all_features, leaves, table, spans, coef, constant, pseudo, slot, values
+):
+    """Write values : (u, m) of rows X : (u, d) in the leaves `labels`.
 
-    leaves : (K, 7): blocks of landmarks, landmarks, blocks of bounds, rows of the quadratic form,
-    and where the leaf's part of table, spans and coef begins. slot : most columns of a leaf.
+    features : (1 or K, f); all_features : whether these are 0 .. d - 1 in all leaves. leaves :
+    (K, 7), numbers of blocks of landmarks, landmarks, blocks of bounds and rows of the quadratic
+    form, then the offsets of the leaf in table, spans and coef. slot : most columns of a leaf.
     """
     n_features, n_outputs = features.shape[1], constant.shape[1]
     order, ends = _by_leaf(labels, leaves.shape[0])
-    across = pseudo == 0 and features.shape[0] == 1 and LANES <= n_features <= _MOST_FEATURES
+    across = pseudo == 0 and all_features and LANES <= n_features <= _MOST_FEATURES
     if across:
         group = LANES * VECTORS
     else:
         group = max(1, min(_GROUP_ROWS, _GROUP_BYTES // (4 * X.shape[1])) // ROWS) * ROWS
-    # A tile takes rows, and writes, beyond the end.
+    # Tiles read addresses, and write values, beyond the last row of a group.
     addresses = np.empty(group + LANES, np.int64)
     size = (group + LANES) * slot
     scratch = np.empty(2 * size + (group * n_features if across else 0) + LANES, np.float32)
-    # No vector crosses a line of the cache.
+    # Aligned to 64 bytes, so that no vector crosses a cache line.
     at = (scratch.ctypes.data + 4 * LANES - 1) & -(4 * LANES)
     columns_at, points_at = at + 4 * size, at + 8 * size
     sums = np.empty((group // LANES + 1, n_outputs, LANES), np.float32)
@@ -236,7 +231,7 @@ def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo,
         table_at = table.ctypes.data + 4 * leaves[leaf, 4]
         coef_at = coef.ctypes.data + 4 * leaves[leaf, 6]
         for start in range(begin, ends[leaf], group):
-            # Step by step over a group of rows: within a step they do not wait for one another.
+            # Each step is done for all rows of a group, because the rows are independent within it.
             n = min(group, ends[leaf] - start)
             if n_blocks == 0:
                 for r in range(n):
@@ -262,9 +257,9 @@ def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo,
                 )
             for v in range((first + LANES - 1) // LANES):
                 for o in range(n_outputs):
-                    own = sums[v, o]
+                    lane_sums = sums[v, o]
                     for r in range(LANES * v, min(first, LANES * (v + 1))):
-                        total = np.float64(own[r - LANES * v])
+                        total = np.float64(lane_sums[r - LANES * v])
                         values[order[start + r], o] = constant[leaf, o] + total
             start, n = start + first, n - first
             rows_at += 8 * first
@@ -278,28 +273,30 @@ def _evaluate(X, labels, features, leaves, table, spans, coef, constant, pseudo,
                     total = _bound_columns(
                         exponent_at, column_at, span_at, n_blocks, n_landmarks, n_bounds, pseudo
                     )
-                own_at = coef_at
+                output_at = coef_at
                 for o in range(n_outputs):
                     values[i, o] = constant[leaf, o]
                     if n_rows == 0:
-                        values[i, o] += weighted_sum(column_at, own_at, total)
-                        own_at += 4 * LANES * total
+                        values[i, o] += weighted_sum(column_at, output_at, total)
+                        output_at += 4 * LANES * total
                         continue
                     for b in range(total):
                         block_at = column_at + 4 * LANES * b
-                        values[i, o] += form_block(column_at, block_at, own_at, n_rows)
-                        own_at += 4 * LANES * (n_rows + 1)
+                        values[i, o] += form_block(column_at, block_at, output_at, n_rows)
+                        output_at += 4 * LANES * (n_rows + 1)
         begin = ends[leaf]
 
 
 class LocalLandmarks:
-    """Machines by leaf, packed.
+    """The machines of all leaves, packed for vector code.
 
     Parameters
     ----------
     router : Router
     machines : list of LandmarkMachine, by leaf
-        All with features, and equally many, or all without.
+        All read the same number of features, or all read every feature.
+    n_features : int
+        d
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
         Kind of columns beside the kernel values.
     offset : (d,) array or None
@@ -320,9 +317,10 @@ class LocalLandmarks:
         offset: np.ndarray | None = None,
     ) -> None:
         self.router, self.offset, self.n_features = router, offset, n_features
-        self.pseudo = _PSEUDO.index(pseudo)
+        self.pseudo = PSEUDO_KINDS.index(pseudo)
         self.constant = np.array([machine.constant for machine in machines], np.float32)
         self.features = feature_table(machines, n_features)
+        self.all_features = np.array_equal(self.features, np.arange(n_features)[None])
         self.leaves = np.zeros((len(machines), 7), np.int64)
         table: list[np.ndarray] = []
         spans: list[np.ndarray] = []
@@ -359,7 +357,7 @@ class LocalLandmarks:
     def flops(self, labels: np.ndarray) -> float:
         """Mean cost of the leaves `labels` : (u,), in units of one product of d numbers.
 
-        An exponential counts as ten multiplications; the router's part is not in it.
+        An exponential counts as ten multiplications; the cost of the router is not included.
         """
         _, landmarks, _, products = self.leaves[:, :4].T
         bounds = np.diff(np.append(self.leaves[:, 5], self.spans.size)) / np.maximum(landmarks, 1)
@@ -382,36 +380,39 @@ class LocalLandmarks:
         Raises
         ------
         ValueError
-            An entry is not finite: seen here, where it costs no further pass over the rows.
+            An entry is not finite (checked here, while the rows are in cache), or the rows have
+            another number of features.
         """
+        require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.constant.shape[1]))
-        # Stored models, and pickled ones, come back at any address.
+        # Arrays of stored and of pickled models may come back at any address.
         self.table, self.coef = aligned(self.table), aligned(self.coef)
-        part = max(LANES, _PART_BYTES // (4 * max(1, X.shape[1])))
+        routed = max(LANES, _ROUTED_BYTES // (4 * X.shape[1]))
         n_leaves = len(self.leaves)
-        batch = max(part, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MANY_ROWS))
+        batch = max(routed, _LEAF_ROWS * n_leaves, min(_LEAF_ROWS**2 * n_leaves, _MOST_ROWS))
         labels = np.zeros(min(batch, X.shape[0]), np.int64)
         for start in range(0, len(values), batch):
             rows = float32_rows(X[start : start + batch], self.offset)
-            for begin in range(0, len(rows), part):
-                own = rows[begin : begin + part]
-                if not _is_finite(own):
+            for begin in range(0, len(rows), routed):
+                chunk = rows[begin : begin + routed]
+                if not _is_finite(chunk):
                     assert_all_finite(X, input_name="X")
                     raise ValueError("Input X contains a value too large for dtype('float32')")
                 if len(self.leaves) > 1:
-                    self.router.route(own, labels[begin : begin + part])
+                    self.router.route(chunk, labels[begin : begin + routed])
             self._evaluate(rows, labels[: len(rows)], values[start : start + batch])
         return values
 
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:
-        """A function of one row : (d,) that does nothing but evaluate it; (m,) float64.
+        """A function that evaluates one row : (d,) and returns (m,) float64.
 
-        The row is not checked. What is returned is overwritten by the next call, so each thread
-        needs a function of its own.
+        The row is not checked. The next call overwrites the array that was returned, so each
+        thread needs a function of its own.
         """
-        row = np.empty((1, self.n_features), np.float32)
-        label, values = np.empty(1, np.int64), np.empty((1, self.constant.shape[1]))
-        entries, result = row[0], values[0]
+        entries = np.empty(self.n_features, np.float32)
+        row = _read_only(entries[None])
+        label, values = np.zeros(1, np.int64), np.empty((1, self.constant.shape[1]))
+        result = values[0]
         offset = np.zeros(self.n_features) if self.offset is None else self.offset
 
         def evaluate(x: np.ndarray) -> np.ndarray:
@@ -427,6 +428,7 @@ class LocalLandmarks:
             X,
             labels,
             self.features,
+            self.all_features,
             self.leaves,
             self.table,
             self.spans,
@@ -439,23 +441,55 @@ class LocalLandmarks:
 
 
 def float32_offset(X: Any) -> np.ndarray | None:
-    """What to subtract from rows before they are rounded to float32; None where that is nothing.
+    """Offset : (d,) to subtract from rows before they are rounded to float32, or None for none.
 
     Parameters
     ----------
     X : (n, d) array or CSR
-        Training rows. Sparse ones are kept as they are.
+        Training rows. CSR rows get no offset.
     """
     if sp.issparse(X):
         return None
     mean = X.mean(axis=0, dtype=np.float64)
     spread = np.sqrt(X.var(axis=0, dtype=np.float64).mean())
-    # float32 has 24 bits: four of them may go to the distance from the origin.
+    # Up to 16 standard deviations from the origin cost at most 4 of the 24 bits of float32.
     return mean if np.abs(mean).max() > 16.0 * spread else None
 
 
+def require_float32_range(X: Any) -> None:
+    """Raise a ValueError for rows X : (n, d) whose distances float32 cannot represent.
+
+    Squared differences of features are summed in float32. They underflow or overflow if the largest
+    extent of a feature is below 1e-15 or above 1e15. Constant rows are accepted.
+    """
+    if not fits_float32(X):
+        raise ValueError(
+            "the largest extent of a feature of X should be between 1e-15 and 1e15, because "
+            "squared distances are computed in float32; scale the features"
+        )
+
+
+def fits_float32(X: Any) -> bool:
+    """Whether float32 can represent squared distances of rows X : (n, d) array or CSR."""
+    low, high = X.max(axis=0), X.min(axis=0)
+    if sp.issparse(X):
+        low, high = low.toarray(), high.toarray()
+    extent = np.abs(high.astype(np.float64) - low).max()
+    return bool(extent == 0.0 or _SMALLEST_EXTENT < extent < _LARGEST_EXTENT)
+
+
 def float32_rows(X: Any, offset: np.ndarray | None) -> np.ndarray:
-    """Rows X : (u, d), minus `offset`, as a C-contiguous float32 array; X itself if it is one."""
+    """Rows X : (u, d), minus `offset`, as a read-only C-contiguous float32 array.
+
+    Not a copy if X is such an array. Read-only, so that compiled code sees one type of array and
+    is compiled once, for memory maps as for arrays.
+    """
     if sp.issparse(X):
         X = X.toarray()
-    return np.ascontiguousarray(X if offset is None else X - offset, np.float32)
+    return _read_only(np.ascontiguousarray(X if offset is None else X - offset, np.float32))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,7 +1,7 @@
-"""Early prediction: a point is judged by the machine of its own cluster only.
+"""Early prediction: a row is evaluated by the machine of its cluster only.
 
-Hsieh, Si and Dhillon (ICML 2014), section 4, equation (11). With s centres in k even clusters a row
-costs s/k kernel values and its assignment instead of s.
+Hsieh, Si and Dhillon (ICML 2014), section 4, equation (11). With s centres in k clusters of equal
+size, a row costs its assignment and s/k kernel values instead of s.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Machine(Protocol):
-    """A function of rows X : (b, d) -> (b, m) that knows what a row costs."""
+    """A function of rows X : (b, d) -> (b, m) with a cost for each row."""
 
     def flops(self, n_features: int) -> float: ...
 
@@ -19,14 +19,14 @@ class Machine(Protocol):
 
 
 def group_rows(labels: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """(cluster, its row numbers in order) for each cluster that occurs. O(u log u)."""
+    """(cluster, sorted row numbers) for each cluster that occurs in labels : (u,). O(u log u)."""
     order = np.argsort(labels, kind="stable")
     clusters, starts = np.unique(labels[order], return_index=True)
     return list(zip(clusters.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 class LocalMachines:
-    """One function (or m of them) for each cluster.
+    """m functions for each cluster.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class LocalMachines:
     n_outputs : int
         m
     n_products : float
-        Products of two rows that `assign` takes for one.
+        Inner products of two rows that `assign` takes for each row.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class LocalMachines:
         self.n_products = n_products
 
     def flops(self, n_features: int) -> float:
-        """Cost of a row, in products of `n_features` numbers, if clusters are alike in size."""
+        """Mean cost of a row over clusters of equal size, in products of `n_features` numbers."""
         machines = self.machines
         values = machines.values() if isinstance(machines, Mapping) else machines
         counts = [machine.flops(n_features) for machine in values]

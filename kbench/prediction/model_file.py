@@ -1,17 +1,18 @@
-"""The open model format: a fitted estimator in one file that anybody can read, and nothing runs.
+"""The open model format: a fitted estimator in one file that other programs can read.
 
 An .npz archive (a zip of .npy files, not compressed, no pickled objects) with `manifest.json`:
 
     format        1
     kbench        version that wrote it; scikit_learn likewise
     estimator     tree of the estimator (`kbench.prediction.encoding`)
-    preparation   tree of what turns raw rows into the model's, or null
-    about         texts and numbers: where the model comes from
+    preparation   tree of the preparation of raw rows, or null
+    about         strings and numbers on the origin of the model
     arrays        name -> {dtype, shape, fortran_order, sha256}, of each .npy
     sha256        of all that, as JSON with sorted keys
 
-Reading checks all of it before anything is built. The checksums find damage and careless edits;
-they are no signature. What a file may build is limited by the encoding, whoever wrote it.
+Reading checks all of this before anything is built. The checksums detect damage and careless
+edits; they are not a signature. Whoever wrote a file, it can build only what the encoding allows,
+and every object is checked before compiled code reads it (`kbench.prediction.stored_checks`).
 """
 
 import hashlib
@@ -36,24 +37,25 @@ from kbench.prediction.encoding import decode, encode
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+# Largest manifest that is read; manifests of models have a few kilobytes.
 _MANIFEST_BYTES = 64 << 20
-# What zipfile raises for archives that are damaged, encrypted or of another kind.
+# Exceptions that zipfile raises for archives that are damaged, encrypted or of another kind.
 _DAMAGE = (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, struct.error)
 _KEYS = {"format", "kbench", "scikit_learn", "estimator", "preparation", "about", "arrays"}
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model as its file has it.
+    """The content of a model file.
 
     Attributes
     ----------
     estimator : object
-        Fitted; predicts bit for bit as the one that was stored.
+        Fitted; predicts the same bits as the estimator that was stored.
     preparation : object
-        What was given to `save_model`.
+        As given to `save_model`.
     about : dict
-        Where the model comes from.
+        Origin of the model.
     """
 
     estimator: Any
@@ -68,20 +70,20 @@ def save_model(
     preparation: Any = None,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a fitted estimator to `path`, whole or not at all.
+    """Write a fitted estimator to `path`, completely or not at all.
 
     Parameters
     ----------
-    path : path, by custom `*.npz`
+    path : path, usually `*.npz`
     estimator : fitted estimator of kbench, of a plug-in or (with skops) of scikit-learn
     preparation : plain values and arrays
-        Kept beside the estimator for whoever applies it.
+        Stored beside the estimator, for those who apply it to raw rows.
     about : mapping of str to plain value
 
     Raises
     ------
     ModelError
-        The estimator holds something that the format has no place for; names the attribute.
+        The estimator has an attribute that the format cannot hold; the message names it.
     KbenchError
         The file cannot be written.
 
@@ -101,7 +103,7 @@ def save_model(
         **{key: value for [key, value] in tree["dict"]},
         "arrays": {name: _described(array, blocks[name]) for name, array in arrays.items()},
     }
-    manifest["sha256"] = _digest(manifest)
+    manifest["sha256"] = manifest_digest(manifest)
     with (
         atomic_file(Path(path)) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
@@ -113,18 +115,20 @@ def save_model(
 
 
 def load_model(path: str | os.PathLike[str]) -> StoredModel:
-    """Read what `save_model` wrote; safe for a file of unknown origin.
+    """Read a file that `save_model` wrote; safe for a file of unknown origin.
 
     Raises
     ------
     ModelError
         One line with the file and what is wrong with it: absent, cut off, not of this format or
-        of another version of it, edited, or naming a class that no model may hold.
+        of another version of it, edited, naming a class that no model may hold, or with arrays
+        that contradict one another.
 
     Notes
     -----
-    No code of the file runs, no pickle is read, sizes are checked before memory is taken. Arrays
-    that contradict one another (which only a forged file has) are for the estimator to refuse.
+    No code of the file runs, no pickle is read, and sizes are checked before memory is allocated.
+    A forged model may still predict nonsense, raise an exception or take long, but it does not
+    crash: `scripts/fuzz_models.py` tries.
     """
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
@@ -139,7 +143,7 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
     except KbenchError as error:
         raise ModelError(f"{path}: {error}") from None
     except _DAMAGE as error:
-        # zipfile quotes what it found instead of a name, which may be the rest of the file.
+        # Shortened, because zipfile may quote the rest of the file in place of a name.
         why = textwrap.shorten(str(error), 200)
         raise ModelError(f"{path}: no model of kbench, or cut off ({why})") from None
     if members:
@@ -149,10 +153,12 @@ def load_model(path: str | os.PathLike[str]) -> StoredModel:
         return StoredModel(**{key: decode(manifest[key], arrays) for key in keys})
     except KbenchError as error:
         raise ModelError(f"{path}: {error}") from None
+    except (MemoryError, RecursionError) as error:
+        raise ModelError(f"{path}: too large or nested too deeply ({error})") from None
 
 
 def _npy(array: np.ndarray) -> memoryview:
-    """The bytes of an .npy file; version 1 of its format, memory order kept."""
+    """The content of an .npy file in version 1 of its format; keeps the memory order."""
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
     return buffer.getbuffer()
@@ -167,12 +173,13 @@ def _described(array: np.ndarray, block: memoryview) -> dict[str, Any]:
     }
 
 
-def _digest(manifest: Mapping[str, Any]) -> str:
+def manifest_digest(manifest: Mapping[str, Any]) -> str:
+    """Checksum of a manifest without its entry `sha256`, as hexadecimal digits."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The parts of the archive but the manifest, by name."""
+    """The members of the archive by name, after a check of names and compression."""
     found: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         if member.filename in found or not re.fullmatch(
@@ -188,10 +195,10 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 
 
 def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
-    """The checked manifest; taken out of `members`."""
+    """The manifest, after its checks; removed from `members`."""
     member = members.pop(MANIFEST)
     if member.file_size > _MANIFEST_BYTES:
-        raise ModelError(f"{MANIFEST} has {member.file_size} bytes, no model's has so many")
+        raise ModelError(f"{MANIFEST} has {member.file_size} bytes, at most {_MANIFEST_BYTES}")
     try:
         manifest = json.loads(archive.read(member), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -204,7 +211,7 @@ def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
             f"reads {FORMAT}; fit again, or use the kbench that wrote it"
         )
     checksum = manifest.pop("sha256", None)
-    if checksum != _digest(manifest) or set(manifest) != _KEYS:
+    if checksum != manifest_digest(manifest) or set(manifest) != _KEYS:
         raise ModelError(f"{MANIFEST} was changed after the model was written; fit again")
     _require_versions(manifest)
     if not isinstance(manifest["arrays"], dict):
@@ -213,7 +220,7 @@ def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
 
 
 def _require_versions(manifest: Mapping[str, Any]) -> None:
-    """Refuse a model whose classes may have other attributes here."""
+    """Refuse a model of another version, whose classes may have other attributes."""
     import sklearn
 
     installed = {"kbench": __version__, "scikit_learn": sklearn.__version__}
@@ -222,12 +229,13 @@ def _require_versions(manifest: Mapping[str, Any]) -> None:
         if there.split(".")[:2] != here.split(".")[:2]:
             name = package.replace("_", "-")
             raise ModelError(
-                f"written with {name} {there[:20]}, here is {here}; fit again, or install that"
+                f"written with {name} {there[:20]}, installed is {here}; fit again, or install "
+                "that version"
             )
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _array(
@@ -247,7 +255,7 @@ def _array(
             raise ValueError("another version of .npy")
         shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(stream)
     except (ValueError, EOFError, SyntaxError) as error:
-        raise ModelError(f"array {name} is no .npy ({str(error)[:100]})") from None
+        raise ModelError(f"array {name} is not an .npy file ({str(error)[:100]})") from None
     if dtype.hasobject or dtype.kind not in "biufcU":
         raise ModelError(f"array {name} is of {dtype}, should be of numbers or texts")
     found = {"dtype": dtype.str, "shape": list(shape), "fortran_order": bool(fortran_order)}
@@ -258,7 +266,7 @@ def _array(
         entries *= length
     if entries * dtype.itemsize != len(block) - stream.tell():
         raise ModelError(f"array {name} has another size than its shape {shape} of {dtype}")
-    # Memory of its own: aligned as that of any array, and writable.
+    # A copy, so that the array is aligned and writable.
     array = np.empty(entries, dtype)
     array[...] = np.frombuffer(block, dtype, entries, stream.tell())
     return array.reshape(shape, order="F" if fortran_order else "C")

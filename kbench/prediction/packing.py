@@ -1,14 +1,14 @@
-"""A local machine on Gaussian landmarks, and its numbers in the order that vector code reads.
+"""A local machine on Gaussian landmarks, and its numbers in the order that vector code reads them.
 
-Landmarks are taken sixteen at a time (`LANES`): zeros fill the last block.
+Landmarks are packed in blocks of sixteen (`LANES`); the last block is filled with zeros.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels.tiles import LOG2_E
-from kbench.prediction.vectors import LANES
 
 
 @dataclass(frozen=True)
@@ -19,15 +19,17 @@ class LandmarkMachine:
     ----------
     constant : (m,)
     landmarks : (l, f) array or None
-        None: the functions are constant.
+        None if the functions are constant.
     gammas : (l,)
+        Widths g_j in exp(-g_j ||x - u_j||^2).
     coef : (l + c, m)
-        Of the columns in the order of `PseudoLandmarks`.
+        Coefficients of the columns, in the order of `PseudoLandmarks`.
     features : (f,) ints or None
-        Which entries of a row; None is all.
+        Features that the landmarks have; None for all.
     pairs : (p, 2) ints
+        Monomials, as in `PseudoLandmarks`.
     spans : (l, p)
-        Of monomials and bounds, as in `PseudoLandmarks`.
+        Distances from landmarks to pseudo landmarks, as in `PseudoLandmarks`.
     """
 
     constant: np.ndarray
@@ -40,23 +42,27 @@ class LandmarkMachine:
 
 
 def joined(parts: list[np.ndarray]) -> np.ndarray:
+    """The arrays one after the other; an empty float32 array for none."""
     return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
 
 def aligned(numbers: np.ndarray) -> np.ndarray:
-    """The float32 numbers, at an address from which vectors of sixteen cross no line of a cache."""
+    """The same numbers : (n,) at an address that is a multiple of the bytes of a vector.
+
+    Vectors of sixteen float32 then cross no cache line. A copy only if the address is another.
+    """
     width = numbers.itemsize * LANES
     if numbers.ctypes.data % width == 0:
         return numbers
-    room = np.empty(numbers.size + LANES, numbers.dtype)
-    skipped = -room.ctypes.data % width // numbers.itemsize
-    moved = room[skipped : skipped + numbers.size]
+    buffer = np.empty(numbers.size + LANES, numbers.dtype)
+    skipped = -buffer.ctypes.data % width // numbers.itemsize
+    moved = buffer[skipped : skipped + numbers.size]
     moved[:] = numbers
     return moved
 
 
 def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarray:
-    """(K, f), or (1, d) where all machines look at all features."""
+    """Features of each machine, (K, f) int32; (1, d) if all machines read all features."""
     given = [machine.features for machine in machines if machine.features is not None]
     everything = np.arange(n_features, dtype=np.int32)
     if all(np.array_equal(features, everything) for features in given):
@@ -69,7 +75,7 @@ def feature_table(machines: list[LandmarkMachine], n_features: int) -> np.ndarra
 
 
 def pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
-    """(blocks, 1 + f, LANES): -width, then the entries feature by feature."""
+    """(blocks, 1 + f, LANES): -width to the base 2, then the entries feature by feature."""
     assert machine.landmarks is not None
     assert machine.gammas is not None
     n_landmarks = len(machine.landmarks)
@@ -80,7 +86,7 @@ def pack_landmarks(machine: LandmarkMachine, n_features: int) -> np.ndarray:
 
 
 def lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
-    """(rows, columns) as (blocks, rows, LANES), zeros at the end."""
+    """A matrix (rows, columns) as (blocks, rows, LANES), filled with zeros."""
     padded = np.zeros((len(matrix), n_blocks * LANES))
     padded[:, : matrix.shape[1]] = matrix
     return padded.reshape(len(matrix), n_blocks, LANES).transpose(1, 0, 2)
@@ -89,7 +95,10 @@ def lanes(matrix: np.ndarray, n_blocks: int) -> np.ndarray:
 def pack_coef(
     machine: LandmarkMachine, n_blocks: int, n_bounds: int, sides: int, n_rows: int
 ) -> np.ndarray:
-    """(m, blocks, 1 + rows, LANES): linear coefficients, then those of the products by landmark."""
+    """(m, blocks, 1 + rows, LANES): linear coefficients, then those of products by landmark.
+
+    n_bounds : blocks of pseudo landmarks; sides : 2 for lower and upper bounds, else 1.
+    """
     assert machine.coef is not None
     assert machine.landmarks is not None
     n_landmarks, n_outputs = len(machine.landmarks), machine.coef.shape[1]
@@ -100,11 +109,11 @@ def pack_coef(
     if n_rows:
         packed[:, 1 + machine.pairs[:, 0], machine.pairs[:, 1]] = extra
     elif n_bounds:
-        # Lower and upper bounds of the same block follow one another.
+        # The lower bounds of a block come directly before its upper bounds.
         p = machine.spans.shape[1]
         for side in range(sides):
-            part = np.zeros((n_outputs, n_bounds * LANES))
-            part[:, :p] = extra[:, side * p : (side + 1) * p]
+            bounds = np.zeros((n_outputs, n_bounds * LANES))
+            bounds[:, :p] = extra[:, side * p : (side + 1) * p]
             slots = packed[:, 0, n_blocks * LANES :].reshape(n_outputs, n_bounds, sides, LANES)
-            slots[:, :, side] = part.reshape(n_outputs, n_bounds, LANES)
+            slots[:, :, side] = bounds.reshape(n_outputs, n_bounds, LANES)
     return packed.reshape(n_outputs, 1 + n_rows, total, LANES).transpose(0, 2, 1, 3)

@@ -1,6 +1,6 @@
-"""Fitted estimators of scikit-learn as bytes, by skops: no pickle, and a list of trusted classes.
+"""Fitted estimators of scikit-learn as bytes written by skops: no pickle, only trusted classes.
 
-skops is the extra `models`; machines of kbench are stored without it.
+skops is installed by the extra `models`; machines of kbench are stored without it.
 """
 
 import io
@@ -11,7 +11,7 @@ import numpy as np
 
 from kbench.errors import ModelError
 
-# Parts of scikit-learn's baselines that skops does not trust by itself.
+# Classes inside scikit-learn's baselines that skops does not trust by default.
 _TRUSTED = frozenset(
     {
         "sklearn.calibration._CalibratedClassifier",
@@ -32,24 +32,24 @@ _TRUSTED = frozenset(
 
 
 def require_skops() -> Any:
-    """The module `skops.io`; a ModelError where it is not installed."""
+    """The module `skops.io`; a ModelError if it is not installed."""
     try:
         import skops.io
     except ImportError:
         raise ModelError(
-            "models of scikit-learn are kept by skops, which is not installed; "
+            "models of scikit-learn are stored by skops, which is not installed; "
             "pip install 'kbench[models]'"
         ) from None
     return skops.io
 
 
 def to_skops(value: Any, where: str) -> np.ndarray:
-    """An estimator, or a part of one, as (n,) uint8; errors name it by `where`."""
+    """Encode an estimator, or an object inside one, as (n,) uint8; `where` names it in errors."""
     skops = require_skops()
     try:
         content = skops.dumps(value)
         strange = set(skops.get_untrusted_types(data=content)) - _TRUSTED
-    except Exception as error:  # whatever an attribute of some estimator makes of it
+    except Exception as error:  # attributes of an estimator may raise anything
         raise ModelError(f"{where}: skops cannot hold it ({_one_line(error)})") from None
     if strange:
         raise ModelError(f"{where} holds {min(strange)}, which the open model format does not")
@@ -57,10 +57,10 @@ def to_skops(value: Any, where: str) -> np.ndarray:
 
 
 def from_skops(content: np.ndarray) -> Any:
-    """What `to_skops` was given; a ModelError for bytes that are damaged or name other classes."""
+    """Decode bytes of `to_skops`; a ModelError if they are damaged or name other classes."""
     skops = require_skops()
     if content.dtype != np.uint8 or content.ndim != 1:
-        raise ModelError("the bytes of skops are no bytes")
+        raise ModelError("the bytes of skops should be one-dimensional uint8")
     data = content.tobytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -72,7 +72,7 @@ def from_skops(content: np.ndarray) -> Any:
         return skops.loads(data, trusted=sorted(_TRUSTED))
     except ModelError:
         raise
-    except Exception as error:  # skops lets through what its parts raise
+    except Exception as error:  # skops raises whatever the classes inside raise
         raise ModelError(f"the bytes of skops are damaged ({_one_line(error)})") from None
 
 

@@ -1,8 +1,8 @@
 """Which classes a model file may build, and which methods it may name.
 
-Those of kbench's engines and methods, of packages that are installed and add methods by an entry
-point, and scikit-learn's calibration around any of them. No other module is imported, so that a
-file from a stranger has nothing to choose from but code that computes.
+Allowed are the classes of kbench's engines and methods, those of installed packages that add
+methods by an entry point, and scikit-learn's calibration around any of them. No other module is
+imported, so that a file of unknown origin can choose only among code that computes.
 """
 
 import importlib
@@ -17,10 +17,13 @@ _CALIBRATION = frozenset(
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
 )
 
+# Machines keep the method that assigns rows to clusters, and no other one.
+_METHODS = frozenset({"assign"})
+
 
 @cache
 def _packages() -> frozenset[str]:
-    """Packages whose classes may be built: kbench's engines, and plug-ins that are installed."""
+    """Packages whose classes may be built: kbench's engines and installed plug-ins."""
     from importlib.metadata import entry_points
 
     plugins = {
@@ -31,14 +34,14 @@ def _packages() -> frozenset[str]:
 
 
 def may_build(path: str) -> bool:
-    """Whether the class at `module:Class` is one that the format rebuilds by itself."""
+    """Whether the format rebuilds the class at `module:Class` attribute by attribute."""
     module, _, name = path.partition(":")
     inside = any(module == package or module.startswith(f"{package}.") for package in _packages())
     return path in _CALIBRATION or (inside and name.isidentifier())
 
 
 def class_at(path: Any) -> type:
-    """The class at `module:Class`; a ModelError where it may not be built or is not there."""
+    """The class at `module:Class`; a ModelError if it may not be built or does not exist."""
     if not isinstance(path, str) or not may_build(path):
         raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
     module, _, name = path.partition(":")
@@ -52,8 +55,8 @@ def class_at(path: Any) -> type:
 
 
 def is_method(owner: Any, name: str) -> bool:
-    """Whether `name` is a public function of the class of `owner`, a class that may be built."""
+    """Whether a model may hold the bound method `name` of `owner`, a class that may be built."""
     cls = type(owner)
-    if name.startswith("_") or not may_build(f"{cls.__module__}:{cls.__qualname__}"):
+    if name not in _METHODS or not may_build(f"{cls.__module__}:{cls.__qualname__}"):
         return False
     return callable(getattr(cls, name, None)) and name not in getattr(owner, "__dict__", {})

@@ -1,8 +1,8 @@
-"""Tables out of rows.
+"""Reports: tables, comparisons, recommendations and pages made of rows.
 
-`make_report` returns one text, `write_report` keeps a report beside the rows. Which runs are
-compared is decided in `tables`, how numbers read in `quantities` and `cells`, what is said below
-them in `notes`; each format has a layout of its own.
+`make_report` returns one text, `write_report` writes every format beside the rows. `tables` decides
+which runs are compared, `quantities` and `cells` how numbers are printed, `notes` what is said below
+a table; each format has a module: `terminal`, `markdown`, `latex`, `tidy` (CSV and JSON), `pages`.
 """
 
 import logging
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
-from kbench.report import html, latex, render, terminal, versus
-from kbench.report.papers.report import PAPER_FORMATS, make_papers, write_papers
+from kbench.report import latex, markdown, terminal, tidy, versus
+from kbench.report.pages import page
+from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, write
 from kbench.report.recommend import Wanted, recommend
@@ -37,14 +38,14 @@ __all__ = [
     "write_report",
 ]
 
-FORMATS = ("terminal", "markdown", "csv", "latex", "html")
+FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
-COMPARE_FORMATS = ("terminal", "markdown", "csv", "latex")
+COMPARE_FORMATS = ("terminal", "markdown", "csv", "json", "latex")
 
-# Lines that one method may take in a table; more settings of it are only counted.
+# Lines of one method that a table shows; further settings are only counted.
 SETTINGS = 5
 
-_FIRST = "kbench -m method=svc,knn,dummy dataset=digits"
+_FIRST = "kbench -m experiment=demo"
 
 
 def make_report(
@@ -67,7 +68,7 @@ def make_report(
     Parameters
     ----------
     folder : ResultsFolder
-    format : {"terminal", "markdown", "csv", "latex", "html"}
+    format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
     methods, datasets : sequence of str, optional
@@ -79,7 +80,7 @@ def make_report(
         The row's columns to show beside it instead of the costs. CSV holds all.
     settings : int
         Parameter settings of one method that a table shows, the best by the leading score; it says
-        how many there are. CSV and HTML hold all.
+        how many there are. CSV, JSON and HTML hold all.
     reference : bool
         Whether the reference rows take part.
     trials : bool
@@ -102,15 +103,23 @@ def make_report(
     found = comparisons(records(rows), score)
     environments = folder.environments()
     if format == "csv":
-        text = render.comma_separated(found)
+        text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(found))
+    elif format == "json":
+        text = tidy.json_text(
+            {
+                "comparisons": tidy.comparison_records(found),
+                "environments": environments,
+                "remarks": skipped,
+            }
+        )
     elif not found and format in ("terminal", "markdown"):
         text = f"No results in {folder.path}/ yet. To begin: {_FIRST}\n"
     elif format == "markdown":
-        text = render.markdown(found, environments, shown, settings=settings)
+        text = markdown.markdown(found, environments, shown, settings=settings)
     elif format == "latex":
         text = latex.latex(found, environments, shown, settings=settings)
     elif format == "html":
-        text = html.page(found, environments, shown, settings=settings, remarks=skipped)
+        text = page(found, None, environments, shown, settings=settings, remarks=skipped)
     else:
         text = terminal.terminal(
             found,
@@ -123,7 +132,7 @@ def make_report(
     if format in ("csv", "latex"):  # which have no place for a note
         for line in skipped:
             _LOG.warning(line)
-    elif skipped and format != "html":
+    elif skipped and format not in ("html", "json"):
         text += "\n" + "\n".join(skipped) + "\n"
     if out is not None:
         write(out, text)
@@ -143,15 +152,14 @@ def make_comparison(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """Methods against each other: mean ranks, and differences of every pair over the same seeds.
+    """Comparison of methods: mean ranks, and differences of every pair over the same seeds.
 
     Parameters are those of `make_report`. CSV holds the pairs on each data set and no ranks.
 
     Raises
     ------
     ConfigError
-        For less than two methods, for methods that have no data set in common, and as
-        `make_report`.
+        For fewer than two methods, for methods without a common data set, and as `make_report`.
     """
     if format not in COMPARE_FORMATS:
         raise ConfigError(f"format={format}: a comparison is one of {', '.join(COMPARE_FORMATS)}")
@@ -161,13 +169,16 @@ def make_comparison(
     score = None if metric is None else quantity(metric, "metric")
     rows, skipped = frame(folder, names, datasets, reference=reference, trials=trials)
     found = versus.versus(records(rows), names, score)
-    if not found.bouts():
+    if not found.pairs():
         what = "" if score is None else f" and {score.column} measured"
         raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
     if format == "csv":
-        text = versus.comma_separated(found.bouts())
+        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(found.pairs()))
+    elif format == "json":
+        sheets = [tidy.sheet_record(one) for one in versus.sheets(found)]
+        text = tidy.json_text({"pairs": versus.pair_records(found.pairs()), "sheets": sheets})
     elif format == "markdown":
-        text = render.markdown_sheets(versus.sheets(found))
+        text = markdown.markdown_sheets(versus.sheets(found))
     elif format == "latex":
         text = latex.latex_sheets(versus.sheets(found))
     else:
@@ -192,7 +203,7 @@ def make_recommendation(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """Which method to take for a data set, by the rows of those nearest to it.
+    """Recommended methods for a data set, from the rows of the data sets most similar to it.
 
     Raises
     ------
@@ -204,7 +215,10 @@ def make_recommendation(
     if not found.evidence:
         raise ConfigError(f"no {wanted.task} data sets have rows of the same two methods")
     if format == "markdown":
-        text = render.markdown_sheets(recommendation_sheets(found))
+        text = markdown.markdown_sheets(recommendation_sheets(found))
+    elif format == "json":
+        sheets = [tidy.sheet_record(one) for one in recommendation_sheets(found)]
+        text = tidy.json_text({"choices": dict(found.choices), "sheets": sheets})
     elif format == "latex":
         text = latex.latex_sheets(recommendation_sheets(found))
     else:
@@ -219,14 +233,19 @@ def make_recommendation(
 
 
 def write_report(folder: "ResultsFolder") -> list[Path]:
-    """Write the report in every format that is a file to `_report` in the results folder."""
-    names = {
-        "html": "index.html",
-        "markdown": "index.md",
-        "latex": "tables.tex",
-        "csv": "comparisons.csv",
-    }
-    paths = {format: folder.path / "_report" / name for format, name in names.items()}
-    for format, path in paths.items():
-        make_report(folder, format=format, out=path)
-    return [*paths.values(), *write_papers(folder, folder.path / "_report")]
+    """Write the report in every format that is a file to `_report` in the results folder.
+
+    `index.html` has everything: data sets, and the papers' claims, tables and figures.
+    """
+    where = folder.path / "_report"
+    names = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
+    for format, name in names.items():
+        make_report(folder, format=format, out=where / name)
+    report = read_report(folder)
+    found = comparisons(report.runs.rows)
+    text = page(
+        found, report, report.environments, COSTS, settings=SETTINGS, remarks=report.skipped
+    )
+    write(where / "index.html", text)
+    paths = [where / name for name in ("index.html", *names.values())]
+    return [*paths, *write_papers(report, where)]

@@ -1,4 +1,4 @@
-"""From a comparison to the words of its table: columns, units, rounding, the best of a column."""
+"""A comparison as a table of rounded texts: columns, units, rounding, the best of each column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from kbench.report.tables import Comparison, Line, Machine, Problem
 class Cell:
     """A value and its spread, rounded, or the status of runs of which none was ok.
 
-    `best` where none in the column is better as printed.
+    `best` marks a value that no other value of its column beats as printed.
     """
 
     mean: str = ""
@@ -23,9 +23,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table without a layout: `cells[i][j]` is line i, quantity j.
+    """A table before any format is chosen: `cells[i][j]` is quantity j of line i.
 
-    `runs[i]` says how many runs of line i there are and how many were ok.
+    `runs[i]` is the number of runs of line i, and of those that are ok where that differs.
     """
 
     quantities: list[Quantity]
@@ -34,12 +34,12 @@ class Grid:
     runs: list[str]
 
     def without_spreads(self) -> "Grid":
-        """The grid without deviations, but that of the score."""
+        """The grid without deviations, except those of the score."""
         cells = [[row[0], *(replace(cell, sd="") for cell in row[1:])] for row in self.cells]
         return replace(self, cells=cells)
 
     def without(self, index: int) -> "Grid":
-        """The grid less one quantity."""
+        """The grid without the quantity of an index."""
         cells = [row[:index] + row[index + 1 :] for row in self.cells]
         quantities = self.quantities[:index] + self.quantities[index + 1 :]
         return replace(self, quantities=quantities, cells=cells)
@@ -117,7 +117,7 @@ def _cell(quantity: Quantity, line: Line) -> Cell:
 
 
 def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list[Cell]:
-    """Mark the best mean and all that read the same; nothing when there is no choice."""
+    """Mark the best mean and every mean printed alike; mark nothing where there is only one."""
     means = [line.mean_sd(quantity.column) for line in lines]
     values = {i: mean[0] for i, mean in enumerate(means) if mean is not None}
     if len(values) < 2:

@@ -1,4 +1,4 @@
-"""The rows of a report as compact JSON inside its web page."""
+"""The rows of a report as compact columns for its web page."""
 
 import json
 import math
@@ -7,13 +7,18 @@ from typing import Any
 
 from kbench.report.tables import Row
 
-# Characters of the logs of all failed runs together: pages of many failures stay small.
+# Characters of all logs of failed runs together: bounds the size of a page with many failures.
 _LOGS = 250_000
+
+# Characters of one log that are kept at most, its end.
+_TAIL = 2000
+
+# Significant digits of numbers: more would double the size of the columns.
 _DIGITS = 6
 
 
-def rows_json(rows: Sequence[Row]) -> str:
-    """Rows as a JSON object of columns, fit to stand inside a script element.
+def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
+    """Rows as a JSON object of columns.
 
     `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
     `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
@@ -21,7 +26,7 @@ def rows_json(rows: Sequence[Row]) -> str:
     out, floats have six digits, logs of failed runs are cut to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
-    tail = min(2000, _LOGS // max(failures, 1))
+    tail = min(_TAIL, _LOGS // max(failures, 1))
     words: dict[str, int] = {}
     columns: dict[str, Any] = {}
     for name in rows[0] if rows else ():
@@ -36,10 +41,7 @@ def rows_json(rows: Sequence[Row]) -> str:
             columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
         elif any(value is not None for value in values):
             columns[name] = _packed(values)
-    data = {"n": len(rows), "columns": columns, "words": list(words)}
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    # No "</script>" and no "<!--" may end the element from within.
-    return text.replace("<", "\\u003c")
+    return {"n": len(rows), "columns": columns, "words": list(words)}
 
 
 def _plain(name: str, row: Row, tail: int) -> Any:
@@ -66,7 +68,7 @@ def _rounded(value: float) -> float | str:
 
 
 def _packed(values: list[Any]) -> Any:
-    """Each value once, where that is shorter."""
+    """A column with each different value stored once, where that is shorter."""
     # 1 and True are equal and hash alike, and so are 0 and False.
     different = {(type(value), value): value for value in values}
     if len(different) == 1:

@@ -1,7 +1,7 @@
 """Comparisons as a LaTeX document of booktabs tables, each of which can be taken out of it.
 
-Everything that is not ours is escaped; what OT1 fonts lack becomes its plain letters or its code
-point, so that pdflatex never stops.
+All text is escaped. A character that OT1 fonts lack becomes its base letter or its code point, so
+that pdflatex never stops.
 """
 
 import unicodedata
@@ -11,8 +11,8 @@ from typing import Any
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison
-from kbench.report.versus import Sheet
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage[utf8]{inputenc}
@@ -21,7 +21,7 @@ _PREAMBLE = r"""\documentclass[10pt]{article}
 \begin{document}
 """
 
-# The bracket and the star would be arguments of a line break before them.
+# A bracket or a star after a line break would be read as its argument, so both are put in braces.
 _ESCAPES = {
     "\\": r"\textbackslash{}",
     "{": r"\{",

@@ -1,4 +1,4 @@
-"""What a reader of a table must know besides, in words that every format takes over."""
+"""The remarks below a table, the same in every format."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,26 +7,27 @@ from kbench.report.tables import Comparison
 LEGEND = "mean ± standard deviation over seeds"
 REFERENCE = "† with reference rows, which came with kbench"
 
-_FAILURES = 5  # kinds of failure that are explained below a table
+# Kinds of failure (method and status) that are explained below a table; more are only counted.
+_FAILURES = 5
 
 
 def has_reference(comparisons: Iterable[Comparison]) -> bool:
-    """Whether reference rows take part anywhere, so that the dagger needs its explanation."""
+    """Whether any line contains reference rows, so that the dagger needs its explanation."""
     return any("†" in line.label for comparison in comparisons for line in comparison.lines)
 
 
 def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: str) -> list[str]:
-    """One line each.
+    """The remarks, one line each.
 
     Parameters
     ----------
     comparison : Comparison
-        All lines, also those that are not shown.
+        With all its lines, also those that are not shown.
     cut : mapping of str to int
-        Methods of which only `settings` lines are shown, and how many there are.
+        Method -> number of its lines, for methods of which only `settings` lines are shown.
     settings : int
     rest : str
-        Where the reader finds the other lines.
+        Where the other lines are found, such as `format=csv has all`.
     """
     found = []
     if cut:

@@ -1,52 +1,64 @@
-"""Performance profiles of a ranking as SVG: by seconds to accuracy, and by the score's gap."""
+"""Performance profiles of a ranking as charts: by seconds to accuracy, and by the score's gap."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kbench.report.papers.drawing import method_styles, svg
-from kbench.report.papers.figures import Axis, Drawn, Figure, Panel, Point
+from kbench.report.charts import Axis, Chart, Plot
+from kbench.report.papers.drawing import method_styles
 from kbench.report.rankings import Ranking
 from kbench.report.recommend import CLOSE
+from kbench.report.style import Style
 
-# Lines in one pair of axes that a reader can follow.
+# Methods in one chart; more lines than this cannot be told apart.
 LINES = 8
 
-_WORST = 0.1  # the largest gap that is shown
+_WORST = 0.1  # largest relative difference to the best score that is shown
 
 
-def profiles(found: Ranking) -> str:
-    """The profiles of the `LINES` methods of the best mean rank, as an SVG document."""
+def profiles(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
+    """Charts of the `LINES` methods of the best mean rank, with their legend."""
     shown = found.standings[:LINES]
-    names = {one.method: one.method for one in shown}
+    names = [one.method for one in shown]
+    styles = {name: method_styles(tuple(names))[name] for name in names}
     largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
-    share = Axis(count="share of data sets")
-    times = Axis(count="seconds, as a multiple of the fastest")
-    gap = Axis(count="% behind the best score")
     reached = f"within {100 * CLOSE:g} % of the best score"
-    panels = [
-        Drawn(
-            Panel(reached, {}, times, share),
-            reached,
-            {one.method: _steps(one.ratios, 1.0, largest, 1.0) for one in shown},
-            methods=names,
-        ),
-        Drawn(
-            Panel("score", {}, gap, share),
-            "score",
-            {one.method: _steps(one.gaps, 0.0, _WORST, 100.0) for one in shown},
-            methods=names,
-        ),
+    times = {one.method: _steps(one.ratios, 1.0, max(largest, 2.0), 1.0) for one in shown}
+    gaps = {one.method: _steps(one.gaps, 0.0, _WORST, 100.0) for one in shown}
+    charts = [
+        _staircases(reached, "seconds, as a multiple of the fastest", times, styles, log=True),
+        _staircases("score", "% behind the best score", gaps, styles, log=False),
     ]
-    figure = Figure(f"rankings_{found.task}", "", "", "", [], ("x",))
-    return svg(figure, panels, method_styles(tuple(names)))
+    return charts, list(styles.items())
 
 
-def _steps(values: Sequence[float], low: float, high: float, unit: float) -> list[Point]:
-    """The share of `values` up to each abscissa from `low` to `high`, as a staircase."""
-    points: list[Point] = [(low * unit, 0.0, 0.0)]
+def _staircases(
+    title: str,
+    abscissa: str,
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    styles: Mapping[str, Style],
+    *,
+    log: bool,
+) -> Chart:
+    xs = [x for line in lines.values() for x, _ in line]
+    across = Axis(abscissa, min(xs), max(xs), log=log)
+    up = Axis("share of data sets", 0.0, 1.04)
+    label = f"Performance profiles: {title}"
+    drawn = Plot(across, up, label=label, title=title, width=420, height=300)
+    for name, line in lines.items():
+        drawn.line(line, styles[name])
+        for x, y in line[2::2]:
+            drawn.mark(x, y, styles[name], words=f"{name}: {y:.2f} of the data sets at {x:.3g}")
+    return drawn.chart()
+
+
+def _steps(
+    values: Sequence[float], low: float, high: float, unit: float
+) -> list[tuple[float, float]]:
+    """The fraction of `values` up to each abscissa from `low` to `high`, as a staircase."""
+    points = [(low * unit, 0.0)]
     for i, value in enumerate(sorted(v for v in values if v <= high), start=1):
-        points += [(value * unit, points[-1][1], 0.0), (value * unit, i / len(values), 0.0)]
-    return [*points, (high * unit, points[-1][1], 0.0)]
+        points += [(value * unit, points[-1][1]), (value * unit, i / len(values))]
+    return [*points, (high * unit, points[-1][1])]
 
 
 def caption(found: Ranking) -> str:

@@ -1,4 +1,4 @@
-"""Columns of rows as columns of tables: title, unit, rounding, which of two values is better."""
+"""The quantities of reports: title, unit, rounding and direction of each column of the rows."""
 
 import math
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ SCORES = (
     Quantity("r2", "R²", "max", decimals=4),
 )
 
-# After the score, the most important first: a narrow terminal loses the last ones.
+# Costs in order of importance: a narrow terminal drops the last columns first.
 COSTS = (
     Quantity("fit_wall_s", "fit s", ratio=True),
     Quantity("predict_wall_s", "predict s", ratio=True),

@@ -1,13 +1,13 @@
-"""Methods ranked over data sets: mean ranks, time to accuracy, performance profiles, Pareto fronts.
+"""Rankings of methods over data sets: mean ranks, time to accuracy, profiles, Pareto fronts.
 
 Performance profiles are those of E. Dolan and J. Moré, "Benchmarking optimization software with
-performance profiles", Math. Program. 91, 2002. A method has solved a data set when one of its
-settings comes within `CLOSE` of the best score there, relative to it; what it needed are the
-seconds of the fastest such setting. Its profile is, for each factor, the share of data sets on
-which it needed at most so many times the seconds of the fastest method.
+performance profiles", Math. Program. 91, 2002. A method solves a data set if one of its settings
+comes within the relative difference `CLOSE` of the best score there; its time is that of the
+fastest such setting. Its profile maps a factor to the fraction of data sets that the method solves
+within that factor of the fastest method's time.
 
-Compared are methods that have runs on all of a task's data sets with many methods: of at least half
-as many as the one with most. A run that failed ranks last and has solved nothing.
+A ranking takes the data sets of a task that have at least half as many methods as the data set with
+the most, and the methods that have runs on all of them. A failed run ranks last and solves nothing.
 """
 
 import math
@@ -19,11 +19,11 @@ import numpy as np
 
 from kbench.report.cells import title
 from kbench.report.compare import Interval, mean_ranks, ranks
-from kbench.report.plot import COSTS, FIT, Cost, pareto, points
 from kbench.report.quantities import decimals_for
 from kbench.report.recommend import CLOSE, best_lines
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Machine
-from kbench.report.versus import Sheet
+from kbench.report.tradeoff import COSTS, FIT, Cost, pareto, points
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _top(comparison: Comparison, scores: Sequence[float]) -> float:
 
 
 def _seconds(comparison: Comparison, method: str, top: float) -> float:
-    """Of the fastest setting that comes within `CLOSE` of the best score, `top`."""
+    """Seconds of the fastest setting that comes within `CLOSE` of the best score, `top`."""
     return min(
         (
             point.cost

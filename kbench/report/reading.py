@@ -1,10 +1,12 @@
-"""Rows of a results folder as a report takes them, and files that a report becomes."""
+"""Reading the rows of a results folder for a report, and writing the files of a report."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
+from kbench.report.safe import printable
 from kbench.run.rows import IDENTITY
 
 if TYPE_CHECKING:
@@ -21,9 +23,9 @@ def frame(
     reference: bool,
     trials: bool,
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """The rows that take part, always in the same order, and what reading had to skip."""
+    """The selected rows in a fixed order, and one message for each file that was skipped."""
     rows = folder.read(reference=reference)
-    skipped = list(folder.warnings)
+    skipped = [printable(line) for line in folder.warnings]
     if not trials:
         rows = rows[~rows["variant"].fillna("").str.startswith("tune")]
     rows = _only(_only(rows, "method", methods), "dataset", datasets)
@@ -41,11 +43,18 @@ def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "p
 
 
 def records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
+    """Rows as dictionaries, with None in place of every missing value."""
     plain = frame.astype(object)
     return plain.where(plain.notna(), None).to_dict("records")
 
 
+def package_text(package: str, name: str) -> str:
+    """The text of a file that comes with a package."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")
+
+
 def write(path: Path, text: str) -> None:
+    """Write a text file atomically, as UTF-8."""
     from kbench.files import atomic_file
 
     with atomic_file(path) as file:

@@ -1,10 +1,10 @@
-"""Which method to take for a data set, by what the rows say of those nearest to it.
+"""Recommendation of methods for a data set, from the rows of the data sets most similar to it.
 
-Near is a problem of the same task whose numbers of training rows and features, and share of entries
-that are not zero, have similar orders of magnitude: the distance is that of (log10 n, log10 d,
-log10 density), without the last where it is not known of both. Of each method its best setting
-counts, by mean rank over the nearest problems; what is within `CLOSE` of the best score there is as
-good, and among those the cheapest to train and the cheapest to predict with are named.
+The distance of two problems of the same task is the Euclidean distance of (log10 n, log10 d, log10
+density), where n is the number of training rows, d of features, and density the fraction of
+non-zero entries, which is left out unless it is known for both. Methods are ranked by the mean rank
+of their best settings over the nearest problems. Among the methods within `CLOSE` of the best score
+the cheapest to train and the cheapest to predict with are named.
 """
 
 import math
@@ -16,10 +16,13 @@ import numpy as np
 from kbench.report.cells import title
 from kbench.report.compare import ranks
 from kbench.report.quantities import QUANTITIES, decimals_for
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line
-from kbench.report.versus import Sheet
 
+# Number of nearest problems whose rows count.
 NEAREST = 3
+
+# Relative difference to the best score up to which a method counts as equally good.
 CLOSE = 0.01
 
 _FIT, _PREDICT = QUANTITIES["fit_wall_s"], QUANTITIES["prediction_cost"]
@@ -27,7 +30,7 @@ _FIT, _PREDICT = QUANTITIES["fit_wall_s"], QUANTITIES["prediction_cost"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A data set to come: its task, training rows and features; its name and density, if known."""
+    """The data set that a method is wanted for; its name and density may be unknown."""
 
     task: str
     n: int
@@ -36,7 +39,7 @@ class Wanted:
     density: float | None = None
 
     def distance(self, comparison: Comparison) -> float:
-        """Orders of magnitude between the sizes; 0 to the data set itself."""
+        """Distance of the sizes in orders of magnitude; 0 for the data set itself."""
         problem = comparison.problem
         if problem.dataset == self.dataset:
             return 0.0
@@ -51,9 +54,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What speaks for a method: on each of the nearest problems its line, rank and distance.
+    """A method on each of the nearest problems: its best line, its rank and its gap.
 
-    `gaps` are relative differences to the best score of the problem.
+    `gaps` are relative differences to the best score of each problem.
     """
 
     method: str
@@ -105,7 +108,7 @@ def recommend(comparisons: Sequence[Comparison], wanted: Wanted) -> Recommendati
 
 
 def sheets(found: Recommendation) -> list[Sheet]:
-    """The nearest problems, the methods on them, and what follows."""
+    """The nearest problems, and the methods on them with the recommendations below."""
     wanted = found.wanted
     rows = [
         [
@@ -140,7 +143,7 @@ def sheets(found: Recommendation) -> list[Sheet]:
 
 
 def density(comparison: Comparison) -> float | None:
-    """Share of the training entries that are not zero; None where no row tells."""
+    """Fraction of training entries that are non-zero; None where no row has it."""
     rows = (row for line in comparison.lines for row in line.rows)
     return next((row["density"] for row in rows if row["density"] is not None), None)
 

@@ -1,14 +1,15 @@
-"""One colour and one marker for each method, the same in every plot of a report.
+"""One colour and one marker for each method, the same in every chart of a report.
 
 The colours are Paul Tol's "bright" scheme (https://sronpersonalpages.nl/~pault/), which readers
-with any kind of colour vision tell apart. Seven colours and eight markers have no common divisor:
-56 methods differ in at least one of the two.
+with any kind of colour vision can tell apart. Seven colours and eight markers have no common
+divisor, so that 56 methods differ in colour or marker.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-# On a light and on a dark ground; the second is the first, lightened to a contrast of 3 or more.
+# For a light and for a dark background; the second is the first, lightened to a contrast of at least
+# 3 (WCAG 2.1, success criterion 1.4.11).
 COLOURS = (
     ("#4477aa", "#7aa6d6"),
     ("#c2384f", "#f0808d"),
@@ -45,8 +46,9 @@ def distinct(
 ) -> dict[str, Style]:
     """A style for each name, such that names of one group differ in colour while colours suffice.
 
-    In the order of the groups each name that is not `known` takes the colour and the marker that
-    fewest of the names beside it in any group have, of equals the least used.
+    Names are assigned in the order of the groups. A name that is not `known` takes the colour and
+    the marker that are rarest among the names it shares a group with, and of those the one used
+    least so far.
     """
     listed = [tuple(dict.fromkeys(group)) for group in groups]
     found = dict(known or {})

@@ -1,8 +1,8 @@
-"""From rows to comparisons: which runs stand side by side, and which never may.
+"""Grouping of rows into comparisons: runs that may be compared, and only those.
 
 A comparison is about one problem (data set, variant, sizes, content) on one machine (environment,
 threads, runs at a time). Each of its lines is one method with one setting of its parameters, over
-seeds. Nothing is averaged but seeds, and no setting is chosen for the reader.
+all seeds. Only seeds are averaged, and every setting keeps a line of its own.
 """
 
 import json
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learnt; sizes are None when no run got so far as to load the data."""
+    """A learning task on one data set; sizes are None where no run has loaded the data."""
 
     dataset: str
     variant: str | None
@@ -33,7 +33,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Machine:
-    """What seconds belong to: times of two machines are never put side by side."""
+    """Where times were taken; times of two machines are never compared."""
 
     environment: str
     threads: int
@@ -54,7 +54,7 @@ class Line:
     rows : list of mapping
         One row for each seed: the newest that is ok, else the newest.
     set_aside : int
-        Further rows of the same seeds, under other limits or options that rows do not name.
+        Number of further rows of the same seeds, run under other limits or options.
     """
 
     method: str
@@ -71,7 +71,7 @@ class Line:
 
     @property
     def address(self) -> str:
-        """What no other line of a report has: one key may stand for runs on several machines."""
+        """An identifier unique within a report: one key may have runs on several machines."""
         row = self.rows[0]
         return f"{row['key'][:10]}-{row['environment']}-{row['threads']}"
 
@@ -106,7 +106,7 @@ class Comparison:
     lines: list[Line] = field(default_factory=list)
 
     def shortened(self, settings: int) -> "tuple[Comparison, dict[str, int]]":
-        """At most `settings` lines a method, the first ones, and the count of settings it had."""
+        """The first `settings` lines of each method, and method -> number of lines where cut."""
         seen: Counter[str] = Counter()
         kept = []
         for line in self.lines:
@@ -170,8 +170,8 @@ def _order(comparison: Comparison) -> tuple[Any, ...]:
 def _problems(rows: list[Row]) -> list[Problem]:
     """The problem of each row.
 
-    A run that failed before the data were loaded knows no sizes. It is counted to the one problem
-    of the same data that other runs did load, when there is exactly one.
+    A run that failed before the data were loaded has no sizes. It belongs to the problem of the
+    same data that other runs did load, if there is exactly one.
     """
     names = [Problem(r["dataset"], r["variant"], r["task"], r["data_sha256"]) for r in rows]
     sized = [

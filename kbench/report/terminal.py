@@ -1,6 +1,6 @@
 """Comparisons as aligned text, in colour where a terminal shows it.
 
-Colour repeats what the text says already (a star for the best, a status for what failed), so that
+Colour only repeats what the text says (a star for the best, a status for a failure), so that
 nothing is lost without it.
 """
 
@@ -12,8 +12,9 @@ from typing import Any, TextIO
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
+from kbench.report.safe import printable
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Problem
-from kbench.report.versus import Sheet
 
 _GAP = "  "
 
@@ -48,7 +49,7 @@ def terminal(
     settings: int,
     paint: Paint = plain,
 ) -> str:
-    """Aligned tables of at most `width` characters where that can be.
+    """Aligned tables of at most `width` characters where that is possible.
 
     Columns are dropped from the least important on, and a line says which.
     """
@@ -82,7 +83,7 @@ def sheets(found: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     """Aligned plain tables, each below its name."""
     blocks = []
     for sheet in found:
-        table = [sheet.header, *sheet.rows]
+        table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = wrapped([sheet.name], width, "title", paint)
         for row in table:
@@ -100,11 +101,15 @@ def sheets(found: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
 
 def wrapped(paragraphs: Iterable[str], width: int, role: str, paint: Paint) -> list[str]:
     """Lines of at most `width` characters, each painted by itself."""
-    return [paint(line, role) for text in paragraphs for line in textwrap.wrap(text, width) or [""]]
+    return [
+        paint(line, role)
+        for text in paragraphs
+        for line in textwrap.wrap(printable(text), width) or [""]
+    ]
 
 
 def _fitted(table: Grid, width: int) -> tuple[Grid, list[str]]:
-    """The table without what had to go to make it fit, and the names of that."""
+    """The table without the columns that do not fit, and the names of those columns."""
     dropped: list[str] = []
     while max(map(len, _aligned(table, plain))) > width and len(table.quantities) > 1:
         if not dropped:
@@ -117,8 +122,8 @@ def _fitted(table: Grid, width: int) -> tuple[Grid, list[str]]:
 
 
 def _aligned(table: Grid, paint: Paint) -> list[str]:
-    """Header and lines; means are flush right, deviations line up behind them."""
-    columns = [["method", *table.names]]
+    """Header and lines; means are aligned right, deviations are aligned behind them."""
+    columns = [["method", *map(printable, table.names)]]
     for j, quantity in enumerate(table.quantities):
         cells = [row[j] for row in table.cells]
         means = [("*" if cell.best else "") + cell.mean for cell in cells]
@@ -126,7 +131,7 @@ def _aligned(table: Grid, paint: Paint) -> list[str]:
         spreads = [f" ± {cell.sd}" if cell.sd else "" for cell in cells]
         deepest = max(map(len, spreads))
         body = [
-            cell.status or f"{mean:>{widest}}{sd:<{deepest}}"
+            printable(cell.status) or f"{mean:>{widest}}{sd:<{deepest}}"
             for cell, mean, sd in zip(cells, means, spreads, strict=True)
         ]
         columns.append([quantity.header, *body])

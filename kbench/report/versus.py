@@ -1,12 +1,10 @@
-"""Any methods against each other over all data sets that they share.
+"""Pairwise comparison of methods over the data sets on which they all have runs.
 
-Differences are paired: same data, same split, same seed. A score on a scale of its own (accuracy,
-F1, ...) is compared by differences, a quantity with a unit (seconds, bytes, RMSE) by ratios, whose
-mean over data sets is geometric. Costs stay on one machine; scores may meet across machines.
+Differences are paired: same data, same split, same seed. Scores on a fixed scale (accuracy, F1,
+...) are compared by differences, quantities with a unit (seconds, bytes, RMSE) by ratios, whose
+mean over data sets is geometric. Costs are compared on one machine only, scores across machines.
 """
 
-import csv
-import io
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -24,14 +22,19 @@ from kbench.report.compare import (
     ranks,
 )
 from kbench.report.quantities import SCORES, Quantity
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Row, comparisons
 
 _PERCENT = f"{100 * LEVEL:g} %"
 
+# Columns of `pair_records`.
+PAIR_COLUMNS = ["dataset", "a", "b", "metric", "kind", "pairs", "mean_a", "mean_b"]
+PAIR_COLUMNS += ["estimate", "low", "high", "outcome"]
+
 
 @dataclass(frozen=True)
-class Bout:
-    """Two methods on one data set: `a` and `b` hold the values of the seeds that both finished."""
+class Pair:
+    """Two methods on one data set; `a` and `b` are their values over the seeds both finished."""
 
     where: str
     first: Line
@@ -50,7 +53,7 @@ class Bout:
 
     @property
     def outcome(self) -> str:
-        """Who is ahead: win, tie or loss of the first; means that print alike tie."""
+        """Result of the first method: win, tie or loss; means that are printed alike are a tie."""
         if not self.a:
             return ""
         means = [math.fsum(values) / len(values) for values in (self.a, self.b)]
@@ -60,41 +63,41 @@ class Bout:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A plain table: the first `words` columns are words, the others numbers."""
-
-    name: str
-    words: int
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Versus:
-    """Rings are the comparisons that are used, one for each data set."""
+    """The methods that are compared, and on what.
+
+    Attributes
+    ----------
+    methods : list of str
+    comparisons : list of Comparison
+        One for each data set.
+    quantities : list of Quantity
+        What is compared on each of them.
+    chosen : dict
+        Method -> number of its settings, where there are several and the best takes part.
+    """
 
     methods: list[str]
-    rings: list[Comparison]
+    comparisons: list[Comparison]
     quantities: list[Quantity]
     chosen: dict[str, int]
 
-    def bouts(self) -> list[Bout]:
+    def pairs(self) -> list[Pair]:
         """Every pair of methods on every data set where both have runs."""
         found = []
-        for ring, quantity in zip(self.rings, self.quantities, strict=True):
-            held = _first_lines(ring)
+        for comparison, quantity in zip(self.comparisons, self.quantities, strict=True):
+            best = _first_lines(comparison)
             for one, other in itertools.combinations(self.methods, 2):
-                if one in held and other in held:
-                    found.append(_bout(_where(ring), held[one], held[other], quantity))
+                if one in best and other in best:
+                    found.append(_pair(_where(comparison), best[one], best[other], quantity))
         return found
 
     def shared(self) -> list[tuple[Comparison, Quantity]]:
         """The data sets on which every method has runs."""
         return [
-            (ring, quantity)
-            for ring, quantity in zip(self.rings, self.quantities, strict=True)
-            if set(self.methods) <= set(_first_lines(ring))
+            (comparison, quantity)
+            for comparison, quantity in zip(self.comparisons, self.quantities, strict=True)
+            if set(self.methods) <= set(_first_lines(comparison))
         ]
 
 
@@ -114,14 +117,14 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
     rows = [row for row in rows if row["method"] in methods]
     if metric is None or metric in SCORES:
         rows = [{**row, "environment": "", "threads": 0, "jobs": None} for row in rows]
-    rings: dict[Any, Comparison] = {}
-    for ring in comparisons(rows, metric if metric in SCORES else None):
-        held = rings.get(ring.problem)
-        if len(_first_lines(ring)) > 1 and (held is None or _size(ring) > _size(held)):
-            rings[ring.problem] = ring
-    used = list(rings.values())
-    quantities = [ring.score if metric is None else metric for ring in used]
-    kept = [i for i, ring in enumerate(used) if _measured(ring, quantities[i])]
+    largest: dict[Any, Comparison] = {}
+    for one in comparisons(rows, metric if metric in SCORES else None):
+        known = largest.get(one.problem)
+        if len(_first_lines(one)) > 1 and (known is None or _size(one) > _size(known)):
+            largest[one.problem] = one
+    used = list(largest.values())
+    quantities = [one.score if metric is None else metric for one in used]
+    kept = [i for i, one in enumerate(used) if _measured(one, quantities[i])]
     chosen: dict[str, int] = {}
     for i in kept:
         for line in used[i].lines:
@@ -129,7 +132,7 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
             chosen[line.method] = max(count, chosen.get(line.method, 0))
     return Versus(
         methods=list(methods),
-        rings=[used[i] for i in kept],
+        comparisons=[used[i] for i in kept],
         quantities=[quantities[i] for i in kept],
         chosen={method: count for method, count in sorted(chosen.items()) if count > 1},
     )
@@ -137,8 +140,8 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
 
 def sheets(found: Versus) -> list[Sheet]:
     """Mean ranks, differences over all data sets, differences on each."""
-    bouts = found.bouts()
-    sheets = [_overall(bouts), _each(bouts)]
+    pairs = found.pairs()
+    sheets = [_overall(pairs), _each(pairs)]
     shared = found.shared()
     if shared:
         sheets.insert(0, _ranked(found.methods, shared))
@@ -151,31 +154,34 @@ def sheets(found: Versus) -> list[Sheet]:
     return sheets
 
 
-def comma_separated(bouts: Iterable[Bout]) -> str:
-    """One line for each pair on each data set, nothing rounded."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["dataset", "a", "b", "metric", "kind", "pairs", "mean_a", "mean_b"]
-    writer.writerow([*names, "estimate", "low", "high", "outcome"])
-    for bout in bouts:
-        kind = "ratio" if bout.quantity.ratio else "difference"
-        row = [bout.where, bout.first.label, bout.second.label, bout.quantity.column, kind]
-        row.append(str(len(bout.a)))
-        if bout.a:
-            interval = _in_unit(bootstrap_mean([bout.differences]), bout.quantity)
-            values = [math.fsum(side) / len(side) for side in (bout.a, bout.b)]
-            limits = [interval.mean, interval.low, interval.high]
-            row += ["" if value is None else repr(value) for value in (*values, *limits)]
-        else:
-            row += [""] * 5
-        writer.writerow([*row, bout.outcome])
-    return text.getvalue()
+def pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+    """One record for each pair of methods on each data set, nothing rounded."""
+    found = []
+    for pair in pairs:
+        record: dict[str, Any] = dict.fromkeys(PAIR_COLUMNS)
+        record |= {
+            "dataset": pair.where,
+            "a": pair.first.label,
+            "b": pair.second.label,
+            "metric": pair.quantity.column,
+            "kind": "ratio" if pair.quantity.ratio else "difference",
+            "pairs": len(pair.a),
+            "outcome": pair.outcome,
+        }
+        if pair.a:
+            interval = _in_unit(bootstrap_mean([pair.differences]), pair.quantity)
+            record["mean_a"], record["mean_b"] = (
+                math.fsum(side) / len(side) for side in (pair.a, pair.b)
+            )
+            record |= {"estimate": interval.mean, "low": interval.low, "high": interval.high}
+        found.append(record)
+    return found
 
 
 def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]]) -> Sheet:
     signed = [
-        [quantity.sign * _mean(_first_lines(ring)[method], quantity) for method in methods]
-        for ring, quantity in shared
+        [quantity.sign * _mean(_first_lines(comparison)[method], quantity) for method in methods]
+        for comparison, quantity in shared
     ]
     table = ranks(signed, 1)
     means = mean_ranks(table)
@@ -198,19 +204,19 @@ def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]
     return Sheet(f"Mean ranks over {sets} that all of them have", 1, header, rows, notes)
 
 
-def _overall(bouts: Sequence[Bout]) -> Sheet:
-    groups: dict[tuple[str, str, Quantity], list[Bout]] = {}
-    for bout in bouts:
-        key = (bout.first.method, bout.second.method, bout.quantity)
-        groups.setdefault(key, []).append(bout)
+def _overall(pairs: Sequence[Pair]) -> Sheet:
+    groups: dict[tuple[str, str, Quantity], list[Pair]] = {}
+    for pair in pairs:
+        key = (pair.first.method, pair.second.method, pair.quantity)
+        groups.setdefault(key, []).append(pair)
     rows = []
     for (one, other, quantity), members in groups.items():
-        measured = [bout for bout in members if bout.a]
-        outcomes = [bout.outcome for bout in measured]
+        measured = [pair for pair in members if pair.a]
+        outcomes = [pair.outcome for pair in measured]
         counts = "/".join(str(outcomes.count(name)) for name in ("win", "tie", "loss"))
         estimate = ["", ""]
         if measured:
-            estimate = _told(bootstrap_mean([bout.differences for bout in measured]), quantity)
+            estimate = _printed(bootstrap_mean([pair.differences for pair in measured]), quantity)
         row = [f"{one} {_sign(quantity)} {other}", quantity.header, str(len(measured)), *estimate]
         rows.append([*row, counts])
     header = ["pair", "metric", "data sets", "mean", _PERCENT, "win/tie/loss"]
@@ -222,26 +228,26 @@ def _overall(bouts: Sequence[Bout]) -> Sheet:
     return Sheet("Pairs over all data sets", 2, header, rows, [note])
 
 
-def _each(bouts: Sequence[Bout]) -> Sheet:
+def _each(pairs: Sequence[Pair]) -> Sheet:
     rows = []
-    for bout in bouts:
-        pair = f"{bout.first.label} {_sign(bout.quantity)} {bout.second.label}"
-        if not bout.a:
-            failures = {**bout.first.failures, **bout.second.failures}
+    for pair in pairs:
+        names = f"{pair.first.label} {_sign(pair.quantity)} {pair.second.label}"
+        if not pair.a:
+            failures = {**pair.first.failures, **pair.second.failures}
             why = ", ".join(sorted(failures)) or "no common seed"
-            rows.append([bout.where, pair, bout.quantity.header, "0", "", "", "", "", why])
+            rows.append([pair.where, names, pair.quantity.header, "0", "", "", "", "", why])
             continue
-        means = [math.fsum(side) / len(side) for side in (bout.a, bout.b)]
-        estimate = _told(bootstrap_mean([bout.differences]), bout.quantity)
-        sides = [bout.quantity.text(mean) for mean in means]
-        row = [bout.where, pair, bout.quantity.header, str(len(bout.a)), *sides, *estimate]
-        rows.append([*row, bout.outcome])
+        means = [math.fsum(side) / len(side) for side in (pair.a, pair.b)]
+        estimate = _printed(bootstrap_mean([pair.differences]), pair.quantity)
+        sides = [pair.quantity.text(mean) for mean in means]
+        row = [pair.where, names, pair.quantity.header, str(len(pair.a)), *sides, *estimate]
+        rows.append([*row, pair.outcome])
     header = ["data set", "pair", "metric", "seeds", "first", "second", "mean", _PERCENT]
     header.append("outcome")
     return Sheet("Pairs on each data set, paired over seeds", 3, header, rows)
 
 
-def _bout(where: str, first: Line, second: Line, quantity: Quantity) -> Bout:
+def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
     usable = [
         {
             row["seed"]: float(row[quantity.column])
@@ -252,23 +258,23 @@ def _bout(where: str, first: Line, second: Line, quantity: Quantity) -> Bout:
     ]
     seeds = sorted(set(usable[0]) & set(usable[1]), key=lambda seed: (seed is not None, seed or 0))
     a, b = ([values[seed] for seed in seeds] for values in usable)
-    return Bout(where, first, second, quantity, a, b)
+    return Pair(where, first, second, quantity, a, b)
 
 
-def _first_lines(ring: Comparison) -> dict[str, Line]:
+def _first_lines(comparison: Comparison) -> dict[str, Line]:
     """The best line of each method."""
-    held: dict[str, Line] = {}
-    for line in ring.lines:
-        held.setdefault(line.method, line)
-    return held
+    best: dict[str, Line] = {}
+    for line in comparison.lines:
+        best.setdefault(line.method, line)
+    return best
 
 
-def _size(ring: Comparison) -> tuple[int, int]:
-    return len(_first_lines(ring)), sum(len(line.ok) for line in ring.lines)
+def _size(comparison: Comparison) -> tuple[int, int]:
+    return len(_first_lines(comparison)), sum(len(line.ok) for line in comparison.lines)
 
 
-def _measured(ring: Comparison, quantity: Quantity) -> bool:
-    return any(line.mean_sd(quantity.column) is not None for line in ring.lines)
+def _measured(comparison: Comparison, quantity: Quantity) -> bool:
+    return any(line.mean_sd(quantity.column) is not None for line in comparison.lines)
 
 
 def _mean(line: Line, quantity: Quantity) -> float:
@@ -276,9 +282,9 @@ def _mean(line: Line, quantity: Quantity) -> float:
     return math.nan if measured is None else measured[0]
 
 
-def _where(ring: Comparison) -> str:
-    size = ring.problem.n_train
-    return title(ring.problem) + ("" if size is None else f", n={size}")
+def _where(comparison: Comparison) -> str:
+    size = comparison.problem.n_train
+    return title(comparison.problem) + ("" if size is None else f", n={size}")
 
 
 def _sign(quantity: Quantity) -> str:
@@ -293,8 +299,8 @@ def _in_unit(found: Interval, quantity: Quantity) -> Interval:
     return Interval(math.exp(found.mean), *limits)
 
 
-def _told(found: Interval, quantity: Quantity) -> list[str]:
-    """The estimate and its limits as printed."""
+def _printed(found: Interval, quantity: Quantity) -> list[str]:
+    """The estimate and its interval as printed."""
     plain = _in_unit(found, quantity)
     if quantity.ratio:
         limits = [] if plain.low is None or plain.high is None else [plain.low, plain.high]

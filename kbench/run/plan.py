@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kbench import presets
 from kbench.config import Composer, Limits, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 from kbench.run.command import Command, canonical, hydra_value
@@ -66,7 +67,7 @@ class Run:
     @property
     def path_id(self) -> str | None:
         """The same for runs that differ only along the path; None for runs without one."""
-        if not self.path or "calibration" in self.params:
+        if not self.path or {"calibration", "metric"} & set(self.params):
             return None
         rest = {key: value for key, value in self.params.items() if key not in self.path}
         return canonical([self.method, rest, self.seed, self.dataset_config, self.threads])
@@ -208,6 +209,7 @@ class _Method:
     estimator: Any  # a name, or a mapping from task to name
     meta: Mapping[str, Any]
     params: Mapping[str, Any]
+    parts: Mapping[str, str] | None = None  # as in kbench.run.registry
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "_Method":
@@ -221,7 +223,7 @@ class _Method:
                 f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."
             )
         params = {key: value for key, value in config.items() if key not in registry.RESERVED}
-        return cls(name, config["estimator"], meta, params)
+        return cls(name, config["estimator"], meta, params, config.get("parts"))
 
     def estimator_for(self, task: str) -> str:
         """The name of the class for `task`: an entry point or a dotted path."""
@@ -242,6 +244,21 @@ class _Method:
                 "the method, which needs warm_start as well"
             )
         return tuple(path)
+
+    def effective(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters with the values of the preset in place of null (`meta.presets`)."""
+        table = self.meta.get("presets")
+        if table is None:
+            return params
+        if table not in presets.TABLES:
+            raise ConfigError(
+                f"method {self.name}: meta.presets is {table!r}, should be one of "
+                f"{', '.join(presets.TABLES)}{nearest(str(table), presets.TABLES)}"
+            )
+        try:
+            return params | presets.resolve(params.get("preset"), presets.TABLES[table], params)
+        except ValueError as error:
+            raise ConfigError(f"method {self.name}: {error}") from None
 
 
 def _expand(
@@ -271,7 +288,7 @@ def _expand(
         tuned.check(method.name, bare["method"])
     grid = list(_combinations(plan, method, config.get("grid") or {}, request.params))
     estimator = method.estimator_for(dataset["task"])
-    path = registry.target(estimator)
+    path = registry.target(estimator, method.parts)
     plan.estimators += [(path, {**method.params, **varied}) for varied in grid]
     data_sha256 = _fingerprint(plan, dataset, obtain=obtain)
     if data_sha256 is None:
@@ -298,13 +315,17 @@ def _expand(
         tuned_sha256=used.sha256 if used else None,
         path=method.path(),
     )
-    key = _Key(method.name, estimator, dataset, data_sha256, limits)
+    # The parts that the method's file names are known by the entry point's name.
+    parts = method.parts if method.parts != bare["method"].get("parts") else None
+    key = _Key(method.name, estimator, parts, dataset, data_sha256, limits)
     command = Command(method.name, config, bare, untuned=tuned is not None or NONE in chosen)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
-        params = {**method.params, **varied}
-        if params.get("calibration") is None:
-            params.pop("calibration", None)
+        typed = {**method.params, **varied}
+        for wrapper in registry.WRAPPERS:
+            if typed.get(wrapper) is None:
+                typed.pop(wrapper, None)
+        params = method.effective(typed)
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
         yield replace(
             common,
@@ -312,7 +333,7 @@ def _expand(
             label=" ".join([common.label, *words, f"seed {seed}"]),
             seed=seed,
             params=params,
-            command=command.text(params, seed),
+            command=command.text(typed, seed),
         )
 
 
@@ -323,14 +344,17 @@ class _Key:
         self,
         method: str,
         estimator: str,
+        parts: Mapping[str, str] | None,
         dataset: Mapping[str, Any],
         data_sha256: str,
         limits: Limits,
     ) -> None:
         from kbench.data import influence
 
+        changed = {} if parts is None else {"parts": parts}
         self._head = canonical(
             {
+                **changed,
                 "version": KEY_VERSION,
                 "method": method,
                 "estimator": estimator,

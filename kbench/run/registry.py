@@ -1,10 +1,27 @@
-"""Which class stands behind a method's name, and whether its parameters are ones it takes.
+"""Which class a method's name stands for, and which of its parameters go where.
 
 A method is an entry point of group `kbench.methods`, or `package.module.Class` written in its
 YAML file, where `estimator` may be a mapping from task to name. Of that file the keys `name`,
-`estimator` and `meta` are kbench's; all others are the keyword parameters of the class. So is
-`calibration`, which any classifier takes: `sigmoid` or `isotonic` makes probabilities of its
-decision values.
+`estimator`, `parts` and `meta` describe the method; all others are its parameters.
+
+An estimator may be composed of parts, for example a kernel ridge estimator of a kernel
+approximation. `parts` maps the estimator's parameter to the part's class:
+
+    estimator: nystrom
+    parts: {approximation: kbench.approximation.SpectralNystrom}
+    alpha: 1.0      # a parameter of the estimator
+    rank: 128       # a parameter of the part
+
+The parameters stay flat. Each goes to the estimator if its signature has the name, and otherwise to
+the part whose signature has it; a name that two parts have is a mistake in the file. A part's
+`random_state` is left to the estimator.
+
+`calibration` is a parameter of any classifier: `sigmoid` or `isotonic` turns its decision values
+into probabilities. `metric: learned` puts any method that has no parameter of this name behind
+`kbench.metric.LearnedMetric`.
+
+The planner, the runner and the worker pass a method on as one string, its *target*: `module:Class`,
+or `module:Class(parameter=module:Class, ...)` with parts.
 """
 
 import hashlib
@@ -12,6 +29,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,9 +38,12 @@ from typing import Any
 from kbench.config import nearest
 from kbench.errors import ConfigError, UnavailableError
 
-RESERVED = ("name", "estimator", "meta")
+RESERVED = ("name", "estimator", "parts", "meta")
+# Parameters that any method takes beside its own; absent from a run where they are null.
+WRAPPERS = ("calibration", "metric")
 CALIBRATIONS = ("sigmoid", "isotonic")
-_SHARED = ("kernels", "solvers", "approximation", "clustering", "prediction")
+METRICS = ("learned",)
+_SHARED = ("metric", "kernels", "solvers", "approximation", "clustering", "prediction")
 
 
 @cache
@@ -32,54 +53,161 @@ def _entry_points() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group="kbench.methods")}
 
 
-def target(estimator: str) -> str:
-    """`module:Class` behind an entry point's name or a dotted path; imports nothing.
+@dataclass(frozen=True)
+class Composition:
+    """An estimator's class and the classes of its parts.
+
+    Attributes
+    ----------
+    estimator : type
+    parts : mapping from a parameter of the estimator to the class of the part
+    """
+
+    estimator: type
+    parts: Mapping[str, type]
+
+    def assign(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Divide flat parameters into those of the estimator and those of each part.
+
+        Raises
+        ------
+        ConfigError
+            No signature has a parameter, or two parts have it; the message names it.
+        """
+        outer = _signature(self.estimator)
+        inner = {part: _signature(cls) for part, cls in self.parts.items()}
+        own: dict[str, Any] = {}
+        of_parts: dict[str, dict[str, Any]] = {part: {} for part in self.parts}
+        for name, value in params.items():
+            if name in self.parts:
+                raise ConfigError(
+                    f"parameter {name!r} is a part of {self.estimator.__name__}: name its class "
+                    f"under parts:, and its parameters beside the others"
+                )
+            if name in outer:
+                own[name] = value
+                continue
+            owners = [part for part, known in inner.items() if name in known]
+            if len(owners) > 1:
+                raise ConfigError(
+                    f"parameter {name!r} belongs to two parts of {self.estimator.__name__}, "
+                    f"{' and '.join(owners)}; a method's parts must not share parameters"
+                )
+            if owners:
+                of_parts[owners[0]][name] = value
+            elif _ANY in outer:
+                own[name] = value
+            else:
+                known = {*outer, *(n for names in inner.values() for n in names)}
+                raise ConfigError(f"{self} has no parameter {name!r}{nearest(name, known)}")
+        return own, of_parts
+
+    def __str__(self) -> str:
+        names = [self.estimator.__name__, *(cls.__name__ for cls in self.parts.values())]
+        return " with ".join([names[0], ", ".join(names[1:])] if self.parts else names)
+
+
+# Stands for the names that a signature with **keywords accepts.
+_ANY = "**"
+
+
+def _signature(cls: type) -> set[str]:
+    try:
+        found = inspect.signature(cls).parameters
+    except (TypeError, ValueError):
+        raise ConfigError(f"{cls.__name__} is a class that cannot be built") from None
+    return {
+        _ANY if parameter.kind is parameter.VAR_KEYWORD else name
+        for name, parameter in found.items()
+    }
+
+
+def target(estimator: str, parts: Mapping[str, str] | None = None) -> str:
+    """The target that an entry point's name or a dotted path stands for; imports nothing.
+
+    Parameters
+    ----------
+    estimator : entry point, or package.module.Class
+    parts : the method file's `parts`: parameter of the estimator -> package.module.Class
 
     Raises
     ------
     ConfigError
-        Neither an entry point nor a dotted path to something that can be found.
+        A name is neither an entry point nor a dotted path.
     """
+    if not isinstance(parts or {}, Mapping):
+        raise ConfigError(f"parts is {parts!r}, should map a parameter to package.module.Class")
     known = _entry_points()
-    if estimator in known:
-        return known[estimator]
-    module, _, name = estimator.rpartition(".")
+    path = known[estimator] if estimator in known else _path(estimator, known)
+    inner = [f"{part}={_path(str(name), {})}" for part, name in (parts or {}).items()]
+    return f"{path}({', '.join(inner)})" if inner else path
+
+
+def _path(dotted: str, known: Mapping[str, str]) -> str:
+    module, _, name = dotted.rpartition(".")
     if not module:
         raise ConfigError(
-            f"estimator {estimator!r} is no entry point of group kbench.methods"
-            f"{nearest(estimator, known)}, nor package.module.Class"
+            f"estimator {dotted!r} is no entry point of group kbench.methods"
+            f"{nearest(dotted, known)}, nor package.module.Class"
+            if known
+            else f"parts name {dotted!r}, should be package.module.Class"
         )
     return f"{module}:{name}"
 
 
-def load(path: str) -> Any:
-    """The class at `module:Class`.
+def _paths(target: str) -> tuple[str, dict[str, str]]:
+    """`module:Class` of the estimator, and of each part."""
+    path, _, rest = target.partition("(")
+    words = (tuple(word.split("=", 1)) for word in rest.rstrip(")").split(", ") if word)
+    return path, dict(words)
+
+
+def load(target: str) -> Composition:
+    """The classes that a target names.
 
     Raises
     ------
     UnavailableError
         A package on the way is not installed.
     ConfigError
-        The module has no such class.
+        A module has no such name, or what it names is not a class with `fit` (and, for the
+        estimator, `predict`). Nothing is called before this is known.
     """
+    path, parts = _paths(target)
+    return Composition(
+        _load_class(path, ("fit", "predict")),
+        {part: _load_class(of, ("fit",)) for part, of in parts.items()},
+    )
+
+
+def _load_class(path: str, methods: tuple[str, ...]) -> type:
     module, _, name = path.partition(":")
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise UnavailableError(
             f"{module}.{name} needs the package {error.name!r}, which is not installed"
         ) from None
     try:
-        return getattr(found, name)
+        found = getattr(imported, name)
     except AttributeError:
-        classes = [n for n, v in vars(found).items() if inspect.isclass(v)]
+        classes = [n for n, v in vars(imported).items() if inspect.isclass(v)]
         raise ConfigError(
             f"module {module} has no class {name!r}{nearest(name, classes)}"
         ) from None
+    if not inspect.isclass(found):
+        raise ConfigError(
+            f"{module}.{name} is a {type(found).__name__}, should be a class with "
+            f"{' and '.join(f'{method}()' for method in methods)}"
+        )
+    for method in methods:
+        if not hasattr(found, method):
+            raise ConfigError(f"{module}.{name} has no method {method}(), so it is no estimator")
+    return found
 
 
-def build(path: str, params: Mapping[str, Any], seed: int | None) -> Any:
-    """An unfitted estimator; `random_state` is the run's seed where the class has one.
+def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
+    """An unfitted estimator with its parts; `random_state` is the run's seed if the class has one.
 
     With `calibration` among the parameters it is a `CalibratedClassifierCV` of five folds around
     one machine that is fitted to all rows: six fits, and predictions at the price of one.
@@ -87,36 +215,51 @@ def build(path: str, params: Mapping[str, Any], seed: int | None) -> Any:
     Raises
     ------
     ConfigError
-        Names the parameter that the class does not take, or whose value it refuses.
+        Names the parameter that no class has, or whose value is refused.
     """
-    cls = load(path)
-    try:
-        accepted = inspect.signature(cls).parameters
-    except (TypeError, ValueError):
-        raise ConfigError(f"{path} is not a class that can be built") from None
-    if not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        for name in params:
-            if name not in accepted and name != "calibration":
-                raise ConfigError(
-                    f"{cls.__name__} has no parameter {name!r}{nearest(name, accepted)}"
-                )
+    composition = load(target)
     arguments = dict(params)
     calibration = arguments.pop("calibration", None)
-    if "random_state" in accepted:
-        arguments.setdefault("random_state", seed)
+    metric = None
+    if arguments.get("metric") is None or "metric" not in _signature(composition.estimator):
+        metric = arguments.pop("metric", None)
+    own, of_parts = composition.assign(arguments)
+    if "random_state" in _signature(composition.estimator):
+        own.setdefault("random_state", seed)
+    for part, cls in composition.parts.items():
+        own[part] = _construct(cls, of_parts[part])
+    estimator = _construct(composition.estimator, own)
+    if metric is not None:
+        estimator = _behind_metric(estimator, metric, seed)
+    return estimator if calibration is None else _calibrated(estimator, calibration)
+
+
+def nested(target: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat parameters under the names that `set_params` takes: `part__name` for a part's."""
+    own, of_parts = load(target).assign(params)
+    inner = {f"{part}__{k}": v for part, values in of_parts.items() for k, v in values.items()}
+    return own | inner
+
+
+def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
     try:
-        estimator = cls(**arguments)
+        built = cls(**arguments)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{cls.__name__}: {' '.join(str(error).split())}") from None
-    for needed in ("fit", "predict"):
-        if not callable(getattr(estimator, needed, None)):
-            raise ConfigError(f"{cls.__name__} has no method {needed}(), so it is no estimator")
-    if hasattr(estimator, "_parameter_constraints"):
+    if hasattr(built, "_parameter_constraints"):
         try:
-            estimator._validate_params()
+            built._validate_params()
         except ValueError as error:
             raise ConfigError(f"method: {' '.join(str(error).split())}") from None
-    return estimator if calibration is None else _calibrated(estimator, calibration)
+    return built
+
+
+def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:
+    from kbench.metric import WithMetric
+
+    if metric not in METRICS:
+        raise ConfigError(f"method.metric is {metric!r}, should be one of {', '.join(METRICS)}")
+    return WithMetric(estimator, random_state=seed)
 
 
 def _calibrated(estimator: Any, calibration: Any) -> Any:
@@ -135,27 +278,34 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
 
 
 def check(runs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """One line for each (path, params) that cannot be built; the extra's absence is no mistake."""
+    """One line for each (target, params) that cannot be built.
+
+    A package that is not installed is no mistake: its runs become rows with status `unavailable`.
+    """
     wrong: dict[str, None] = {}
-    for path, params in runs:
+    for target, params in runs:
         try:
-            build(path, params, 0)
+            build(target, params, 0)
         except UnavailableError:
             continue
         except ConfigError as error:
             wrong[str(error)] = None
         except Exception as error:
-            wrong[f"{path}: {type(error).__name__}: {' '.join(str(error).split())}"] = None
+            wrong[f"{target}: {type(error).__name__}: {' '.join(str(error).split())}"] = None
     return list(wrong)
 
 
-def source_sha256(path: str) -> str | None:
-    """Hash of the source that a method runs: its module, and kbench's engines for a method of ours.
+def source_sha256(target: str) -> str | None:
+    """Hash of the source that a method runs: of its modules, and for kbench's own of all engines.
 
-    Lets `rerun=changed` see that a method was edited; None where the source is not at hand.
+    Lets `rerun=changed` see that a method or its composition was edited; None if the source of a
+    module is not at hand.
     """
-    module = path.partition(":")[0]
-    return _module_sha256(module)
+    path, parts = _paths(target)
+    hashes = [_module_sha256(of.partition(":")[0]) for of in (path, *parts.values())]
+    if not parts or None in hashes:
+        return None if None in hashes else hashes[0]
+    return hashlib.sha256(" ".join([target, *map(str, hashes)]).encode()).hexdigest()
 
 
 @cache

@@ -169,7 +169,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     begin = time.perf_counter()
     params = dict(task.params) | ({"warm_start": True} if task.path else {})
     if kept.estimator is not None:
-        estimator = kept.estimator.set_params(**params)
+        estimator = kept.estimator.set_params(**registry.nested(task.estimator, params))
     else:
         estimator = registry.build(task.estimator, params, task.about.seed)
         live.compiled.listen()

@@ -1,12 +1,20 @@
-"""Optimisation engines; they know no estimator."""
+"""Optimisation engines; they know no estimator.
 
-from kbench.solvers.admm import ADMMResult, balance, intercepts, solve_admm
-from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
-from kbench.solvers.cg import CGResult, solve_cg
-from kbench.solvers.kernel_ridge import solve_kernel_ridge
-from kbench.solvers.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
-from kbench.solvers.racqp import RACQPResult, solve_racqp
-from kbench.solvers.sparse_primal import SparsePrimalResult, solve_sparse_primal
+Modules are imported when a name is first used: each brings compiled functions, and a fit should
+load only those of its own solver.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kbench.solvers.admm import ADMMResult, balance, intercepts, solve_admm
+    from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
+    from kbench.solvers.cg import CGResult, solve_cg
+    from kbench.solvers.kernel_ridge import solve_kernel_ridge
+    from kbench.solvers.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
+    from kbench.solvers.racqp import RACQPResult, solve_racqp
+    from kbench.solvers.sparse_primal import SparsePrimalResult, solve_sparse_primal
 
 __all__ = [
     "ADMMResult",
@@ -26,3 +34,20 @@ __all__ = [
     "solve_racqp",
     "solve_sparse_primal",
 ]
+
+_MODULES = {
+    "admm": ("ADMMResult", "balance", "intercepts", "solve_admm"),
+    "box_dual": ("BoxDualResult", "solve_box_dual"),
+    "cg": ("CGResult", "solve_cg"),
+    "kernel_ridge": ("solve_kernel_ridge",),
+    "linear_dual": ("LinearDualResult", "RowBlocks", "solve_linear_dual"),
+    "racqp": ("RACQPResult", "solve_racqp"),
+    "sparse_primal": ("SparsePrimalResult", "solve_sparse_primal"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

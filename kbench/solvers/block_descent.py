@@ -1,18 +1,18 @@
-"""Block coordinate descent on a subset of the points.
+"""Block coordinate descent on a subset S of the points.
 
-Working sets of Joachims (1999) and ThunderSVM's "new half" rule (Wen et al. 2018), with small dense
-solvers inside:
+Working sets of Joachims (1999) with the rule of ThunderSVM (Wen et al. 2018) that half of them
+stays, and small dense solvers inside:
 
     repeat                                                   on the points of S
-      W = newest half of the last W + the worst violators in S, q together
-          (with an intercept: half of them worst upwards, half worst downwards)
+      W = newer half of the last W + the worst violators in S, q together
+          (with an intercept: half of these can go up, half can go down)
       descend on b_W with K_WW                               coordinates, or pairs of them
-      where coordinates creep: Newton steps on their face
+      if coordinates make little progress: Newton steps on their face of the bounds
       e_S <- e_S - K[S, moved] (change of b)
     until the violation on S <= target
 
-Half of a working set stays for the next: without it, hundreds of free points that are nearly
-optimal undo one another's moves.
+Invariant: `residual` is up to date on all of S. Keeping half of a working set shows on ijcnn1, the
+sampled threshold on cod-rna (`scripts/ablate_svm.py`, `keep_half`, `sampled_threshold`).
 """
 
 import math
@@ -23,37 +23,46 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.coordinate_descent import coordinate_steps
 from kbench.solvers.face_newton import face_steps
 from kbench.solvers.iterate import Iterate, extremes
+from kbench.solvers.options import SolverOptions
 from kbench.solvers.pair_descent import pair_steps
 from kbench.solvers.row_cache import RowCache
 
+# Points in a working set. Larger: fewer updates of e, but O(q) for each step inside. K_WW of 512
+# points in float32 is 1 MB and stays in the L2 cache. Twice as many once that many points are free.
 WORKING_SET = 512
-# Where more points than this are free, a larger block lets more of them settle together.
-_MANY_FREE = 512
+# A working set is left when its violation has fallen to this fraction of the violation on S:
+# the steps beyond are mostly undone by the next working set.
 _INNER_RELATIVE = 0.03
+# Limit on the steps inside a working set, per point.
 _STEPS_PER_POINT = 20
-# Where the block is all there is, nothing is gained by leaving it early; limits are looked at only
-# between blocks, so that even then it ends.
-_STEPS_ALONE = 2_000_000
+# Limit on the steps where W = S and leaving it early gains nothing. `max_time` is checked only
+# between working sets, after about two seconds at most.
+_STEPS_WHOLE = 2_000_000
+# Inner steps without intercept are made in float64 if float32 would round e by more than this
+# fraction of the target in one step.
 _VISIBLE = 0.02
-# Coordinates that have left so many blocks unfinished are creeping on a face of the box, unless the
-# violation, in units of the linear term, is so large that they are still looking for it.
-_CREEPING = 20
+# Newton steps on the face are tried after this many working sets were left at the limit of steps,
+# once the violation is below _FACE_FOUND mean |z|: before that the face still changes.
+_SLOW_SETS = 20
 _FACE_FOUND = 0.1
-# Of more values than this for each that is wanted, one in so many tells where the largest are.
+# If there are more than _FEW candidates per value wanted, the threshold above which the largest lie
+# is estimated from every _STRIDE-th candidate instead of partitioning all of them.
 _FEW, _STRIDE = 40, 8
-# Blocks without a lower violation than ever before.
+# Stop after this many working sets without a new minimum of the violation: rounding can keep
+# points moving back and forth for ever. Regular solves go up for at most about 30.
 _PATIENCE = 200
 
 
 class BlockDescent:
-    """Descent on the points `active` of an iterate.
+    """Descent on the points S of an iterate.
 
     Parameters
     ----------
     iterate : Iterate
     kernel : KernelMatrix
-        Of the iterate's points, in the precision that steps are to be made in.
+        Of the iterate's points; its dtype is the precision of the steps.
     rows : RowCache of `kernel`
+    options : SolverOptions
 
     Attributes
     ----------
@@ -61,38 +70,42 @@ class BlockDescent:
         S.
     """
 
-    def __init__(self, iterate: Iterate, kernel: KernelMatrix, rows: RowCache) -> None:
+    def __init__(
+        self, iterate: Iterate, kernel: KernelMatrix, rows: RowCache, options: SolverOptions
+    ) -> None:
         self.iterate, self.kernel, self.rows = iterate, kernel, rows
+        self.options = options
         self.activate(np.empty(0, np.intp))
 
     def activate(self, points: np.ndarray) -> None:
-        """Make these the active points. The rows that were stored are forgotten."""
+        """Make these the active points S; stored kernel rows are dropped."""
         self.active = points
         self.rows.lay_out(points, len(points))
         self._gram: np.ndarray | None = None
 
     def extend(self, points: np.ndarray) -> None:
-        """Append points to the active ones."""
+        """Append points, whose residual is up to date, to S."""
         if len(points):
             self.active = np.concatenate([self.active, points])
             self.rows.extend(points)
             self._gram = None
 
     def solve(self, target: float) -> float:
-        """Lower the violation on the active points to `target`; what it is at the end.
+        """Lower the violation on S to `target`; return the violation at the end.
 
-        Ends above `target` only at a limit, or where rounding of the kernel's precision hides
-        whether it has been reached.
+        It is above `target` only at a limit, or where rounding in the kernel's precision hides
+        whether it has been reached. Each working set costs |S| q kernel values.
         """
         it, S, budget = self.iterate, self.active, self.iterate.budget
         beta, e, lower, upper = it.beta[S], it.residual[S], it.lower[S], it.upper[S]
         diagonal = it.diagonal[S]
-        steps_in = pair_steps if it.coupled else coordinate_steps
+        options = self.options
+        steps_in = options.inner_steps or (pair_steps if it.coupled else coordinate_steps)
         fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
         size = WORKING_SET if len(S) > 2 * WORKING_SET else 2 * WORKING_SET
         W, new = np.empty(0, np.intp), slice(0, 0)
         lowest, stalled, exhausted = math.inf, 0, 0
-        # Each product of an entry and a change is rounded: e is off by about eps |changes|_2.
+        # Each product of a kernel value and a change is rounded: e is off by eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
         while True:
             e_up, e_down, it.intercept, violation = extremes(
@@ -100,17 +113,27 @@ class BlockDescent:
             )
             if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
                 break
-            # Rounding can also keep blocks moving without an end.
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
             if stalled > _PATIENCE:
                 break
             if size < 2 * WORKING_SET:
                 n_free = np.count_nonzero((beta > lower) & (beta < upper))
-                size *= 2 if n_free > _MANY_FREE else 1
-            W, new = _working_set(e_up, e_down, it.intercept, W, new, size, it.coupled)
+                size *= 2 if n_free > WORKING_SET else 1
+            if not options.keep_half:
+                W = W[:0]
+            W, new = working_set(
+                e_up,
+                e_down,
+                it.intercept,
+                W,
+                new,
+                size,
+                coupled=it.coupled,
+                sampled=options.sampled_threshold,
+            )
             whole = len(W) == len(S)
             K_W = self._block(W, whole, new)
-            most = _STEPS_ALONE if whole else _STEPS_PER_POINT * len(W)
+            most = _STEPS_WHOLE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
             steps = steps_in(
@@ -127,8 +150,8 @@ class BlockDescent:
                 break
             budget.spend(steps)
             exhausted += steps >= most
-            creeping = steps >= most and exhausted > _CREEPING
-            if creeping and violation < _FACE_FOUND * it.scale and not it.coupled:
+            slow = options.face_newton and steps >= most and exhausted > _SLOW_SETS
+            if slow and violation < _FACE_FOUND * it.scale and not it.coupled:
                 face_steps(K_W, beta_W, e_W, lower[W], upper[W], ridge=eps * len(W))
             change = beta_W - before
             beta[W] = beta_W
@@ -148,39 +171,44 @@ class BlockDescent:
         return violation
 
     def _block(self, W: np.ndarray, whole: bool, new: slice) -> np.ndarray:
-        """K_WW; kept for the next solve where it is that of all active points.
+        """Return K_WW; where W = S (`whole`), it is kept for the next solve.
 
-        new : where W differs from the last working set
+        new : positions at which W differs from the last working set
         """
         if self._gram is not None:
             return self._gram
-        block = self.rows.gram(W, None if whole else new)
+        reuse = self.options.keep_gram and not whole
+        block = self.rows.gram(W, new if reuse else None)
         if whole:
             self._gram = block
         return block
 
 
-def _rounding(diagonal: np.ndarray, room: np.ndarray) -> float:
-    """By how much float32 rounds the residual after the longest step of a coordinate."""
-    longest = diagonal.max(initial=0.0) * room.max(initial=0.0)
+def _rounding(diagonal: np.ndarray, width: np.ndarray) -> float:
+    """Return the float32 rounding error of e after the longest step within bounds of this width."""
+    longest = diagonal.max(initial=0.0) * width.max(initial=0.0)
     return float(np.finfo(np.float32).eps * longest)
 
 
-def _working_set(
+def working_set(
     e_up: np.ndarray,
     e_down: np.ndarray,
     intercept: float,
     last: np.ndarray,
     new: slice,
     size: int,
+    *,
     coupled: bool,
+    sampled: bool,
 ) -> tuple[np.ndarray, slice]:
-    """The working set after `last`, in which `new` was new, and what is new in it.
+    """Return the working set after `last`, and at which positions it differs from `last`.
 
-    The worst points take the place of the older half; of all where that had another size. All
-    points when they are few. Overwrites e_up, e_down.
+    The worst violators replace the half of `last` that is not `new`, or all of it if it was not
+    `size` points large. If there are at most `size` points, they are the working set. Overwrites
+    e_up and e_down. O(m).
 
-    `coupled`: as many of the worst upwards as downwards; a step needs one of each.
+    With `coupled`, as many points that can go up as points that can go down are added, because a
+    step needs one of each.
     """
     if len(e_up) <= size:
         return np.arange(len(e_up)), slice(0, len(e_up))
@@ -195,19 +223,22 @@ def _working_set(
     if not coupled:
         worst = np.maximum(e_up - intercept, e_down + intercept)
         worst[kept] = -np.inf
-        W[new] = _largest(worst, n_new)
+        W[new] = largest(worst, n_new, sampled=sampled)
         return W, new
     e_up[kept] = e_down[kept] = -np.inf
-    ups = _largest(e_up, n_new // 2)
+    ups = largest(e_up, n_new // 2, sampled=sampled)
     e_down[ups] = -np.inf
-    # In turns: either half of what is new has as many of both.
-    W[new][::2], W[new][1::2] = ups, _largest(e_down, n_new - len(ups))
+    # Interleaved, so that each half of the new points has as many of both.
+    W[new][::2], W[new][1::2] = ups, largest(e_down, n_new - len(ups), sampled=sampled)
     return W, new
 
 
-def _largest(values: np.ndarray, k: int) -> np.ndarray:
-    """Places of the k largest values."""
-    if len(values) > _FEW * k:
+def largest(values: np.ndarray, k: int, *, sampled: bool = True) -> np.ndarray:
+    """Return the positions of the k largest values, in any order. O(m).
+
+    sampled : whether to look only at values above a threshold estimated from a sample
+    """
+    if sampled and len(values) > _FEW * k:
         places = _candidates(values, k)
         if len(places) >= k:
             return places[np.argpartition(values[places], -k)[-k:]]
@@ -215,9 +246,9 @@ def _largest(values: np.ndarray, k: int) -> np.ndarray:
 
 
 def _candidates(values: np.ndarray, k: int) -> np.ndarray:
-    """Places of what is about among the 2 k largest, as a sample tells.
+    """Return the positions of about the 2 k largest values, above a threshold from a sample.
 
-    To partition all takes many times as long where most are the same: points that cannot move.
+    Partitioning all values takes several times as long, because most are equal: points at a bound.
     """
     sample = values[::_STRIDE]
     rank = 2 * (k // _STRIDE + 1)

@@ -1,35 +1,40 @@
-"""A pass of dual coordinate descent that moves blocks of rows together, for rows much alike.
+"""A pass of dual coordinate descent over blocks of rows, for strongly correlated rows.
 
-The steps of `linear_dual` move one a_i at a time. Where a few directions carry most of the length
-of all rows (radial basis functions wider than the data share their mean), the constraints that
-these directions impose let a single coordinate move only by a tiny part of its way, and thousands
-of passes are too few. So here
+The steps of `linear_dual` move one a_i at a time. Where a few directions carry most of the norm of
+all rows (features of radial basis functions wider than the data), the optimal w fixes the sums of
+a_i along these directions, a single coordinate can move only a tiny fraction of its way, and
+thousands of passes are too few. So here
 
     for each block B of rows, in random order
       G_B = gradients of its active points at w
       minimise f over a_B by greedy coordinate steps on the small matrix X_B X_B'
       w += X_B' (change of y a)_B
 
-as in Bertsekas' block coordinate descent: no less a decrease than that of the single steps, for
-|B| / 2 more products a row, of rows that are in cache, which all problems share.
+Block coordinate descent (Bertsekas, Nonlinear Programming, section 2.7): the objective falls at
+least as much as by single steps, for |B| / 2 more inner products per row. These rows are in cache,
+and all classes share them.
 """
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from kbench.solvers.coordinate_descent import compiled_steps
 
+# Rows of a block: inner products per row grow with it, and so does the decrease per pass
+# (`scripts/bench_linear.py`).
 SIZE = 64
+# Rows of the sample for `effective_rank`: 256^2 inner products.
 _SAMPLE = 256
-# Steps inside a block end at this share of its largest gradient: w has moved on by then.
+# Steps inside a block stop at this fraction of its largest gradient, and at this number per point:
+# later blocks change w anyway.
 _INNER_RELATIVE = 0.1
 _STEPS_PER_POINT = 20
 
 
 def effective_rank(X: np.ndarray) -> float:
-    """(sum s)^2 / sum s^2 of the eigenvalues s of X'X, from inner products of sampled rows.
+    """Estimate (sum s)^2 / sum s^2 of the eigenvalues s of X'X from inner products of sampled rows.
 
-    X : (n, d). The number of directions over which the rows spread; O(256^2 d).
+    X : (n, d). This is the number of directions over which the rows spread evenly; O(256^2 d) time.
     """
     rows = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)].astype(np.float64)
     gram = rows @ rows.T
@@ -52,7 +57,7 @@ def _dot(x, w):
 
 @njit(fastmath=_FASTMATH)
 def _inner(x, z):
-    """In the rows' own precision: it only guides the steps, gradients come from `_dot`."""
+    """<x, z> in the precision of the rows: it guides the steps, gradients come from `_dot`."""
     total = x.dtype.type(0)
     for j in range(x.shape[0]):
         total += x[j] * z[j]
@@ -72,32 +77,11 @@ def _gram(X, rows, out):
             out[p, q] = out[q, p] = _inner(X[rows[p]], X[rows[q]])
 
 
-def _signatures():
-    """float32 and float64 rows, which may be read-only (memory maps)."""
-
-    def array(dtype, ndim, readonly=False):
-        return types.Array(dtype, ndim, "C", readonly=readonly)
-
-    f8, i8 = types.float64, types.int64
-    for real in (types.float32, f8):
-        yield i8(
-            array(real, 2, True),
-            array(i8, 1),
-            i8,
-            array(types.int8, 2),
-            *[array(f8, 1, True)] * 3,
-            *[array(f8, 2)] * 2,
-            array(types.boolean, 2),
-            *[array(f8, 1)] * 4,
-        )
-
-
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(list(_signatures()), cache=True)
+@njit(cache=True)
 def descend_together(
     X, order, first, Y, bound, ridge, curvature, alpha, coef, aside, highest, lowest, high, low
 ):
-    """Visit the rows `order` of X, whose row 0 is point `first`, block by block; visits.
+    """Visit the rows `order` of X, whose row 0 is point `first`, block by block.
 
     Parameters
     ----------
@@ -106,9 +90,14 @@ def descend_together(
     Y, alpha, aside : (m, n); coef : (m, d)
     bound, ridge, curvature : (n,)
     highest, lowest : (m,)
-        Gradients beyond which a point at its bound is set aside.
+        Gradients beyond which a point at its bound is skipped from now on.
     high, low : (m,)
-        Take in the projected gradients.
+        Largest and smallest projected gradient so far; updated.
+
+    Returns
+    -------
+    visits : int
+        Points whose gradient was computed, over all m problems.
     """
     visits = 0
     gram = np.empty((SIZE, SIZE))

@@ -1,4 +1,6 @@
-"""Dual of the support vector machine: a quadratic problem over a box, with or without intercept.
+"""Dual of the support vector machine: a quadratic problem with bounds, with or without intercept.
+
+docs/solver.md explains how the modules of this solver work together.
 
 min_a  f(a) = 1/2 a'Qa + p'a,   0 <= a_i <= C_i   [ , y'a = const ],   Q_ij = y_i y_j k(x_i, x_j)
 """
@@ -12,17 +14,16 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.block_descent import WORKING_SET
 from kbench.solvers.duplicates import Duplicates
 from kbench.solvers.iterate import Budget, Iterate
+from kbench.solvers.options import ALL_ON, SolverOptions
 from kbench.solvers.split import independent_groups
-from kbench.solvers.strategy import FEW_POINTS, Strategy, solve_groups, solve_whole
+from kbench.solvers.strategy import Strategy, solve_groups, solve_whole
 from kbench.trace import Trace
 
-# The part of the tolerance that splitting may use up.
+# Fraction of the tolerance that neglected kernel values between groups may use: halving it moves
+# the required distance between groups by a few per cent only.
 _NEGLECTED = 0.1
-# Points that one working set holds are solved together, whether they see one another or not.
-_FEW_IN_GROUP = WORKING_SET
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class BoxDualResult:
     ----------
     alpha : (n,) float64
     gradient : (n,) float64
-        Qa + p. From float64 kernel values where a point is free or near its margin; further away
-        from float32 values, with an error far below the distance.
+        Qa + p. From float64 kernel values where a point is free or near its margin; farther away
+        from float32 values, whose error is far below the distance from the margin.
     gradient_error : float
-        The largest error that was seen in those; 0 where all are from float64 values.
+        The largest error observed in the float32 ones; 0 if all are from float64 values.
     intercept : float
         0 where the problem has none.
     objective : float
@@ -46,18 +47,18 @@ class BoxDualResult:
         max {-y_i G_i : a can go up} - min {-y_i G_i : a can go down}, else the largest projected
         gradient.
     duality_gap : float
-        sum_i a_i max(0, g_i) + (C_i - a_i) max(0, -g_i), g = gradient + y intercept: primal less
+        sum_i a_i max(0, g_i) + (C_i - a_i) max(0, -g_i), g = gradient + y intercept: primal minus
         dual objective, >= 0.
     n_iter : int
         Steps of one or two coordinates.
     kernel_entries : int
-        Kernel values computed.
+        Number of kernel values computed, in any precision.
     converged : bool
         Whether violation <= tol.
     stop_reason : {"tol", "max_iter", "max_time", "precision"}
         "precision": the violation cannot be lowered in float64.
     n_groups : int
-        Parts that were solved one by one because no kernel value between them matters.
+        Number of groups that were solved one by one (`split`); 1 without a decomposition.
     """
 
     alpha: np.ndarray
@@ -92,6 +93,7 @@ def solve_box_dual(
     split: bool = True,
     random_state: Any = 0,
     trace: Trace | None = None,
+    options: SolverOptions = ALL_ON,
 ) -> BoxDualResult:
     """Solve the dual to a violation of at most `tol`.
 
@@ -109,39 +111,42 @@ def solve_box_dual(
         has every point twice, `kernel.take(np.tile(np.arange(n), 2))`, with y = +1 and
         p = epsilon - t, then with y = -1 and p = epsilon + t.
     alpha0 : (n,), optional
-        Where to start; clipped into the box. Costs one kernel row for each entry that is not zero.
+        Starting point; clipped to the bounds. Costs one kernel row for each nonzero entry.
     gradient0 : (n,), optional
-        Qa + p at alpha0, nan where it is not known: kernel rows are then as long as there are
-        points without. Not used where alpha0 has to be clipped.
+        Qa + p at alpha0, nan where it is not known: these kernel rows then have only the points
+        where it is nan as columns. Ignored if alpha0 has to be clipped.
     gradient_error : float
         Bound on the error of gradient0.
     tol : float
-        On the violation, in units of the margin.
+        Violation to reach, in units of the margin.
     cache_mb : float
-        MiB for kernel rows, at most; memory is taken as rows are stored.
+        Upper bound on the memory for kernel rows, MiB; memory is used as rows are stored.
     max_iter : int
         Limit on steps; -1 is none.
     max_time : float, optional
-        Limit in seconds, looked at between working sets and not during the final evaluation.
+        Limit in seconds, checked between working sets and not during the final evaluation.
     shrinking : bool
-        Whether points that matter little are set aside; never changes what the result satisfies.
+        Whether to work on a subset S of the points and check the others now and then; the result
+        satisfies `tol` on all points either way.
     split : bool
-        Whether to solve apart what is so far apart that the kernel between cannot be seen at `tol`.
+        Whether to solve groups separately if kernel values between them are negligible at `tol`.
     random_state : int or RandomState
-        Of the nested subsets.
+        Seed of the nested subsets.
     trace : Trace, optional
-        Told alpha, objective, violation, n_support, n_active after each working set.
+        Receives alpha, objective, violation, n_support, n_active after each working set.
+    options : SolverOptions
+        Switches for ablations and tests; not part of the public API.
 
     Returns
     -------
     BoxDualResult
-        Also after a limit: alpha is then feasible and the report is true for it.
+        If a limit was reached, alpha is feasible and all values are those of this alpha.
 
     Notes
     -----
-    O(d) for each kernel value; every point is compared with every support vector about twice, and
-    points that matter a few times more. Memory: `cache_mb`, O(n d) for the prepared points in both
-    precisions, O(n).
+    A kernel value costs O(d). Every point is compared with every support vector about twice, points
+    near the margin several times. Memory: `cache_mb`, O(n d) for the prepared points in both
+    precisions, and O(n).
     """
     n = len(kernel)
     y = np.asarray(y, np.float64)
@@ -150,7 +155,7 @@ def solve_box_dual(
     alpha0 = np.zeros(n) if alpha0 is None else np.asarray(alpha0, np.float64)
     budget = Budget(
         math.inf if max_iter < 0 else max_iter,
-        math.inf if max_time is None else max_time,
+        max_time,
         Trace() if trace is None else trace,
     )
     entries_before = kernel.n_entries
@@ -167,29 +172,30 @@ def solve_box_dual(
         residual=-y * gradient0 if known else None,
         residual_error=gradient_error if known else 0.0,
     )
-    share = 2.0 if intercept else 1.0
+    # Inside, violations are distances from the intercept: half of LIBSVM's criterion.
+    factor = 2.0 if intercept else 1.0
     seed = check_random_state(random_state).randint(2**31 - 1)
-    strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed))
+    strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
     copies = None
-    if n > FEW_POINTS and kernel.X is not None:
+    if options.duplicates and n > options.few_points and kernel.X is not None:
         copies = Duplicates.of(kernel.X, y > 0.0, iterate.z)
     problem = iterate if copies is None else copies.merged(iterate)
     groups = []
-    if split and len(problem) > FEW_POINTS:
+    if split and len(problem) > options.few_points:
         groups = independent_groups(
-            problem.kernel, float(C.sum()), _NEGLECTED * tol / share, _FEW_IN_GROUP
+            problem.kernel, float(C.sum()), _NEGLECTED * tol / factor, options.smallest_group
         )
     neglected = _NEGLECTED * tol if groups else 0.0
     solve = functools.partial(solve_groups, groups=groups) if groups else solve_whole
-    violation, stop_reason = solve(problem, tol=(tol - neglected) / share, strategy=strategy)
-    violation = share * violation + neglected
+    violation, stop_reason = solve(problem, tol=(tol - neglected) / factor, strategy=strategy)
+    violation = factor * violation + neglected
     if copies is not None:
-        iterate.beta = copies.share_out(problem.beta, iterate.lower, iterate.upper)
+        iterate.beta = copies.distribute(problem.beta, iterate.lower, iterate.upper)
         iterate.residual, iterate.intercept = problem.residual[copies.kind], problem.intercept
         iterate.residual_error = problem.residual_error
         kernel.count(problem.kernel.n_entries)
     iterate.objective = iterate.true_objective()
-    iterate.report(violation / share, n)
+    iterate.report(violation / factor, n)
     alpha = np.abs(iterate.beta)
     gradient = -y * iterate.residual
     margin = gradient + y * iterate.intercept
@@ -210,7 +216,7 @@ def solve_box_dual(
 
 
 def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -> np.ndarray:
-    """y alpha0 in the box and, where `coupled`, with the sum that it had before; (n,)."""
+    """Return y alpha0 clipped to the bounds; where `coupled`, with its sum restored; (n,)."""
     beta = y * np.clip(alpha0, 0.0, C)
     if coupled and not np.array_equal(beta, y * alpha0):
         surplus = float(np.sum(beta - y * alpha0))

@@ -1,8 +1,8 @@
-"""Greedy coordinate descent on a small dense box-constrained quadratic problem.
+"""Greedy coordinate descent on a small dense quadratic problem with bounds.
 
     min_b  1/2 b'Kb - z'b,   l <= b <= u,        e = z - Kb
 
-Each step moves the coordinate that lowers the objective most, to its exact minimiser
+Each step moves the coordinate whose step lowers the objective most, to its exact minimiser
 
     b_i <- clip(b_i + e_i / K_ii, l_i, u_i),     e <- e - (change of b_i) K_i.
 """
@@ -10,7 +10,7 @@ Each step moves the coordinate that lowers the objective most, to its exact mini
 import numpy as np
 from numba import njit
 
-from kbench.solvers.float_order import FLAGS, as_integers, place_of_largest
+from kbench.solvers.float_order import FLAGS, as_integers, position_of_largest
 
 
 def coordinate_steps(
@@ -23,22 +23,23 @@ def coordinate_steps(
     stop: float,
     max_steps: int,
 ) -> int:
-    """Minimise over the box, in place, until no |e_i| that can be lowered exceeds `stop`.
+    """Minimise within the bounds, in place, until no |e_i| that can be lowered exceeds `stop`.
 
     Parameters
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
-        Feasible point, its residual z - K beta (kept in the precision of K), the box, the positive
-        diagonal of K.
+        Feasible point, its residual z - K beta, the bounds, the positive diagonal of K. The
+        residual is kept in the precision of K.
     stop : float
     max_steps : int
 
     Returns
     -------
     steps : int
+        O(q) time each, one row of K.
     """
-    # What is searched is in the precision of K, which vectorises best; b is not rounded.
+    # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
     steps: int = compiled_steps(
         K, beta, v, gain, as_integers(gain), lower, upper, diagonal, stop, max_steps
@@ -47,22 +48,13 @@ def coordinate_steps(
     return steps
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it. Loops over points
-# write one array each: with more, the compiler gives up on showing that none overlap.
-@njit(
-    [
-        f"i8({k}[:,::1], f8[::1], {k}[::1], {k}[::1], {i}[::1], f8[::1], f8[::1], f8[::1], f8, i8)"
-        for k, i in (("f4", "i4"), ("f8", "i8"))
-    ],
-    cache=True,
-    nogil=True,
-    fastmath=FLAGS,
-    error_model="numpy",
-)
+# Each loop over points writes one array: with two, LLVM fails to show that none overlap.
+@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
 def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
     """`coordinate_steps` for compiled callers.
 
-    v is e in the precision of K, gain : (q,) of it any values, gain_bits their bits as integers.
+    v : e in the precision of K; gain : (q,) scratch in the same precision; gain_bits : its bits as
+    integers, a view.
     """
     q = v.shape[0]
     number = K.dtype.type
@@ -76,21 +68,21 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, stop, ma
         for k in range(q):
             move = min(max(v[k] * inverse[k], -fall[k]), grow[k])
             gain[k] = move * (v[k] - half * d[k] * move)
-        i = place_of_largest(gain_bits)
-        # The gain of an unclipped step is e^2 / 2K_ii: only when gains are this small can the
-        # violation have fallen to `stop`.
+        i = position_of_largest(gain_bits)
+        # The gain of an unclipped step is e^2 / (2 K_ii), so the violation can have fallen to
+        # `stop` only when all gains are this small.
         if i == q or gain[i] <= least_gain:
             for k in range(q):
                 gain[k] = max(
                     v[k] if grow[k] > nothing else nothing, -v[k] if fall[k] > nothing else nothing
                 )
-            i = place_of_largest(gain_bits)
+            i = position_of_largest(gain_bits)
             if i == q or gain[i] <= stop:
                 break
         new = min(max(beta[i] + v[i] / diagonal[i], lower[i]), upper[i])
         delta = number(new - beta[i])
         if delta == nothing:
-            # A violation below the resolution of b_i: nothing more can be gained.
+            # The violation is below the resolution of b_i.
             break
         beta[i] = new
         grow[i], fall[i] = upper[i] - new, new - lower[i]

@@ -1,22 +1,25 @@
-"""Newton steps on the face of the box that a small dense quadratic problem has come to.
+"""Newton steps on the face of the bounds that a small dense quadratic problem has reached.
 
     min_b  1/2 b'Kb - z'b,   l <= b <= u,        e = z - Kb
 
-Coordinates find the face quickly, and creep on it where K is ill-conditioned: a wide kernel and a
-large bound. So, as in Moré and Toraldo (1991),
+Coordinate steps find the face (which points are free) quickly, but make little progress on it where
+K is ill-conditioned: a wide kernel and a large bound. So, as in More and Toraldo (1991),
 
     F = {i : l_i < b_i < u_i},   (K_FF + ridge I) d = e_F
-    b_F <- b_F + t d,   t <= 1 as long as the box allows        who meets a bound leaves F
+    b_F <- b_F + t d,   t <= 1 as large as the bounds allow     points that reach a bound leave F
     until t = 1
 
-The ridge keeps the matrix positive definite in spite of rounding; with it d still lowers the
-objective for every t <= 1, because d'e_F >= d'K_FF d.
+The ridge keeps the matrix positive definite in spite of rounding; d still lowers the objective for
+every t <= 1, because d'e_F >= d'K_FF d.
+
+Used without an intercept only. Shows there on ijcnn1_large_C (`scripts/ablate_svm.py`,
+`face_newton`).
 """
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-# Each face costs a factorisation.
+# Limit on the faces per call: each costs a Cholesky factorisation, and coordinate steps take over.
 _MOST_FACES = 6
 
 
@@ -28,15 +31,15 @@ def face_steps(
     upper: np.ndarray,
     ridge: float,
 ) -> None:
-    """Minimise over the free coordinates, in place.
+    """Minimise over the free coordinates, in place. O(q^3) time and O(q^2) memory per face.
 
     Parameters
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper : (q,) float64
-        Feasible point, its residual z - K beta, the box.
+        Feasible point, its residual z - K beta, the bounds.
     ridge : float, > 0
-        Above the error of the eigenvalues of K. O(q^3) time, O(q^2) memory.
+        At least the rounding error of the eigenvalues of K.
     """
     for _ in range(_MOST_FACES):
         free = np.flatnonzero((beta > lower) & (beta < upper))
@@ -48,13 +51,14 @@ def face_steps(
             step = cho_solve(cho_factor(block, overwrite_a=True), e[free])
         except LinAlgError:
             return
-        room = np.where(step > 0.0, upper[free] - beta[free], beta[free] - lower[free])
-        share = np.divide(room, np.abs(step), out=np.full(len(free), np.inf), where=step != 0.0)
-        t = min(1.0, float(share.min()))
+        distance = np.where(step > 0.0, upper[free] - beta[free], beta[free] - lower[free])
+        never = np.full(len(free), np.inf)
+        longest = np.divide(distance, np.abs(step), out=never, where=step != 0.0)
+        t = min(1.0, float(longest.min()))
         before = beta[free]
         moved = np.clip(before + t * step, lower[free], upper[free])
-        # The bound itself, not a rounded sum: a point is at a bound by equality.
-        met = share <= t
+        # Exactly the bound, not a rounded sum: code tests by equality whether a point is at it.
+        met = longest <= t
         moved[met] = np.where(step > 0.0, upper[free], lower[free])[met]
         beta[free] = moved
         e -= K[:, free] @ (moved - before)

@@ -1,8 +1,10 @@
-"""Where floats are largest, found in vector code.
+"""Positions of the largest of an array of floats, in code that LLVM vectorises.
 
-The compiler does not vectorise a running maximum of floats. But their bits, read as integers, order
-as they do (where the sign is set, once the other bits are flipped); a running maximum of integers
-vectorises, and so does the first place at which it stands.
+LLVM does not vectorise a running maximum of floats. But the bits of floats, read as integers, are
+in the same order (where the sign bit is set, once the other bits are flipped); LLVM vectorises a
+running maximum of integers, and the search for the first position at which it stands.
+
+Shows on ijcnn1_large_C, which takes the most steps (`scripts/ablate_svm.py`, `float_order`).
 """
 
 import numpy as np
@@ -13,12 +15,12 @@ FLAGS = {"contract", "nsz", "arcp", "nnan"}
 
 
 def as_integers(x: np.ndarray) -> np.ndarray:
-    """The bits of x : (q,) float32 or float64; a view."""
+    """Return the bits of x : (q,) float32 or float64 as integers; a view."""
     return x.view(np.int32 if x.dtype == np.float32 else np.int64)
 
 
 def bits_of(x: np.floating) -> np.integer:
-    """The bits of a float32 or float64, as an integer."""
+    """Return the bits of one float32 or float64 as an integer."""
     return x.view(np.int32 if x.dtype == np.float32 else np.int64)
 
 
@@ -30,39 +32,39 @@ def _compile_bits_of(x):
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def place_of(value, bits):
-    """First place of `value` among (q,) integers of its type; q where it is not there."""
+def position_of(value, bits):
+    """Return the first position of `value` in bits : (q,), or q if it is not there."""
     q = np.int32(bits.shape[0])
-    place = q
+    position = q
     for k in range(q):
-        place = min(place, np.int32(k) if bits[k] == value else q)
-    return place
+        position = min(position, np.int32(k) if bits[k] == value else q)
+    return position
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def place_with_room(value, bits, room):
-    """The same among the places k at which room[k] > 0."""
-    q, nothing = np.int32(bits.shape[0]), room.dtype.type(0)
-    place = q
+def position_of_movable(value, bits, distance):
+    """The same among the positions k with distance[k] > 0."""
+    q, nothing = np.int32(bits.shape[0]), distance.dtype.type(0)
+    position = q
     for k in range(q):
-        place = min(place, np.int32(k) if bits[k] == value and room[k] > nothing else q)
-    return place
+        position = min(position, np.int32(k) if bits[k] == value and distance[k] > nothing else q)
+    return position
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def place_of_largest(bits):
-    """First place of the largest of (q,) floats >= 0, given their bits."""
+def position_of_largest(bits):
+    """Return the first position of the largest of q floats >= 0, given their bits : (q,)."""
     largest = bits.dtype.type(0)
     for k in range(bits.shape[0]):
         largest = max(largest, bits[k])
-    return place_of(largest, bits)
+    return position_of(largest, bits)
 
 
 @njit(fastmath=FLAGS, nogil=True)
 def ordered(number, like):
-    """Bits of a float, as an integer that orders among others as it does; applied twice, the bits.
+    """Return an integer that is ordered as the float is; applied twice, it returns the bits.
 
-    number : the bits as an integer; like : any array of its type.
+    number : bits of the float; like : any array of integers of its type
     """
     integer = like.dtype.type
     sign = integer(8 * like.itemsize - 1)

@@ -1,7 +1,7 @@
-"""The kernel matrix of groups that do not see one another: zero between groups.
+"""A block-diagonal kernel matrix: the values between groups are neglected.
 
-It stands in for a KernelMatrix where the groups are apart but the problem is not, because an
-intercept couples them. An operation is done group by group, on the groups that it concerns.
+It replaces a KernelMatrix where kernel values between groups vanish (`split`) but an intercept
+couples the groups. Operations are done group by group, on the groups that they concern.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from kbench.kernels import KernelMatrix
 
 
 class GroupedMatrix(KernelMatrix):
-    """K with the entries between groups left out.
+    """K with zeros between groups.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ class GroupedMatrix(KernelMatrix):
 
     def __init__(self, kernel: KernelMatrix, groups: list[np.ndarray]) -> None:
         self._whole, self._groups, self.dtype = kernel, groups, kernel.dtype
-        self._others = 0
-        self._parts: list[KernelMatrix] = [kernel.take(group) for group in groups]
-        # 16 bits, where they suffice, are sorted several times as fast.
+        self._counted_elsewhere = 0
+        self._blocks: list[KernelMatrix] = [kernel.take(group) for group in groups]
+        # NumPy sorts 16-bit integers several times as fast as 64-bit ones (radix sort).
         self._label = np.empty(len(kernel), np.int16 if len(groups) < 2**15 else np.intp)
         self._place = np.empty(len(kernel), np.intp)
         for number, group in enumerate(groups):
@@ -38,10 +38,10 @@ class GroupedMatrix(KernelMatrix):
 
     @property
     def n_entries(self) -> int:
-        return self._others + sum(part.n_entries for part in self._parts)
+        return self._counted_elsewhere + sum(block.n_entries for block in self._blocks)
 
     def count(self, n_entries: int) -> None:
-        self._others += n_entries
+        self._counted_elsewhere += n_entries
 
     def astype(self, dtype: Any) -> "GroupedMatrix":
         if self.dtype == dtype:
@@ -49,14 +49,14 @@ class GroupedMatrix(KernelMatrix):
         twin = object.__new__(GroupedMatrix)
         twin.__dict__.update(self.__dict__)
         twin.dtype = np.dtype(dtype)
-        twin._parts = [part.astype(dtype) for part in self._parts]
+        twin._blocks = [block.astype(dtype) for block in self._blocks]
         return twin
 
     def take(self, indices: np.ndarray) -> KernelMatrix:
-        """Of a whole group, or of any points with what they see of each other."""
+        """Return the matrix of a whole group, or of any points including values between groups."""
         label = self._label[indices[:1]]
         if len(indices) and np.array_equal(indices, self._groups[int(label[0])]):
-            return self._parts[int(label[0])]
+            return self._blocks[int(label[0])]
         return self._whole.take(indices)
 
     def diagonal(self) -> np.ndarray:
@@ -72,9 +72,9 @@ class GroupedMatrix(KernelMatrix):
         if out is None:
             out = np.empty((len(rows), len(columns)), self.dtype)
         out[...] = 0.0
-        for part, a, b in self._shared(rows, columns):
-            points = part.points(self._place[columns[b]])
-            out[np.ix_(a, b)] = part.block(self._place[rows[a]], points)
+        for block, a, b in self._groups_of(rows, columns):
+            points = block.points(self._place[columns[b]])
+            out[np.ix_(a, b)] = block.block(self._place[rows[a]], points)
         return out
 
     def product(
@@ -82,19 +82,19 @@ class GroupedMatrix(KernelMatrix):
     ) -> np.ndarray:
         rows = np.arange(len(self)) if rows is None else rows
         values = np.zeros((len(rows), *coef.shape[1:]))
-        for part, a, b in self._shared(rows, columns):
-            values[a] = part.product(self._place[columns[b]], coef[b], rows=self._place[rows[a]])
+        for block, a, b in self._groups_of(rows, columns):
+            values[a] = block.product(self._place[columns[b]], coef[b], rows=self._place[rows[a]])
         return values
 
-    def _shared(
+    def _groups_of(
         self, rows: np.ndarray, columns: np.ndarray
     ) -> Iterator[tuple[KernelMatrix, np.ndarray, np.ndarray]]:
-        """Groups with rows and columns, and the positions of these."""
+        """Yield the groups that have both rows and columns, and the positions of these."""
         a, row_starts = self._sorted(rows)
         b, column_starts = self._sorted(columns)
         for number in np.flatnonzero((np.diff(row_starts) > 0) & (np.diff(column_starts) > 0)):
             yield (
-                self._parts[number],
+                self._blocks[number],
                 a[row_starts[number] : row_starts[number + 1]],
                 b[column_starts[number] : column_starts[number + 1]],
             )

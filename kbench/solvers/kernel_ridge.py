@@ -65,7 +65,7 @@ def solve_kernel_ridge(
 
 
 def _by_cholesky(kernel: KernelMatrix, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
-    factor = _factor(kernel, alpha)
+    factor = shifted_cholesky(kernel, alpha)
 
     def precondition(residual: np.ndarray) -> np.ndarray:
         right = residual.astype(kernel.dtype)
@@ -74,7 +74,7 @@ def _by_cholesky(kernel: KernelMatrix, alpha: float) -> Callable[[np.ndarray], n
     return precondition
 
 
-def _factor(kernel: KernelMatrix, alpha: float) -> tuple[np.ndarray, bool]:
+def shifted_cholesky(kernel: KernelMatrix, alpha: float) -> tuple[np.ndarray, bool]:
     """Cholesky factor of K + alpha I, with more on the diagonal where rounding asks for it."""
     eps = float(np.finfo(kernel.dtype).eps)
     rounding = eps * float(kernel.diagonal().sum())

@@ -2,63 +2,25 @@
 
     f(x) = c + sum_j b_j 2^(-s_j ||z - u_j||^2),    min  sum_i w_i sum_o loss(f_o(x_i), t_io)
 
-by Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015) on u, log s, b, c,
-with a step that falls as a cosine to zero (Loshchilov and Hutter, "SGDR", ICLR 2017). The loss is
-(f - t)^2 / 2; with margins, it is zero where f is beyond t = 1 or t = -1: the squared hinge.
+by Adam (`kbench.solvers.adam`) on u, log s, b and c, over random batches of rows. The loss is
+(f - t)^2 / 2. With margins it is zero if f is beyond t = 1 or t = -1, which is the squared hinge.
 """
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from kbench.kernels.tiles import power_of_two
+from kbench.solvers.adam import adam_step, cosine_factor
 
 _FLAGS = {"contract", "nsz", "nnan", "ninf"}
-_BETA1, _BETA2, _EPSILON = 0.9, 0.99, 1e-6
-_BATCH = 32
+# Added to the root of the second moment: losses are of order 1, gradients of a landmark that no
+# row is near are far below, and must not be scaled up to full steps.
+_EPSILON = 1e-6
+_BATCH = 32  # rows of a step
 _LN2 = 0.6931472
 
-_matrix = types.Array(types.float32, 2, "C", readonly=True)
-_vector = types.Array(types.float32, 1, "C", readonly=True)
 
-
-@njit(
-    types.void(types.float32[::1], types.float32[::1], types.float32[:, ::1], *[types.float64] * 4),
-    fastmath={"contract", "nsz", "nnan", "ninf", "arcp"},
-    cache=True,
-)
-def _step(values, gradient, moments, rate, share, correction1, correction2):
-    """Adam's step on values, with gradient * share; clears the gradient."""
-    rate, share = np.float32(rate * correction1), np.float32(share)
-    beta1, beta2 = np.float32(_BETA1), np.float32(_BETA2)
-    correction, epsilon, one = np.float32(correction2), np.float32(_EPSILON), np.float32(1.0)
-    first, second = moments[0], moments[1]
-    for j in range(values.shape[0]):
-        g = gradient[j] * share
-        first[j] = beta1 * first[j] + (one - beta1) * g
-        second[j] = beta2 * second[j] + (one - beta2) * g * g
-        values[j] -= rate * first[j] / (np.sqrt(second[j] * correction) + epsilon)
-        gradient[j] = np.float32(0.0)
-
-
-@njit(
-    types.void(
-        _matrix,
-        _matrix,
-        _vector,
-        types.boolean,
-        types.float32[:, ::1],
-        types.float32[::1],
-        types.float32[:, ::1],
-        types.float32[::1],
-        types.int64,
-        types.float64,
-        types.float64,
-        types.int64,
-    ),
-    fastmath=_FLAGS,
-    nogil=True,
-    cache=True,
-)
+@njit(fastmath=_FLAGS, nogil=True, cache=True)
 def train_landmarks(
     Z,
     targets,
@@ -73,7 +35,7 @@ def train_landmarks(
     coef_rate,
     seed,
 ):
-    """Train in place.
+    """Train landmarks, widths, coefficients and constants in place.
 
     Parameters
     ----------
@@ -81,18 +43,18 @@ def train_landmarks(
     targets : (n, q) float32
     weights : (n,) float32
     margins : bool
-        Whether values beyond a target of 1 or -1 cost nothing.
+        Whether values beyond a target of 1 or -1 have no loss.
     landmarks : (f, m) float32
-        By features: their entries for all landmarks are next to one another.
+        One row for each feature, so that loops over landmarks are contiguous.
     log_widths : (m,) float32
-        log s; m is a multiple of four
+        log s; m is a multiple of four.
     coef : (q, m) float32
     constant : (q,) float32
     epochs : int
     rate, coef_rate : float
-        First steps for landmarks (half of it for widths), and for coefficients.
+        First step sizes for landmarks (half of it for widths) and for coefficients.
     seed : int
-        Of the order of the rows.
+        Determines the order of the rows.
 
     Notes
     -----
@@ -100,7 +62,7 @@ def train_landmarks(
     """
     n, f = Z.shape
     q, m = coef.shape
-    # Of compiled code, which has a generator of its own.
+    # The seed of numba's generator, which is not NumPy's global one.
     np.random.seed(seed)  # noqa: NPY002
     zero, one = np.float32(0.0), np.float32(1.0)
     squares, values = np.empty(m, np.float32), np.empty(m, np.float32)
@@ -152,24 +114,23 @@ def train_landmarks(
                         g[j] += r * values[j]
                         factors[j] += r * b[j] * values[j]
                 for j in range(m):
-                    # d/du_k of 2^(-s |z-u|^2) is 2 s ln 2 (z_k - u_k); Adam sees no common factor.
+                    # d/du_k 2^(-s |z-u|^2) = 2 s ln 2 (z_k - u_k) 2^(-s |z-u|^2).
                     g_widths[j] -= factors[j] * squares[j] * widths[j] * np.float32(_LN2)
                     factors[j] *= np.float32(2.0 * _LN2) * widths[j]
                 for k in range(f):
                     z, u, g = Z[i, k], landmarks[k], g_landmarks[k]
                     for j in range(m):
                         g[j] += factors[j] * (z - u[j])
+            factor = cosine_factor(step + 1, total)
             step += 1
-            fall = 0.5 * (1.0 + np.cos(np.pi * step / total))
-            share = 1.0 / (stop - start)
-            first, second = 1.0 / (1.0 - _BETA1**step), 1.0 / (1.0 - _BETA2**step)
+            scale, u_rate, b_rate = 1.0 / (stop - start), factor * rate, factor * coef_rate
             for k in range(f):
-                _step(
-                    landmarks[k], g_landmarks[k], m_landmarks[k], fall * rate, share, first, second
+                adam_step(
+                    landmarks[k], g_landmarks[k], m_landmarks[k], u_rate, scale, step, _EPSILON
                 )
             for o in range(q):
-                _step(coef[o], g_coef[o], m_coef[o], fall * coef_rate, share, first, second)
-            _step(log_widths, g_widths, m_widths, 0.5 * fall * rate, share, first, second)
-            _step(constant, g_constant, m_constant, fall * coef_rate, share, first, second)
+                adam_step(coef[o], g_coef[o], m_coef[o], b_rate, scale, step, _EPSILON)
+            adam_step(log_widths, g_widths, m_widths, 0.5 * u_rate, scale, step, _EPSILON)
+            adam_step(constant, g_constant, m_constant, b_rate, scale, step, _EPSILON)
             for j in range(m):
                 widths[j] = np.exp(log_widths[j])

@@ -1,4 +1,4 @@
-"""Training of a tree of local linear machines: local deep kernel learning.
+"""Training of a tree of gated local linear machines: local deep kernel learning (LDKL).
 
 Jose, Goyal, Aggrwal and Varma, "Local Deep Kernel Learning for Efficient Non-linear SVM
 Prediction" (ICML 2013). In a complete tree of M = 2^(T + 1) - 1 nodes, children of k are 2 k + 1
@@ -6,12 +6,13 @@ Prediction" (ICML 2013). In a complete tree of M = 2^(T + 1) - 1 nodes, children
 
     f(x) = sum_k I_k(x) tanh(sigma p_k'x) w_k'x,    I_k = prod_{l above k} (1 +- t_l) / 2,
 
-with t_l = sign(q_l'x), + where the way goes left: one path of T + 1 nodes. Training replaces the
-sign by tanh(s q_l'x) and raises s on the way, so that the soft tree ends as the hard one:
+with t_l = sign(q_l'x) and the sign + if the path turns left at l, so that only the T + 1 nodes of
+one path contribute. Training replaces the sign by tanh(s q_l'x) and increases s, so that the soft
+tree approaches the hard one:
 
     min  lambda_W/2 ||W||^2 + lambda_P/2 ||P||^2 + lambda_Q/2 ||Q||^2 + mean_i c_i max(0, 1 - y_i f)
 
-Derivatives come from two sweeps, of the shares I down the tree and of the values V up it,
+The derivatives take two sweeps, one down the tree for the indicators I and one up for the values V,
 
     V_k = tanh(sigma p_k'x) w_k'x + (1 + t_k)/2 V_left + (1 - t_k)/2 V_right,    f = V_root,
     df/dt_k = I_k (V_left - V_right) / 2.
@@ -22,16 +23,19 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kbench.solvers.adam import adam_step, cosine_factor
 from kbench.trace import Trace
 
-# Sharpness s starts where |s q'x| is 0.1 on average and doubles ten times.
+# The sharpness s starts such that |s q'x| is 0.1 on average, and doubles ten times in a training,
+# as in the authors' implementation.
 _FIRST_ANGLE, _DOUBLINGS = 0.1, 10
+# Steps between two updates of s, and rows on which the average is computed.
 _RENEWAL, _PROBE = 100, 100
-_BETA1, _BETA2, _EPSILON = 0.9, 0.99, 1e-8
+_EPSILON = 1e-8  # Adam's, as in the paper
 
 
 def tree_sizes(depth: int) -> tuple[int, int]:
-    """Nodes of a tree, and vectors that describe it: w and p of each node, q of each inner one."""
+    """Numbers of nodes and of vectors of a tree: w and p of each node, q of each inner node."""
     nodes = 2 ** (depth + 1) - 1
     return nodes, 2 * nodes + nodes // 2
 
@@ -39,12 +43,12 @@ def tree_sizes(depth: int) -> tuple[int, int]:
 def soft_tree(
     Z: np.ndarray, depth: int, sigma: float, sharpness: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a soft tree and their derivatives in the products with its vectors.
+    """Values of a soft tree and their derivatives by the products of rows with its vectors.
 
     Parameters
     ----------
     Z : (b, v)
-        Products of rows with all vectors: w, then p, of all nodes, then q of the inner ones.
+        Products of rows with all vectors: w and then p of all nodes, then q of the inner ones.
     depth : int
         T
     sigma, sharpness : float
@@ -58,19 +62,19 @@ def soft_tree(
     nodes, _ = tree_sizes(depth)
     local, gate = Z[:, :nodes], np.tanh(sigma * Z[:, nodes : 2 * nodes])
     turn = np.tanh(sharpness * Z[:, 2 * nodes :])
-    share, value = np.ones_like(local), gate * local
+    reach, value = np.ones_like(local), gate * local
     slopes = np.empty_like(Z)
     levels = [slice(2**level - 1, 2 ** (level + 1) - 1) for level in range(depth + 1)]
     for above, below in itertools.pairwise(levels):
-        children = share[:, below]
-        children[:, ::2] = share[:, above] * (1.0 + turn[:, above]) / 2.0
-        children[:, 1::2] = share[:, above] * (1.0 - turn[:, above]) / 2.0
-    slopes[:, :nodes] = share * gate
-    slopes[:, nodes : 2 * nodes] = sigma * share * local * (1.0 - gate**2)
+        children = reach[:, below]
+        children[:, ::2] = reach[:, above] * (1.0 + turn[:, above]) / 2.0
+        children[:, 1::2] = reach[:, above] * (1.0 - turn[:, above]) / 2.0
+    slopes[:, :nodes] = reach * gate
+    slopes[:, nodes : 2 * nodes] = sigma * reach * local * (1.0 - gate**2)
     for above, below in reversed(list(itertools.pairwise(levels))):
         left, right, t = value[:, below][:, ::2], value[:, below][:, 1::2], turn[:, above]
         inner = slopes[:, 2 * nodes :][:, above]
-        inner[:] = sharpness * (1.0 - t**2) * share[:, above] * (left - right) / 2.0
+        inner[:] = sharpness * (1.0 - t**2) * reach[:, above] * (left - right) / 2.0
         value[:, above] += (1.0 + t) / 2.0 * left + (1.0 - t) / 2.0 * right
     return value[:, 0], slopes
 
@@ -85,19 +89,19 @@ def objective(
     sigma: float,
     sharpness: float,
 ) -> tuple[float, np.ndarray]:
-    """The objective and its gradient.
+    """The objective and its gradient by the vectors.
 
     Parameters
     ----------
     A : (v, d + 1)
-        The vectors: w, p and q.
+        The vectors w, p and q.
     X : (n, d + 1)
-        Rows, the last entry 1.
+        Rows with a last entry of 1.
     y : (n,) of -1 and +1
     weights : (n,)
         c
     penalties : (v,)
-        lambda of each vector.
+        Penalty lambda of each vector.
 
     Returns
     -------
@@ -125,22 +129,22 @@ def train_tree(
     rate: float,
     trace: Trace,
 ) -> np.ndarray:
-    """The vectors of a tree, by steps on batches of random rows.
+    """Train the vectors of a tree by steps on random batches of rows.
 
     Parameters
     ----------
     rows : callable
-        (b,) indices -> (b, d + 1) float32, the last entry 1.
+        (b,) indices -> (b, d + 1) float32 rows with a last entry of 1.
     y, weights : (n,)
     penalties : (v,)
     schedule : {"pegasos", "adam"}
-        "pegasos" is that of the authors' group's own implementation: vectors shrink by t / (t + 1)
-        and step by 1 / (lambda sqrt(t + 1)), and the factor s of the derivative in q is left to
-        the step. "adam" follows the gradient of the objective as it is, with Adam's steps, `rate`
-        at first and down to 0 as a cosine.
+        "pegasos" is the rule of the implementation by the authors' group: vectors shrink by
+        t / (t + 1) and move by 1 / (lambda sqrt(t + 1)) times the gradient of the loss, without
+        the factor s in the derivative by q. "adam" follows the gradient of the objective with the
+        first step size `rate` (`kbench.solvers.adam`).
     max_iter, batch_size : int
     trace : Trace
-        Told the batch's objective whenever s is renewed.
+        Receives the objective of the batch whenever s is updated.
 
     Returns
     -------
@@ -186,13 +190,10 @@ def _pegasos(A: np.ndarray, penalties: np.ndarray, nodes: int) -> Callable[..., 
 
 
 def _adam(A: np.ndarray, rate: float, max_iter: int) -> Callable[..., None]:
-    first, second = np.zeros_like(A), np.zeros_like(A)
+    values, moments = A.reshape(-1), np.zeros((2, A.size), np.float32)
 
     def step(t: int, gradient: np.ndarray, sharpness: float) -> None:
-        first[:] += (1.0 - _BETA1) * (gradient - first)
-        second[:] += (1.0 - _BETA2) * (gradient**2 - second)
-        fall = 0.5 * rate * (1.0 + np.cos(np.pi * t / max_iter))
-        mean = first / (1.0 - _BETA1 ** (t + 1))
-        A[:] -= fall * mean / (np.sqrt(second / (1.0 - _BETA2 ** (t + 1))) + _EPSILON)
+        flat = np.ascontiguousarray(gradient, np.float32).reshape(-1)
+        adam_step(values, flat, moments, rate * cosine_factor(t, max_iter), 1.0, t + 1, _EPSILON)
 
     return step

@@ -1,14 +1,14 @@
-"""Pairs of coordinates on a small dense box-constrained quadratic problem with a fixed sum.
+"""Sequential minimal optimisation of a small dense quadratic problem: pairs of coordinates.
 
     min_b  1/2 b'Kb - z'b,   l <= b <= u,   1'b = const,        e = z - Kb
 
-Sequential minimal optimisation with the second-order choice of Fan, Chen and Lin (2005): i is the
-worst that can go up, and j, going down by as much, the one with the largest decrease,
+Working set selection of Fan, Chen and Lin (2005), WSS 2: i is the largest residual that can go up,
+and j, which goes down by as much, gives the largest decrease of the objective,
 
     i = argmax {e_i : b_i < u_i},   j = argmax {t (e_i - e_j) - t^2 h / 2 : b_j > l_j},
     t = min((e_i - e_j) / h, u_i - b_i, b_j - l_j),   h = K_ii + K_jj - 2 K_ij.
 
-In contrast to LIBSVM the decrease that ranks j is that of the clipped step.
+Unlike LIBSVM, which ranks j by the decrease of the unclipped step, the step is clipped first.
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ from kbench.solvers.float_order import (
     as_integers,
     bits_of,
     ordered,
-    place_of,
-    place_with_room,
+    position_of,
+    position_of_movable,
 )
 
-# A curvature below this share of K_ii + K_jj is rounding: points that coincide.
+# Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32.
 _FLAT = 1e-6
-# A distance to a bound below this share of the box is rounding. A point that it kept from its bound
-# would violate for ever: no step that long is worth taking.
+# A distance to a bound below this fraction of u - l is a rounding error of float64 and counts as 0:
+# a point that it kept from its bound would violate for ever.
 _DUST = 1e-14
 
 
@@ -46,17 +46,18 @@ def pair_steps(
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
-        Feasible point, its residual z - K beta (kept in the precision of K), the box, the positive
-        diagonal of K.
+        Feasible point, its residual z - K beta, the bounds, the positive diagonal of K. The
+        residual is kept in the precision of K.
     stop : float
-        On max {e_i : b_i < u_i} - min {e_i : b_i > l_i}.
+        Stop when max {e_i : b_i < u_i} - min {e_i : b_i > l_i} is at most this.
     max_steps : int
 
     Returns
     -------
     steps : int
+        O(q) time each, two rows of K.
     """
-    # What is searched is in the precision of K, which vectorises best; sums of b are not rounded.
+    # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
     steps: int = _steps(
         K, beta, v, as_integers(v), gain, as_integers(gain), lower, upper, diagonal, stop, max_steps
@@ -65,20 +66,9 @@ def pair_steps(
     return steps
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it. Loops over points
-# write one array each: with more, the compiler gives up on showing that none overlap. What is
-# searched next is searched as it is written.
-@njit(
-    [
-        f"i8({k}[:,::1], f8[::1], {k}[::1], {i}[::1], {k}[::1], {i}[::1],"
-        " f8[::1], f8[::1], f8[::1], f8, i8)"
-        for k, i in (("f4", "i4"), ("f8", "i8"))
-    ],
-    cache=True,
-    nogil=True,
-    fastmath=FLAGS,
-    error_model="numpy",
-)
+# Each loop over points writes one array: with two, LLVM fails to show that none overlap. The
+# extremes of the next search are found while v is written.
+@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
 def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
     q = v.shape[0]
     number, integer = K.dtype.type, v_bits.dtype.type
@@ -96,30 +86,30 @@ def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, ma
     while step < max_steps:
         if highest_key == least or lowest_key == most:
             break
-        # Any place of `gain` does to read its float from.
+        # gain[0] serves to read the float of these bits.
         gain_bits[0] = ordered(lowest_key, v_bits)
-        i = place_with_room(ordered(highest_key, v_bits), v_bits, grow)
+        i = position_of_movable(ordered(highest_key, v_bits), v_bits, grow)
         if v[i] - gain[0] <= stop:
             break
-        row_i, highest, room, d_i = K[i], v[i], grow[i], d[i]
+        row_i, highest, up_i, d_i = K[i], v[i], grow[i], d[i]
         largest = integer(0)
         for k in range(q):
             way = max(highest - v[k], nothing)
             total = d_i + d[k]
             h = max(total - two * row_i[k], flat * total)
-            s = min(min(way / h, room), fall[k])
+            s = min(min(way / h, up_i), fall[k])
             gain_k = s * (way - half * h * s)
             gain[k] = gain_k
             largest = max(largest, bits_of(gain_k))
-        j = place_of(largest, gain_bits)
+        j = position_of(largest, gain_bits)
         if j == q or gain[j] <= nothing:
-            # Below the resolution: nothing more can be gained.
+            # The violation is below the resolution of this precision.
             break
         total = diagonal[i] + diagonal[j]
         h = max(total - 2.0 * row_i[j], _FLAT * total)
         up, down = upper[i] - beta[i], beta[j] - lower[j]
         move = min(min((highest - v[j]) / h, up), down)
-        # The bound itself, not a rounded sum: a point is at a bound by equality.
+        # Exactly the bound, not a rounded sum: code tests by equality whether a point is at it.
         dust_i, dust_j = _DUST * (upper[i] - lower[i]), _DUST * (upper[j] - lower[j])
         beta[i] = upper[i] if up - move <= dust_i else beta[i] + move
         beta[j] = lower[j] if down - move <= dust_j else beta[j] - move
@@ -128,7 +118,7 @@ def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, ma
         row_j, t = K[j], number(move)
         highest_key, lowest_key = least, most
         for k in range(q):
-            # The difference of two values is all but exact, however long the step.
+            # Subtracting first is nearly exact for similar rows, however long the step.
             e_k = v[k] + t * (row_j[k] - row_i[k])
             v[k] = e_k
             key = ordered(bits_of(e_k), v_bits)

@@ -1,18 +1,22 @@
-"""Iterative refinement: the residual in float64 where it decides, and steps until it is small.
+"""Iterative refinement: float64 residuals where they decide, and steps until these are small.
 
-Kernel entries in float32 leave e with an error that grows with the coefficients and with the number
-of updates; a solve that has ended by its own e may miss the tolerance several times over. So
+float32 kernel values leave e with an error that grows with the coefficients and the number of
+updates; a solve that has stopped by its own e may miss the tolerance several times over. So
 
-    band = points that are free, or held by less than w, or in violation
+    band = points whose KKT slack is below w: free points, violators, points near their margin
     repeat
-      e_band = z - K[band, support] b                        float64 entries
-      if the largest correction was more than w / 8: double w, or more, and repeat
+      e_band = z - K[band, support] b                        float64 kernel values
+      if the largest correction was more than w / 8: at least double w, and repeat
       stop if the violation is at most tol
-      descend on the band from the true e                    float32 entries, then float64
+      descend on the band from the true e                    float32 values, finally float64
 
-At last, if such errors could be seen in the objective, all support vectors get their exact e. A
-point outside the band has been held by eight times the largest error that was seen on the band,
-so the violation is that of all points. Where all n residuals cost little they are all made exact.
+In the end, if such errors could be seen in the objective, all support vectors get their float64 e.
+A point outside the band has a slack of eight times the largest error observed on the band, so the
+violation on the band is that of all points; this is an observed bound, not a proven one. Where all
+n residuals cost little they are all computed in float64.
+
+Without refinement the true violation exceeds tol on ijcnn1_large_C and cod-rna
+(`scripts/ablate_svm.py`, `refinement`).
 """
 
 import numpy as np
@@ -22,30 +26,37 @@ from kbench.solvers.block_descent import BlockDescent
 from kbench.solvers.iterate import Iterate
 from kbench.solvers.row_cache import RowCache
 
+# First width w of the band in units of the mean |z|, and ratio of w to the largest correction.
 _BAND = 0.05
 _SAFETY = 8.0
-# As many float64 entries are computed in the time that nobody notices.
+# Budget of float64 kernel values for computing all residuals exactly: 4 million take about 5 ms
+# (`scripts/bench_kernels.py`).
 _CHEAP_ENTRIES = 1 << 22
-# Relative error of the objective that is left to float32.
+# Relative error of the objective that float32 residuals may leave.
 _OBJECTIVE_ERROR = 1e-5
+# Limit on the rounds; each at least halves the violation or changes the precision, except when the
+# band grows.
 _MAX_ROUNDS = 30
 
 
 def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, str]:
-    """Lower the true violation to `tol`.
+    """Lower the violation by float64 residuals to `tol`.
+
+    Each round costs |band| x |support| float64 kernel values.
 
     Returns
     -------
     violation : float
-        With residuals from float64 entries, exact on the band.
+        From float64 residuals on the band.
     stop_reason : str
-        "" where tol was reached, or a limit, or "precision".
+        "" where tol was reached, or the limit that was, or "precision": float64 steps no longer
+        halve the violation.
     """
     it = iterate
     n = len(it)
     exact = it.kernel.astype(np.float64)
-    true_beta = np.zeros(n)  # what the residual of the points in `true` belongs to
-    true = np.zeros(n, bool)
+    true = np.zeros(n, bool)  # points whose residual is from float64 values ...
+    true_beta = np.zeros(n)  # ... and the coefficients that it belongs to
     if exact is it.kernel and not it.residual_error and not it.budget.exhausted():
         true[:], true_beta[:] = True, it.beta
     width = _BAND * it.scale
@@ -53,33 +64,36 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
         everything = limit or n * np.count_nonzero(it.beta) <= _CHEAP_ENTRIES
-        band = np.ones(n, bool) if everything else it.resistance() < width
+        band = np.ones(n, bool) if everything else it.slack() < width
         drift = max(it.residual_error, _correct(it, exact, true, true_beta, band))
         it.residual_error = 0.0 if true.all() else drift
         if not everything and _SAFETY * drift > width:
             width = 2.0 * _SAFETY * drift
             continue
-        violation = it.settle()
+        violation = it.update_intercept()
         if violation <= tol or limit:
-            blurred = drift * float(np.abs(it.beta).sum())
-            if blurred > _OBJECTIVE_ERROR * abs(it.true_objective()):
+            objective_error = drift * float(np.abs(it.beta).sum())
+            if objective_error > _OBJECTIVE_ERROR * abs(it.true_objective()):
                 _correct(it, exact, true, true_beta, it.beta != 0.0)
             return violation, limit if violation > tol else ""
+        if not descent.options.refinement:
+            return violation, "precision"
         if violation > 0.5 * previous:
             if exact_rows:
                 return violation, "precision"
             exact_rows = True
-            descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1))
+            descent = BlockDescent(it, exact, RowCache(exact, 0.0, 1), descent.options)
         previous = violation
-        points = np.flatnonzero(true & (it.resistance() < width))
+        points = np.flatnonzero(true & (it.slack() < width))
         if not np.array_equal(points, descent.active):
             descent.activate(points)
-        before, shown = it.beta.copy(), it.residual[true]
+        before, exact_residual = it.beta.copy(), it.residual[true]
         descent.solve(0.8 * tol)
-        # The residual that is kept for `true` is that of `true_beta`; the others follow in float32.
-        it.residual[true] = shown
-        it.update(np.flatnonzero(~true), before)
-    return it.settle(), "precision"
+        # Points in `true` keep the residual of `true_beta`, from which `_correct` continues in
+        # float64; the others follow in float32.
+        it.residual[true] = exact_residual
+        it.update_residual(np.flatnonzero(~true), before)
+    return it.update_intercept(), "precision"
 
 
 def _correct(
@@ -89,7 +103,10 @@ def _correct(
     true_beta: np.ndarray,
     band: np.ndarray,
 ) -> float:
-    """Make the residual exact on `band`; the largest error that a new point of it had."""
+    """Compute the float64 residual on `band`; return the largest correction at a new point.
+
+    Points in `true` are brought from `true_beta` to the current coefficients.
+    """
     old = np.flatnonzero(true)
     moved = np.flatnonzero(it.beta != true_beta)
     if len(old) and len(moved):

@@ -1,47 +1,59 @@
-"""Products with rows of a kernel matrix, some of which are kept in a bounded amount of memory.
+"""Products with rows of a kernel matrix, some of which are stored in a bounded amount of memory.
 
-A stored entry is read five to ten times as fast as a cheap kernel value is computed, but writing it
-to fresh memory costs several computations. So a row is first recomputed (without storing anything)
-whenever it is needed, and kept from its `min_uses`-th use on; the least recently used makes room.
+Reading a stored value is five to ten times as fast as computing a cheap kernel value, but writing
+it to memory for the first time takes as long as several computations. So a row is recomputed,
+without storing anything, until its `min_uses`-th use, and stored from then on. When the memory is
+full, the least recently used row is replaced.
+
+Recomputing cheap rows shows on ijcnn1 and a9a (`scripts/ablate_svm.py`, `recompute_rows`), reusing
+the Gram matrix of the last working set on mnist_20k (`keep_gram`).
 """
 
 import threading
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.handing_over import SHARED, shared
-from kbench.kernels.threads import in_parts
+from kbench.kernels.threads import run
+from kbench.kernels.work_sharing import Loop, divided, share
 
-# Missing rows are computed this many at a time: enough for GEMM to reach its speed.
+# A number of uses that no row reaches: nothing is stored.
+NEVER = 1 << 30
+# Rows per block in which missing rows are computed; the block is a temporary array.
 _BATCH = 128
+# Side of the square tiles of a transposition: a cache line of float32.
 _TILE = 16
+# Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache.
 _COLUMNS = 1024
-# To read a value where it is stored, next to others and far from them.
+# Nanoseconds for reading a stored value, next to others and at an arbitrary position; they decide
+# the number of threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 0.2
 _NANOSECONDS_SCATTERED = 1.0
 
 
-class _Room(threading.local):
-    """Memory for a square; fresh memory costs as much as what is written to it.
+class _Scratch(threading.local):
+    """A thread's scratch buffer for the Gram matrix of a working set.
 
-    A thread has its own, which all its solves share: a square of the largest working set.
+    Reused by all solves of the thread: the first write to fresh memory costs as much again as the
+    write. Its size is that of the largest working set.
     """
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
 
     def square(self, q: int, dtype: np.dtype) -> np.ndarray:
-        """(q, q), what was there before; any values where it was not as large."""
+        """Return a (q, q) view of the buffer with its last contents; grows the buffer if needed,
+        which loses them.
+        """
         n_bytes = q * q * dtype.itemsize
         if len(self._bytes) < n_bytes:
             self._bytes = np.empty(n_bytes, np.uint8)
         return self._bytes[:n_bytes].view(dtype).reshape(q, q)
 
 
-_room = _Room()
+_scratch = _Scratch()
 
 
 class RowCache:
@@ -51,9 +63,9 @@ class RowCache:
     ----------
     kernel : KernelMatrix of n points
     cache_mb : float
-        Bound in MiB of the stored rows.
+        Memory for stored rows, MiB.
     min_uses : int
-        The use from which on a row is stored.
+        A row is stored at its `min_uses`-th use.
     """
 
     def __init__(self, kernel: KernelMatrix, cache_mb: float, min_uses: int) -> None:
@@ -67,16 +79,16 @@ class RowCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes reserved for rows."""
+        """Bytes reserved for stored rows."""
         return self._buffer.nbytes
 
     @property
     def holds_whole_rows(self) -> bool:
-        """Whether rows are stored at once, and half of all fit with all their columns."""
+        """Whether rows are stored at their first use, and half of all rows fit at full length."""
         return self._min_uses == 1 and len(self._kernel) ** 2 <= 2 * self._buffer.size
 
     def lay_out(self, columns: np.ndarray, capacity: int) -> None:
-        """Forget the stored rows; the next have these columns and room for `capacity` of them."""
+        """Drop the stored rows; new ones have these columns and memory for `capacity` columns."""
         self.columns = columns
         self._gathered: tuple[tuple[int, int], Any] | None = None
         self._capacity = capacity = max(1, capacity)
@@ -89,23 +101,23 @@ class RowCache:
         self._clock = 0
 
     def extend(self, columns: np.ndarray) -> None:
-        """Append columns; stored rows are completed when they are next used."""
+        """Append columns. Stored rows are completed when they are next used."""
         longer = np.concatenate([self.columns, columns])
         if len(longer) > self._capacity:
             self.lay_out(longer, min(len(longer) + len(longer) // 4, len(self._kernel)))
         self.columns = longer
 
     def product(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """coef @ K[rows, columns] : (m,) float64."""
+        """Return coef @ K[rows, columns] : (m,) float64."""
         self._uses[rows] += 1
         self._clock += 1
         stored = (self._uses[rows] >= self._min_uses) | (self._slot_of[rows] >= 0)
         if stored.sum() > len(self._owner):
             stored &= self._slot_of[rows] >= 0
-        passing = ~stored
-        if passing.any():
+        recomputed = ~stored
+        if recomputed.any():
             points = self._points_from(0)
-            out = self._kernel.product(rows[passing], coef[passing], rows=points)
+            out = self._kernel.product(rows[recomputed], coef[recomputed], rows=points)
         else:
             out = np.zeros(len(self.columns))
         if stored.any():
@@ -114,20 +126,20 @@ class RowCache:
         return out
 
     def gram(self, positions: np.ndarray, new: slice | None = None) -> np.ndarray:
-        """K between columns[positions] : (q, q).
+        """Return K between columns[positions] : (q, q).
 
         new : slice, optional
-            Where positions differ from those of the last call of this thread, which had as many: a
-            range from the first or to the last. What is not new is not computed again, and what
-            follows by symmetry is not either. The result is valid until the thread's next call;
-            without `new`, as long as it is needed.
+            Where `positions` differ from those of this thread's last call, of the same length: a
+            range that begins at the first or ends at the last. Only the rows `new` are computed;
+            the columns `new` follow by symmetry, the rest is kept. The result is then valid until
+            the thread's next call. Without `new`, a new array is returned.
 
-        Stored rows are read where they are stored at their first use: a scattered value takes as
-        long to read as a cheap one to compute.
+        Stored rows are used only where rows are stored at their first use (expensive kernel
+        values): a value at an arbitrary position takes as long to read as a cheap one to compute.
         """
         points = self.columns[positions]
         q, dtype = len(points), self._rows.dtype
-        out = np.empty((q, q), dtype) if new is None else _room.square(q, dtype)
+        out = np.empty((q, q), dtype) if new is None else _scratch.square(q, dtype)
         if self._min_uses == 1:
             known = self._slot_of[points] >= 0
             known[known] = self._length[self._slot_of[points[known]]] == len(self.columns)
@@ -138,7 +150,7 @@ class RowCache:
             slots = self._slot_of[points[stored]]
             cost = _NANOSECONDS_SCATTERED * len(slots) * len(positions)
             arguments = (self._rows, slots, positions, stored, out)
-            in_parts(_gather, *arguments, n=len(slots), nanoseconds=cost, multiple=1)
+            run(_GATHER, *arguments, n=len(slots), nanoseconds=cost, multiple=1)
             if len(others):
                 out[np.ix_(others, stored)] = out[np.ix_(stored, others)].T
                 rows = points[others]
@@ -150,12 +162,12 @@ class RowCache:
         return out
 
     def _complete(self, rows: np.ndarray) -> np.ndarray:
-        """Slots of these rows, their values computed up to the last column."""
+        """Return the slots of these rows after computing their missing values."""
         slots = self._slot_of[rows]
         self._last_use[slots[slots >= 0]] = self._clock
         missing = np.flatnonzero(slots < 0)
         if len(missing):
-            # Stable, so that slots of which none has been used are taken side by side.
+            # Stable, so that unused slots are taken in order and filled as one block.
             free = np.sort(np.argsort(self._last_use, kind="stable")[: len(missing)])
             evicted = self._owner[free]
             self._slot_of[evicted[evicted >= 0]] = -1
@@ -168,35 +180,34 @@ class RowCache:
             points = self._points_from(length)
             same = np.flatnonzero(lengths == length)
             for start in range(0, len(same), _BATCH):
-                part = same[start : start + _BATCH]
-                first, last = slots[part[0]], slots[part[-1]]
-                if last - first == len(part) - 1 and (length, width) == (0, self._capacity):
-                    self._kernel.block(rows[part], points, out=self._rows[first : last + 1])
+                batch = same[start : start + _BATCH]
+                first, last = slots[batch[0]], slots[batch[-1]]
+                if last - first == len(batch) - 1 and (length, width) == (0, self._capacity):
+                    self._kernel.block(rows[batch], points, out=self._rows[first : last + 1])
                 else:
-                    self._rows[slots[part], length:width] = self._kernel.block(rows[part], points)
+                    self._rows[slots[batch], length:width] = self._kernel.block(rows[batch], points)
         self._length[slots] = width
         return slots
 
     def _add_rows(self, slots: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
         cost = _NANOSECONDS * len(out) * len(slots)
         arguments = (self._rows, slots, coef, out)
-        in_parts(_add_rows, *arguments, n=len(out), nanoseconds=cost, multiple=_COLUMNS)
+        run(_ADD_ROWS, *arguments, n=len(out), nanoseconds=cost, multiple=_COLUMNS)
 
     def _points_from(self, first: int) -> Any:
-        """Prepared points of the columns from `first` on; gathered once for many rows."""
+        """Return the prepared points of the columns from `first` on; gathered once."""
         if self._gathered is None or self._gathered[0] != (first, len(self.columns)):
-            # The old ones go before the others come.
+            # Free the old points before the new ones are allocated.
             self._gathered = None
             points = self._kernel.points(self.columns[first:])
             self._gathered = (first, len(self.columns)), points
         return self._gathered[1]
 
 
-@njit(fastmath={"contract", "nsz", "arcp", "reassoc"})
-def _add_some(rows, slots, coef, out, first, last):
-    """out[first:last] += coef @ rows[slots, first:last]; eight rows are added in their own type."""
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp", "reassoc"})
+def _add_rows(rows, slots, coef, out, first, last):
+    """out[first:last] += coef @ rows[slots, first:last]; sums of eight rows are in their dtype."""
     n_rows = slots.shape[0]
-    # A tile of `out` and eight rows of it stay in the L1 cache.
     for start in range(first, last, _COLUMNS):
         stop = min(last, start + _COLUMNS)
         acc = out[start:stop]
@@ -225,24 +236,19 @@ def _add_some(rows, slots, coef, out, first, last):
             k += 1
 
 
-_share_add = shared(_add_some)
+_expose_add_rows = divided(_add_rows)
 
 
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(
-    [
-        types.void(real[:, ::1], types.int64[::1], real[::1], types.float64[::1], *SHARED)
-        for real in (types.float32, types.float64)
-    ],
-    cache=True,
-    nogil=True,
-)
-def _add_rows(rows, slots, coef, out, n, part, boxes):
-    _share_add((rows, slots, coef, out), n, part, boxes)
+@njit(cache=True, nogil=True)
+def _shared_add_rows(arguments, n, block, mailboxes):
+    share(_expose_add_rows(arguments), n, block, mailboxes)
 
 
-@njit
-def _gather_some(rows, slots, columns, places, out, start, stop):
+_ADD_ROWS = Loop(_add_rows, _shared_add_rows)
+
+
+@njit(cache=True, nogil=True)
+def _gather(rows, slots, columns, places, out, start, stop):
     """out[places[k], :] = rows[slots[k], columns]"""
     for k in range(start, stop):
         row, target = rows[slots[k]], out[places[k]]
@@ -250,32 +256,28 @@ def _gather_some(rows, slots, columns, places, out, start, stop):
             target[j] = row[columns[j]]
 
 
-_share_gather = shared(_gather_some)
+_expose_gather = divided(_gather)
 
 
-@njit(
-    [
-        types.void(real[:, ::1], *[types.int64[::1]] * 3, real[:, ::1], *SHARED)
-        for real in (types.float32, types.float64)
-    ],
-    cache=True,
-    nogil=True,
-)
-def _gather(rows, slots, columns, places, out, n, part, boxes):
-    _share_gather((rows, slots, columns, places, out), n, part, boxes)
+@njit(cache=True, nogil=True)
+def _shared_gather(arguments, n, block, mailboxes):
+    share(_expose_gather(arguments), n, block, mailboxes)
+
+
+_GATHER = Loop(_gather, _shared_gather)
 
 
 def _mirror_columns(square: np.ndarray, new: slice) -> None:
-    """Bring up to date the columns `new` of a symmetric matrix whose rows `new` are."""
+    """Copy the rows `new` of a symmetric matrix to its columns `new`."""
     first, last = (new.stop, len(square)) if new.start == 0 else (0, new.start)
     n, cost = last - first, _NANOSECONDS * (last - first) * (new.stop - new.start)
-    in_parts(_mirror, square, first, new.start, new.stop, n=n, nanoseconds=cost, multiple=_TILE)
+    run(_MIRROR, square, first, new.start, new.stop, n=n, nanoseconds=cost, multiple=_TILE)
 
 
-@njit
-def _mirror_some(square, offset, first, last, start, stop):
+@njit(cache=True, nogil=True)
+def _mirror(square, offset, first, last, start, stop):
     """square[i, first:last] = square[first:last, i], start <= i - offset < stop."""
-    # Through a tile of whole cache lines: rows a power of two apart share few places in the cache.
+    # Via a tile of whole cache lines: addresses a power of two apart compete for few cache sets.
     tile = np.empty(_TILE * _TILE, square.dtype)
     for i in range(offset + start, offset + stop, _TILE):
         height = min(_TILE, offset + stop - i)
@@ -296,16 +298,12 @@ def _mirror_some(square, offset, first, last, start, stop):
                         square[i + r, j + k] = square[j + k, i + r]
 
 
-_share_mirror = shared(_mirror_some)
+_expose_mirror = divided(_mirror)
 
 
-@njit(
-    [
-        types.void(real[:, ::1], *[types.int64] * 3, *SHARED)
-        for real in (types.float32, types.float64)
-    ],
-    cache=True,
-    nogil=True,
-)
-def _mirror(square, offset, first, last, n, part, boxes):
-    _share_mirror((square, offset, first, last), n, part, boxes)
+@njit(cache=True, nogil=True)
+def _shared_mirror(arguments, n, block, mailboxes):
+    share(_expose_mirror(arguments), n, block, mailboxes)
+
+
+_MIRROR = Loop(_mirror, _shared_mirror)

@@ -1,4 +1,4 @@
-"""Descent on one coordinate at a time with LIBSVM's shrinking, the DC-SVM papers' LIBSVM.
+"""Coordinate descent with LIBSVM's shrinking: the solver that the DC-SVM papers call LIBSVM.
 
     min_b  1/2 b'Kb - z'b,   lower <= b <= upper,        e = z - Kb
     v_i = max( e_i if b_i < upper_i, -e_i if b_i > lower_i )
@@ -7,11 +7,12 @@
       i = argmax v;  stop if v_i <= tol and A is all points
       if v_i <= tol: bring e of the others up to date, A <- all points
       b_i <- clip(b_i + e_i / K_ii);  e_A <- e_A - (change of b_i) K_iA
-      every min(n, 1000) steps: drop from A whose b_i is at a bound and v_i < -(largest v)
+      every min(n, 1000) steps: remove points from A with b_i at a bound and v_i < -(largest v)
 
 R.-E. Fan, P.-H. Chen, C.-J. Lin, "Working Set Selection Using Second Order Information for Training
 Support Vector Machines" (JMLR 2005), section 4, without the equality constraint. `solve_box_dual`
-takes a hundredth of the time; this is here for the points that it sets aside, and when.
+takes a hundredth of the time; this solver exists for the figures of DC-SVM that show which points
+are shrunk, and when.
 """
 
 import numpy as np
@@ -21,8 +22,10 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.row_cache import RowCache
 from kbench.trace import Trace
 
-_MOST_STEPS = 1000
-# Stored rows are laid out anew, and so lost, when this share of their columns is no longer needed.
+# LIBSVM's number of steps between two shrinkings.
+STEPS_BETWEEN = 1000
+# The row cache is reset when this fraction of its columns is no longer active: shorter rows are
+# cheaper, but the stored ones are lost.
 _UNUSED = 0.25
 
 
@@ -33,6 +36,7 @@ def shrinking_descent(
     *,
     tol: float = 1e-3,
     cache_mb: float = 200.0,
+    shrink_every: int = STEPS_BETWEEN,
     trace: Trace | None = None,
 ) -> np.ndarray:
     """Solve the dual of the support vector machine without intercept.
@@ -43,12 +47,14 @@ def shrinking_descent(
     y : (n,) array of -1 and +1
     C : (n,) array, > 0
     tol : float
-        On the violation by e as it is kept, in the precision of the kernel.
+        Violation at which to stop, by e in the precision of the kernel.
     cache_mb : float
-        MiB of kernel rows.
+        Memory for kernel rows, MiB.
+    shrink_every : int
+        Steps between two shrinkings; n if that is less. 0: never shrink.
     trace : Trace, optional
-        Told at each shrinking: alpha, objective, and `candidates` : (n,) bool, who has not been set
-        aside at zero; at the end, who supports the solution.
+        Receives at each shrinking: alpha, objective, and `candidates` : (n,) bool, the points that
+        have not been removed at zero; at the end, the support vectors.
 
     Returns
     -------
@@ -56,7 +62,7 @@ def shrinking_descent(
 
     Notes
     -----
-    A kernel row of the active points for each step, unless it is stored: O(n_active d).
+    Each step costs a kernel row of the active points, O(n_active d), unless it is stored.
     """
     n = len(y)
     trace = Trace() if trace is None else trace
@@ -66,9 +72,9 @@ def shrinking_descent(
     rows = RowCache(kernel, cache_mb, 1)
     rows.lay_out(np.arange(n), n)
     active = np.ones(n, bool)
-    most = left = min(n, _MOST_STEPS)
+    most = steps_left = min(n, shrink_every) or -1
 
-    def tell(kept: np.ndarray) -> None:
+    def report(kept: np.ndarray) -> None:
         if trace.active:
             trace(alpha=np.abs(beta), objective=objective, candidates=kept | (beta != 0.0))
 
@@ -77,21 +83,21 @@ def shrinking_descent(
         i, violation = _worst(beta, e, lower, upper, active)
         if violation <= tol:
             if active.all():
-                tell(beta != 0.0)
+                report(beta != 0.0)
                 return np.abs(beta)
-            tell(active)
-            # The residual of the columns is up to date.
+            report(active)
+            # The residual of the columns of the cache is up to date.
             others = np.setdiff1d(np.arange(n), columns, assume_unique=True)
             support = np.flatnonzero(beta)
             e[others] = y[others] - kernel.product(support, beta[support], rows=others)
             active[:] = True
             rows.lay_out(np.arange(n), n)
-            left = most
+            steps_left = most
             continue
-        if left == 0:
-            left = most
+        if steps_left == 0:
+            steps_left = most
             _shrink(beta, e, lower, upper, violation, active)
-            tell(active)
+            report(active)
             if np.count_nonzero(active) < (1.0 - _UNUSED) * len(columns):
                 columns = np.flatnonzero(active)
                 rows.lay_out(columns, len(columns))
@@ -100,15 +106,12 @@ def shrinking_descent(
         change = beta[i] - before
         objective -= change * (e[i] - 0.5 * diagonal[i] * change)
         e[columns] -= rows.product(np.array([i]), np.array([change]))
-        left -= 1
+        steps_left -= 1
 
 
-@njit(
-    ["Tuple((i8, f8))(f8[::1], f8[::1], f8[::1], f8[::1], b1[::1])"],
-    cache=True,
-)
+@njit(cache=True)
 def _worst(beta, e, lower, upper, active):
-    """The active point with the largest violation, and that."""
+    """Return the active point with the largest violation, and its violation."""
     worst, most = 0, -np.inf
     for i in range(len(beta)):
         if active[i]:
@@ -120,9 +123,9 @@ def _worst(beta, e, lower, upper, active):
     return worst, most
 
 
-@njit(["void(f8[::1], f8[::1], f8[::1], f8[::1], f8, b1[::1])"], cache=True)
+@njit(cache=True)
 def _shrink(beta, e, lower, upper, violation, active):
-    """Set aside who is held at a bound by more than the largest violation."""
+    """Deactivate points at a bound whose KKT slack exceeds the largest violation."""
     for i in range(len(beta)):
         at_lower, at_upper = beta[i] == lower[i], beta[i] == upper[i]
         if (at_lower and e[i] < -violation) or (at_upper and e[i] > violation):

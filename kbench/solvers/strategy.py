@@ -1,13 +1,15 @@
-"""How a dual is solved as a whole, or group by group where an exact split has been found.
+"""How a dual is solved: as a whole, or group by group where kernel values between groups vanish.
 
-Without an intercept groups are problems of their own. With one, the multiplier b of the constraint
-1'beta = const couples them: for a given b each group is a box-constrained problem, and the sum
-h(b) = 1'beta(b) falls with b. So
+Without an intercept, groups are independent problems. With one, the multiplier b of the constraint
+1'beta = const couples them: for a given b each group is a problem with bounds only, and the sum
+h(b) = 1'beta(b) falls as b grows. The search for b is a secant method on h(b) = const:
 
-    b from a random subset of the points
-    solve each group at b loosely, then secant steps on h(b) = const, each from the last solution
-    solve each group at b to tolerance; give the rest of h to the free points
-    pairs of points across groups, until all have one b         few are left to do
+    b from the solution of a random sample of the points
+    solve each group at b loosely; secant steps in b, each from the last solution
+    solve each group at b to tolerance; subtract what is left of h - const from the free points
+    working sets across groups, with the sum fixed, until all violations are below tol
+
+The last line takes few steps, because every group is nearly optimal for the same b.
 """
 
 import functools
@@ -19,26 +21,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.threads import allowed_threads, in_any_order
+from kbench.kernels.threads import allowed_threads, run_tasks
 from kbench.solvers.block_descent import BlockDescent
 from kbench.solvers.grouped_matrix import GroupedMatrix
-from kbench.solvers.iterate import Iterate
+from kbench.solvers.iterate import Iterate, Subproblem
 from kbench.solvers.nested_subsets import NestedSubsets
+from kbench.solvers.options import SolverOptions
 from kbench.solvers.refinement import refine
-from kbench.solvers.row_cache import RowCache
+from kbench.solvers.row_cache import NEVER, RowCache
 
-# Up to here rows of the kernel matrix are so short that no point is set aside, and splitting saves
-# nothing.
-FEW_POINTS = 4000
-# Up to here float64 costs no more than to repeat in it what was found in float32.
-_TINY = 1024
-# Nanoseconds that an entry may cost and still be computed once more rather than stored.
-_STORING = 1.8
-_NEVER = 1 << 30
-# Inner solves end a little below the tolerance, so that the true violation is not above it.
+# Problems of at most this many points are solved in float64 from the start: a float32 solve and its
+# float64 verification would take as long.
+_FLOAT64_POINTS = 1024
+# Nanoseconds for storing and rereading a kernel value. Rows are stored from the use on at which
+# computing them that often would have taken longer (`scripts/ablate_svm.py`, `recompute_rows`).
+_STORING_NS = 1.8
+# Solves aim at this fraction of the tolerance, so that the float64 violation, which differs by
+# rounding, is rarely above the tolerance.
 _TARGET = 0.9
-# Of the search for b, in units of the linear term.
-_SAMPLE_SHARE = 0.1
+# Search for the intercept of groups: fraction of the points in the sample, and the tolerances of
+# the sample and of the secant steps in units of the mean |z|. Any values within a factor of 2 do
+# equally well (`scripts/ablate_svm.py`, problems covtype_30k and covtype_74k).
+_SAMPLE_FRACTION = 0.1
 _SAMPLE_TOLERANCE = 0.025
 _SEARCH_TOLERANCE = 0.002
 _SECANT_STEPS = 6
@@ -46,35 +50,50 @@ _SECANT_STEPS = 6
 
 @dataclass
 class Strategy:
-    """What the caller allows."""
+    """The parameters of a solve that its subproblems inherit."""
 
     cache_mb: float
     shrinking: bool
     rng: np.random.Generator
+    options: SolverOptions
 
     def solver(self, iterate: Iterate) -> NestedSubsets:
-        """A solver of one problem that stores rows where that pays."""
-        kernel = iterate.kernel
-        min_uses = _min_uses(kernel)
-        rows = RowCache(kernel, 0.0 if min_uses == _NEVER else self.cache_mb, min_uses)
-        everything = not self.shrinking or len(kernel) <= FEW_POINTS or rows.holds_whole_rows
-        descent = BlockDescent(iterate, kernel, rows)
-        return NestedSubsets(iterate, descent, self.rng, everything)
+        """Return a solver of one problem, with a row cache where storing rows pays."""
+        kernel, options = iterate.kernel, self.options
+        min_uses = _min_uses(kernel) if options.recompute_rows else 1
+        rows = RowCache(kernel, 0.0 if min_uses == NEVER else self.cache_mb, min_uses)
+        everything = (
+            not (self.shrinking and options.nested_subsets)
+            or len(kernel) <= options.few_points
+            or rows.holds_whole_rows
+        )
+        return NestedSubsets(iterate, self.descent(iterate, rows), self.rng, everything)
 
-    def for_part(self, cache_mb: float) -> "Strategy":
-        """The same with a part of the cache, and random numbers that no other part shares."""
-        return Strategy(cache_mb, self.shrinking, self.rng.spawn(1)[0])
+    def descent(self, iterate: Iterate, rows: RowCache) -> BlockDescent:
+        return BlockDescent(iterate, iterate.kernel, rows, self.options)
+
+    def for_group(self, cache_mb: float) -> "Strategy":
+        """Return the same with a cache of its own and an independent random stream."""
+        return Strategy(cache_mb, self.shrinking, self.rng.spawn(1)[0], self.options)
 
 
 def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float, str]:
-    """Solve one problem to a violation of `tol`; its true violation, and what stopped it or ""."""
-    if len(iterate) <= _TINY:
+    """Solve one problem to a violation of `tol`.
+
+    Returns
+    -------
+    violation : float
+        From float64 kernel values.
+    stop_reason : str
+        The limit that ended the solve, or "".
+    """
+    if len(iterate) <= _FLOAT64_POINTS:
         iterate.kernel = iterate.kernel.astype(np.float64)
     solver = strategy.solver(iterate)
     if iterate.beta.any():
-        iterate.complete()
+        iterate.compute_missing_residuals()
         iterate.objective = iterate.true_objective()
-        if iterate.settle() > _TARGET * tol:
+        if iterate.update_intercept() > _TARGET * tol:
             solver.from_here(_TARGET * tol)
     else:
         solver.from_zero(_TARGET * tol)
@@ -84,25 +103,25 @@ def solve_whole(iterate: Iterate, tol: float, strategy: Strategy) -> tuple[float
 def solve_groups(
     iterate: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> tuple[float, str]:
-    """Solve groups that do not see one another to `tol`; as `solve_whole`."""
+    """Solve groups between which kernel values vanish to `tol`; returns as `solve_whole`."""
     if iterate.coupled:
         return _solve_coupled(iterate, groups, tol, strategy)
     n_threads = 1 if iterate.budget.in_order else allowed_threads()
     results: list[tuple[float, str]] = []
-    done = threading.Lock()
+    lock = threading.Lock()
 
-    def solve(group: np.ndarray, own: Strategy) -> None:
-        part = iterate.part(group)
-        result = solve_whole(part, tol, own)
-        with done:
-            iterate.adopt(part)
-            iterate.kernel.count(part.kernel.n_entries)
+    def solve(group: np.ndarray, strategy: Strategy) -> None:
+        subproblem = Subproblem(iterate, group)
+        result = solve_whole(subproblem.iterate, tol, strategy)
+        with lock:
+            subproblem.write_back()
+            iterate.kernel.count(subproblem.iterate.kernel.n_entries)
             results.append(result)
 
-    tasks = []
-    for group in groups:
-        own = strategy.for_part(strategy.cache_mb / n_threads)
-        tasks.append(functools.partial(solve, group, own))
+    tasks = [
+        functools.partial(solve, group, strategy.for_group(strategy.cache_mb / n_threads))
+        for group in groups
+    ]
     _for_each(groups, tasks, iterate)
     return max(violation for violation, _ in results), max(reason for _, reason in results)
 
@@ -110,29 +129,28 @@ def solve_groups(
 def _for_each(
     groups: list[np.ndarray], tasks: Sequence[Callable[[], None]], iterate: Iterate
 ) -> None:
-    """Do the task of each group; several at once where no limit or trace depends on the order."""
+    """Do the task of each group, several at once unless a limit or a trace depends on the order."""
     if iterate.budget.in_order:
         for task in tasks:
             task()
     else:
         largest_first = np.argsort([-len(group) for group in groups], kind="stable")
-        in_any_order(tasks[number] for number in largest_first)
+        run_tasks(tasks[number] for number in largest_first)
 
 
 def _solve_coupled(
     iterate: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> tuple[float, str]:
-    """Groups and their common intercept."""
+    """Solve groups that share an intercept."""
     matrix = GroupedMatrix(iterate.kernel, groups)
-    constant = float(iterate.beta.sum())
-    whole = iterate.on(matrix)
+    whole = iterate.with_kernel(matrix)
     if not iterate.beta.any():
-        _find_intercept(whole, groups, tol, constant, strategy)
+        _find_intercept(whole, groups, tol, strategy)
     else:
-        whole.complete()
+        whole.compute_missing_residuals()
     whole.objective = whole.true_objective()
-    descent = BlockDescent(whole, matrix, RowCache(matrix, 0.0, _NEVER))
-    if whole.settle() > _TARGET * tol:
+    descent = strategy.descent(whole, RowCache(matrix, 0.0, NEVER))
+    if whole.update_intercept() > _TARGET * tol:
         NestedSubsets(whole, descent, strategy.rng, False).from_here(_TARGET * tol)
     result = refine(whole, descent, tol)
     iterate.beta, iterate.residual = whole.beta, whole.residual
@@ -142,42 +160,46 @@ def _solve_coupled(
 
 
 def _find_intercept(
-    whole: Iterate, groups: list[np.ndarray], tol: float, constant: float, strategy: Strategy
+    whole: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> None:
-    """Bring `whole` near the solution, its sum to `constant` and its residual up to date."""
+    """From beta = 0, bring `whole` near the solution with 1'beta = 0, its residual up to date."""
     n = len(whole)
-    sample = strategy.rng.permutation(n)[: max(int(_SAMPLE_SHARE * n), FEW_POINTS)]
-    some = whole.part(sample, coupled=True)
-    strategy.solver(some).from_zero(_SAMPLE_TOLERANCE * whole.scale)
-    whole.intercept = some.intercept
-    whole.kernel.count(some.kernel.n_entries)
+    if strategy.options.intercept_from_sample:
+        size = max(int(_SAMPLE_FRACTION * n), strategy.options.few_points)
+        sample = Subproblem(whole, strategy.rng.permutation(n)[:size], coupled=True).iterate
+        strategy.solver(sample).from_zero(_SAMPLE_TOLERANCE * whole.scale)
+        whole.intercept = sample.intercept
+        whole.kernel.count(sample.kernel.n_entries)
 
-    parts = [whole.part(group) for group in groups]
+    subproblems = [Subproblem(whole, group) for group in groups]
+    iterates = [subproblem.iterate for subproblem in subproblems]
     area = sum(len(group) ** 2 for group in groups)
     solvers = [
-        strategy.for_part(strategy.cache_mb * len(part) ** 2 / area).solver(part) for part in parts
+        strategy.for_group(strategy.cache_mb * len(group) ** 2 / area).solver(iterate)
+        for group, iterate in zip(groups, iterates, strict=True)
     ]
     search = _SEARCH_TOLERANCE * whole.scale
 
-    def everywhere(work: Callable[[NestedSubsets], None]) -> None:
-        _for_each(groups, [functools.partial(work, solver) for solver in solvers], whole)
+    def solve_all(solve: Callable[[NestedSubsets], None]) -> None:
+        _for_each(groups, [functools.partial(solve, solver) for solver in solvers], whole)
 
-    everywhere(lambda solver: solver.from_zero(search))
+    solve_all(lambda solver: solver.from_zero(search))
 
     def surplus() -> float:
-        return sum(float(part.beta.sum()) for part in parts) - constant
+        return sum(float(iterate.beta.sum()) for iterate in iterates)
 
     def move(b: float, tolerance: float) -> float:
-        for part in parts:
-            part.intercept = b
-        everywhere(lambda solver: solver.from_here(tolerance))
+        for iterate in iterates:
+            iterate.intercept = b
+        solve_all(lambda solver: solver.from_here(tolerance))
         return surplus()
 
     b, h = whole.intercept, surplus()
     n_free = sum(
-        int(np.count_nonzero((part.beta > part.lower) & (part.beta < part.upper))) for part in parts
+        int(np.count_nonzero((iterate.beta > iterate.lower) & (iterate.beta < iterate.upper)))
+        for iterate in iterates
     )
-    # Where no free point saw another, each would fall by as much as b grows.
+    # If kernel values between free points were 0, each would fall by the growth of b / K_ii.
     slope = -max(n_free, 1) / float(np.median(whole.diagonal))
     for _ in range(_SECANT_STEPS):
         step = -h / slope
@@ -188,25 +210,27 @@ def _find_intercept(
         if (h - before) * step < 0.0:
             slope = (h - before) / step
     h = move(b - h / slope, _TARGET * tol)
-    for part in parts:
-        whole.adopt(part)
-    whole.intercept = parts[0].intercept
-    _spread(whole, h)
+    for subproblem in subproblems:
+        subproblem.write_back()
+    whole.intercept = iterates[0].intercept
+    _subtract_surplus(whole, h)
 
 
-def _spread(iterate: Iterate, surplus: float) -> None:
-    """Take `surplus` from the sum of the free points, in proportion to their room."""
+def _subtract_surplus(iterate: Iterate, surplus: float) -> None:
+    """Subtract `surplus` from the sum of the free points, in proportion to their distance from the
+    bound; from all points that can move if the free ones do not suffice.
+    """
     before = iterate.beta.copy()
     end = iterate.lower if surplus > 0.0 else iterate.upper
-    room = np.abs(before - end) * ((before > iterate.lower) & (before < iterate.upper))
-    if room.sum() <= abs(surplus):
-        room = np.abs(before - end)
-    iterate.beta = before - surplus * room / max(float(room.sum()), 1e-300)
+    distance = np.abs(before - end) * ((before > iterate.lower) & (before < iterate.upper))
+    if distance.sum() <= abs(surplus):
+        distance = np.abs(before - end)
+    iterate.beta = before - surplus * distance / max(float(distance.sum()), 1e-300)
     np.clip(iterate.beta, iterate.lower, iterate.upper, out=iterate.beta)
-    iterate.update(np.arange(len(iterate)), before)
+    iterate.update_residual(np.arange(len(iterate)), before)
 
 
 def _min_uses(kernel: KernelMatrix) -> int:
-    """From which use on a row of K is worth storing."""
+    """Return from which use on a row of K is worth storing."""
     nanoseconds = kernel.nanoseconds
-    return _NEVER if nanoseconds < 1.0 else math.ceil(_STORING / nanoseconds)
+    return NEVER if nanoseconds < 1.0 else math.ceil(_STORING_NS / nanoseconds)

@@ -15,6 +15,7 @@ from kbench.approximation import (
     FeatureBlocks,
     LandmarkFeatures,
     Nystrom,
+    RandomFeatures,
     RandomFourierFeatures,
     SpectralNystrom,
 )
@@ -25,14 +26,15 @@ MAPS = [
     LandmarkFeatures(12, landmarks="kmeans"),
     Nystrom(12),
     Nystrom(12, kernel="poly", degree=2, coef0=1.0, landmarks="kmeans"),
-    SpectralNystrom(12, rank=6),
-    SpectralNystrom(12, rank=6, truncation="rows"),
+    SpectralNystrom(6, n_landmarks=12),
+    SpectralNystrom(6, n_landmarks=12, truncation="rows"),
     RandomFourierFeatures(20),
     RandomFourierFeatures(20, kernel="laplacian", form="cos_sin"),
     RandomFourierFeatures(20, form="cos_sin", sampling="orthogonal"),
     RandomFourierFeatures(20, kernel="laplacian", sampling="quasi"),
     Fastfood(20),
     Fastfood(20, form="cos_sin"),
+    RandomFeatures(10, features="fastfood", form="phase"),
 ]
 
 
@@ -100,6 +102,7 @@ def test_bytes_and_numbers_that_are_kept(feature_map):
         RandomFourierFeatures: 20 * 8 if getattr(feature_map, "form", "") == "phase" else 10 * 7,
         # Blocks of 8 frequencies.
         Fastfood: 4 * 24 + 20 if getattr(feature_map, "form", "") == "phase" else 4 * 16,
+        RandomFeatures: 4 * 24 + 20,
     }
     assert feature_map.n_parameters_ == expected[type(feature_map)]
     arrays = [v for v in vars(feature_map).values() if isinstance(v, np.ndarray)]

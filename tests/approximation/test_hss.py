@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, cg
+from sklearn.base import clone
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from threadpoolctl import threadpool_limits
 
@@ -15,12 +16,13 @@ from kbench.approximation import HSSMatrix
 from kbench.approximation.hss.compression import _add_scaled, _folded
 from kbench.approximation.hss.interpolative import interpolate
 from kbench.clustering import nearest_neighbours
+from kbench.presets import HSS
 from kbench.trace import Trace
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Threads of BLAS cost more than matrices of this size."""
+    """Starting BLAS threads takes longer than products of matrices of this size."""
     with threadpool_limits(1):
         yield
 
@@ -46,7 +48,7 @@ def fit(X, **options):
 
 @pytest.mark.parametrize("preset", ["paper_table4", "paper_table5", "fast", "accurate", "precise"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_assembly_product_rows_and_factors_are_one_matrix(preset, sparse):
+def test_assembled_matrix_product_rows_and_factors_agree(preset, sparse):
     X = points()
     matrix = fit(sp.csr_array(X) if sparse else X, preset=preset, dtype="float64")
     dense = matrix.toarray()
@@ -67,17 +69,17 @@ def test_assembly_product_rows_and_factors_are_one_matrix(preset, sparse):
 
 @pytest.mark.parametrize("tree", ["2means", "kd", "pca", "cobble", "natural"])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-def test_exact_where_every_column_is_sampled(kernel, tree):
+def test_exact_if_every_column_is_sampled(kernel, tree):
     X = points(301)
     matrix = fit(X, tree=tree, kernel=kernel, **EVERY_COLUMN)
     exact = {"rbf": rbf_kernel, "laplacian": laplacian_kernel}[kernel](X, gamma=0.5)
     error = np.linalg.norm(matrix.toarray() - exact) / np.linalg.norm(exact)
-    # Pivots are known to the root of float64's rounding.
+    # Pivots of the Gram matrix are accurate to the square root of the rounding of float64.
     assert error < 1e-6
     assert matrix.relative_error(301) == pytest.approx(error, rel=0.01)
 
 
-def test_presets_are_as_accurate_as_they_promise():
+def test_presets_are_as_accurate_as_documented():
     X = points(1500, 4)
     errors = {
         preset: [
@@ -91,7 +93,7 @@ def test_presets_are_as_accurate_as_they_promise():
 
 
 @pytest.mark.parametrize("gamma", [0.02, 2.0])
-def test_folded_sketches_lose_nothing_where_ranks_are_low_and_are_left_where_not(gamma):
+def test_folded_sketches_are_used_at_low_ranks_only_and_are_as_accurate(gamma):
     X = points(2500)
 
     def compressed(sketch, seed):
@@ -133,7 +135,7 @@ def test_the_first_level_is_dropped_at_a_relative_tolerance_of_one():
     max_rank=st.integers(1, 60),
     gamma=st.sampled_from([1e-6, 0.1, 1.0, 1e4]),
 )
-def test_any_size_rank_and_repetition(n, leaf_size, n_distinct, max_rank, gamma):
+def test_any_size_rank_and_number_of_copies(n, leaf_size, n_distinct, max_rank, gamma):
     rng = np.random.RandomState(0)
     X = rng.standard_normal((n_distinct, 3))[rng.randint(n_distinct, size=n)]
     matrix = fit(X, leaf_size=leaf_size, gamma=gamma, max_rank=max_rank, dtype="float64")
@@ -164,7 +166,7 @@ def test_matrix_and_factors_can_be_stored():
     np.testing.assert_array_equal(stored_factor.solve(v), factor.solve(v))
 
 
-def test_is_a_linear_operator_that_solvers_take():
+def test_scipy_solvers_accept_it_as_a_linear_operator():
     matrix = fit(points(), preset="accurate", dtype="float64")
     preconditioner = matrix.factorise(1.1)
     shifted = aslinearoperator(matrix) + LinearOperator((700, 700), matvec=lambda v: v, dtype=float)
@@ -176,32 +178,83 @@ def test_is_a_linear_operator_that_solvers_take():
     np.testing.assert_allclose(matrix @ x + x, b, atol=1e-8)
 
 
-def test_new_rows_through_the_skeletons():
+def test_machines_approximate_the_expansion_at_new_rows():
     X, new = points(2000), points(500, seed=1)
     matrix = fit(X, preset="accurate", dtype="float64")
     coef = points(2000, 2, seed=2)
     exact = rbf_kernel(new, X, gamma=0.5) @ coef
-    machine = matrix.expansion(coef)
+    machine = matrix.machine(coef)
     error = np.linalg.norm(machine(new) - exact) / np.linalg.norm(exact)
     assert error < 1e-2
-    # On its own rows it is the product, but for what leaves know exactly.
+    # On the training rows it is the product, but for the exact values of each leaf.
     products = matrix @ coef
     assert np.linalg.norm(machine(X) - products) < 1e-2 * np.linalg.norm(products)
     assert machine.n_centres < 0.5 * len(X) * len(matrix.tree_.leaves)
 
 
-def test_another_kernel_or_search_uses_what_is_there():
+def test_the_kernel_with_new_rows_is_the_machine_of_unit_coefficients():
+    X, new = points(800), points(60, seed=1)
+    matrix = fit(X, preset="accurate", dtype="float64")
+    cross = matrix.cross(new)
+    np.testing.assert_allclose(cross, matrix.machine(np.eye(800))(new), atol=1e-12)
+    exact = rbf_kernel(new, X, gamma=0.5)
+    assert np.linalg.norm(cross - exact) < 1e-2 * np.linalg.norm(exact)
+    # The points of the leaf that a row falls into are not approximated.
+    tree, leaves = matrix.tree_, matrix.tree_.assign(new)
+    for i, leaf in enumerate(leaves):
+        own = tree.permutation[tree.start[leaf] : tree.stop[leaf]]
+        np.testing.assert_allclose(cross[i, own], exact[i, own], atol=1e-12)
+    np.testing.assert_allclose(matrix.cross(sp.csr_array(new)), cross, atol=1e-12)
+
+
+def test_a_matrix_like_another_computes_only_what_its_parameters_change():
     X = points()
     first = fit(X)
-    trace = Trace()
-    again = HSSMatrix(gamma=2.0, leaf_size=40, random_state=0).fit(X, like=first, trace=trace)
-    assert again.tree_ is first.tree_
-    assert again._near is first._near
+
+    def phases(**parameters):
+        trace = Trace()
+        again = clone(first).set_params(**parameters).fit(X, like=first, trace=trace)
+        cold = fit(X, **parameters)
+        error = np.linalg.norm(again.toarray() - cold.toarray()) / np.linalg.norm(cold.toarray())
+        assert error < 0.02
+        return again, set(trace.timings)
+
+    again, computed = phases()
+    assert again.nodes_ is first.nodes_
+    assert not computed
+    for parameters in ({"gamma": 2.0}, {"preset": "accurate"}, {"max_rank": 100}):
+        again, computed = phases(**parameters)
+        assert again.tree_ is first.tree_
+        assert again._near is first._near
+        assert again.nodes_ is not first.nodes_
+    for parameters in ({"leaf_size": 50}, {"random_state": 1}, {"tree": "kd"}):
+        assert phases(**parameters)[0].tree_ is not first.tree_
+
+
+def test_neighbours_of_another_search_are_used():
+    X = points()
+    first = fit(X)
     table = nearest_neighbours(X, 16, np.random.RandomState(3))
-    given_table = HSSMatrix(gamma=0.5, leaf_size=40, random_state=0).fit(X, neighbours=table)
+    given_table = clone(first).fit(X, neighbours=table)
     np.testing.assert_array_equal(given_table.neighbours_, table)
     with pytest.raises(ValueError, match="table of 700 points was given for 699 rows"):
         HSSMatrix().fit(X[1:], like=first)
+    with pytest.raises(ValueError, match="like and neighbours both"):
+        HSSMatrix().fit(X, like=first, neighbours=table)
+
+
+def test_a_typed_value_wins_over_its_preset_and_limits_can_be_lifted():
+    X = points(1500)
+    by_preset = fit(X, preset="fast", leaf_size=64)
+    for parameters, fewer in (({"sketch": 5}, True), ({"max_rank": 3}, True), ({}, False)):
+        typed = fit(X, preset="fast", leaf_size=64, **parameters)
+        assert (typed.n_parameters_ < by_preset.n_parameters_) == fewer
+    # Without a sketch and a limit on near columns, the sampled columns themselves decide.
+    table4 = {"preset": "paper_table4", "leaf_size": 64}
+    settings = HSS["paper_table4"] | {"leaf_size": 64}
+    spelt_out = fit(X, preset="fast", **settings)
+    np.testing.assert_array_equal(spelt_out.toarray(), fit(X, **table4).toarray())
+    assert (fit(X, sketch=5, **table4).toarray() != spelt_out.toarray()).any()
 
 
 def test_nodes_without_neighbours_outside_get_columns_from_everywhere():
@@ -212,23 +265,23 @@ def test_nodes_without_neighbours_outside_get_columns_from_everywhere():
     matrix = fit(X, preset="paper_table5", **settings)
     assert matrix.neighbours_.shape[1] == 2
     assert matrix.relative_error(random_state=0) < 0.05
-    # Blocks between clusters are of rank 1, as good as.
+    # Blocks between clusters have rank 1 up to the tolerance.
     assert max(largest for _, _, largest in matrix.ranks_) < 16
     copies = fit(np.repeat(centres, 50, axis=0), preset="paper_table4", leaf_size=64)
     assert copies.ranks_[-1][0] >= 1
 
 
-def test_wide_sparse_rows_go_through():
+def test_wide_sparse_rows():
     rng = np.random.default_rng(0)
     X = sp.random_array((400, 47236), density=1e-3, format="csr", rng=rng)
     X.data[:] = 0.15
     matrix = fit(X, gamma=0.5, preset="accurate", leaf_size=100, dtype="float64")
     exact = rbf_kernel(X, gamma=0.5)
     assert np.linalg.norm(matrix.toarray() - exact) / np.linalg.norm(exact) < 1e-2
-    assert matrix.expansion(np.ones((400, 1)))(X[:10]).shape == (10, 1)
+    assert matrix.machine(np.ones((400, 1)))(X[:10]).shape == (10, 1)
 
 
-def test_limits_are_told_before_the_work():
+def test_memory_limits_name_the_parameters_to_lower():
     X = points()
     with pytest.raises(ValueError, match=r"memory_mb=0.01, but the leaves .* MiB: lower leaf_size"):
         fit(X, memory_mb=0.01)
@@ -256,14 +309,17 @@ def test_fewer_rows_than_a_leaf_are_exact():
         ({"leaf_size": 1}, "'leaf_size' parameter of HSSMatrix .* Got 1"),
         ({"preset": "paper"}, "'preset' parameter of HSSMatrix .* Got 'paper'"),
         ({"rel_tol": -0.5}, "'rel_tol' parameter of HSSMatrix .* Got -0.5"),
+        ({"sketch": "all"}, "'sketch' parameter of HSSMatrix .* Got 'all'"),
+        ({"n_neighbours": 0, "max_near": 9}, "max_near=9 contradicts n_neighbours=0"),
+        ({"n_neighbours": 0, "n_trees": 2}, "n_trees=2 contradicts n_neighbours=0"),
     ],
 )
-def test_parameters_that_cannot_be_are_named(parameters, message):
+def test_invalid_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         fit(points(30), **parameters)
 
 
-def test_a_shift_that_is_too_small_is_told_with_one_that_is_enough():
+def test_the_error_for_a_small_shift_names_a_sufficient_one():
     matrix = fit(points(), preset="paper_table4", dtype="float64")
     least = np.linalg.eigvalsh(matrix.toarray())[0]
     assert least < -0.1
@@ -292,7 +348,7 @@ def test_interpolation_is_the_pivoted_qr_decomposition():
 
 
 @pytest.mark.parametrize("tol", [0.5, 0.1, 1e-3])
-def test_the_trace_bounds_what_is_left_out(tol):
+def test_trace_tol_bounds_the_residual(tol):
     S = points(50, 80) * np.geomspace(1, 1e-4, 80)
     basis = interpolate(S @ S.T, trace_tol=tol)
     # The best combinations of the kept rows: what the Gram matrix's Schur complement measures.

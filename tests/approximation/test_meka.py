@@ -73,9 +73,8 @@ def test_bases_of_partition_rows_are_the_best_that_landmarks_of_all_clusters_all
 def test_with_all_points_links_are_projections_onto_the_bases(link):
     X = points()
     K = rbf_kernel(X, gamma=0.3)
-    model = MEKA(
-        6, n_clusters=4, gamma=0.3, link=link, n_landmarks=200, rho=100.0, pinv_cut=1e-10, **EXACT
-    ).fit(X)
+    sampled = {"rho": 100.0, "pinv_cut": 1e-10} if link == "sampled" else {}
+    model = MEKA(6, n_clusters=4, gamma=0.3, link=link, n_landmarks=200, **sampled, **EXACT).fit(X)
     G = dense(model.matrix_)
     bases = [np.linalg.qr(basis)[0] for basis in model.matrix_.bases]
     groups = model.matrix_.groups
@@ -92,7 +91,9 @@ def test_with_all_points_links_are_projections_onto_the_bases(link):
 def test_all_columns_are_the_kernel_itself(link, kernel):
     X = points(120)
     K = (rbf_kernel if kernel == "rbf" else laplacian_kernel)(X, gamma=1.0)
-    options = {"kernel": kernel, "gamma": 1.0, "link": link, "pinv_cut": 1e-12, "n_landmarks": 120}
+    options = {"kernel": kernel, "gamma": 1.0, "link": link, "n_landmarks": 120}
+    if link == "sampled":
+        options["pinv_cut"] = 1e-12
     model = MEKA(120, n_clusters=3, **options, **EXACT).fit(X)
     assert relative(K, dense(model.matrix_)) < 1e-4
 
@@ -105,7 +106,7 @@ def test_error_falls_with_the_rank_and_is_below_nystrom_of_that_rank():
         for rank in (5, 15, 40)
     ]
     assert errors[0] > errors[1] > errors[2]
-    assert errors[2] < nystrom_error(X, n_components=80, rank=40, gamma=0.5)
+    assert errors[2] < nystrom_error(X, n_landmarks=80, rank=40, gamma=0.5)
 
 
 def test_galerkin_links_leave_the_matrix_positive_semidefinite():
@@ -237,19 +238,19 @@ def test_blocks_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="n_clusters=201 is more than n_samples=200"):
         MEKA(5, n_clusters=201).fit(points())
     with pytest.raises(ValueError, match=r"of 200 landmarks takes .* memory_mb=0.1"):
-        SpectralNystrom(200, memory_mb=0.1).fit(points())
+        SpectralNystrom(n_landmarks=200, memory_mb=0.1).fit(points())
 
 
 def test_no_rank_k_approximation_is_below_the_eigendecomposition():
     X = points(300, 4)
     options = {"rank": 25, "gamma": 0.5}
-    best = nystrom_error(X, n_components=300, eigensolver="lanczos", **options)
+    best = nystrom_error(X, n_landmarks=300, eigensolver="lanczos", **options)
     values = np.linalg.eigvalsh(rbf_kernel(X, gamma=0.5))
     assert best == pytest.approx(np.linalg.norm(values[:-25]) / np.linalg.norm(values), rel=1e-4)
     for landmarks in ("uniform", "kmeans", "rpcholesky"):
         for eigensolver in ("exact", "randomized"):
             error = nystrom_error(
-                X, n_components=60, landmarks=landmarks, eigensolver=eigensolver, **options
+                X, n_landmarks=60, landmarks=landmarks, eigensolver=eigensolver, **options
             )
             assert best < error < 0.6
 
@@ -258,7 +259,7 @@ def test_no_rank_k_approximation_is_below_the_eigendecomposition():
 def test_truncation_on_the_rows_is_the_best_rank_k_in_the_span_of_the_landmarks(eigensolver):
     X = points(300)
     K = rbf_kernel(X, gamma=0.3)
-    options = {"n_components": 60, "gamma": 0.3}
+    options = {"n_landmarks": 60, "gamma": 0.3}
     full = SpectralNystrom(rank=60, random_state=0, **options).fit(X)
     values, vectors = np.linalg.eigh(dense(LowRankKernel(full, X, "f8")))
     expected = relative(K, (vectors[:, -15:] * values[-15:]) @ vectors[:, -15:].T)
@@ -274,7 +275,7 @@ def test_truncation_on_the_rows_is_the_best_rank_k_in_the_span_of_the_landmarks(
 
 def test_an_ensemble_is_the_mean_of_its_experts():
     X = points()
-    model = SpectralNystrom(60, rank=30, n_experts=3, gamma=0.3, random_state=0).fit(X)
+    model = SpectralNystrom(30, n_landmarks=60, n_experts=3, gamma=0.3, random_state=0).fit(X)
     assert model.n_features_out_ == 30
     expected = np.zeros((200, 200))
     for Z in np.array_split(model.components_, 3):
@@ -286,7 +287,7 @@ def test_an_ensemble_is_the_mean_of_its_experts():
 
 def test_randomised_eigenvectors_come_close_to_the_exact_ones():
     X = points(300)
-    options = {"n_components": 100, "rank": 20, "gamma": 0.3}
+    options = {"n_landmarks": 100, "rank": 20, "gamma": 0.3}
     exact = nystrom_error(X, **options)
     assert nystrom_error(X, eigensolver="randomized", **options) == pytest.approx(exact, rel=0.01)
 
@@ -303,7 +304,7 @@ def test_pivots_are_better_than_chance_where_points_are_uneven():
     rng = np.random.default_rng(0)
     X = np.vstack([0.01 * rng.normal(size=(400, 2)), 4.0 * rng.normal(size=(40, 2))])
     errors = {
-        landmarks: nystrom_error(X, n_components=30, rank=30, gamma=0.5, landmarks=landmarks)
+        landmarks: nystrom_error(X, n_landmarks=30, rank=30, gamma=0.5, landmarks=landmarks)
         for landmarks in ("uniform", "rpcholesky")
     }
     assert errors["rpcholesky"] < 0.5 * errors["uniform"]

@@ -6,15 +6,16 @@ import http.server
 import lzma
 import os
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support import left_over, libsvm_text, one_file, shipped
 
 from kbench.data import fetch as fetching
-from kbench.data import locate, open_prepared, prepare
-from kbench.data.mirrors import is_mirror
-from kbench.errors import DataError, DataNotFoundError
+from kbench.data import fingerprint, locate, open_prepared, prepare
+from kbench.data.folders import FileStatus, is_mirror
+from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 X = np.random.default_rng(0).normal(size=(400, 5)).round(4)
 TEXT = libsvm_text(X, np.sign(X[:, 0])).encode()
@@ -212,3 +213,44 @@ def test_urls_name_files_that_are_looked_for(folders):
                     stored = wanted["url"].rpartition("/")[2]
                     suffixes = ("", ".xz", ".bz2", ".gz", ".zip")
                     assert stored in [n + s for n in wanted["names"] for s in suffixes], path
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:9/..%2F..%2Fescaped",
+        "http://127.0.0.1:9/%2e%2e",
+        "http://127.0.0.1:9/..%5Cescaped",
+        "http://127.0.0.1:9/_fetched.json",
+        "http://127.0.0.1:9/",
+        "ftp://127.0.0.1/toy",
+        "data:text/plain,1",
+        "/etc/passwd",
+    ],
+)
+def test_an_address_names_a_file_within_the_folder(folders, config, url):
+    with pytest.raises(ConfigError, match=r"url is '.*', should be http://"):
+        prepare(config(url=url), folders)
+    file = FileStatus("all", "toy", None, url, None, ())
+    with pytest.raises(ConfigError, match="should be an http or https address"):
+        fetching.fetch(file, folders)
+    assert not folders.own.exists()
+
+
+@pytest.mark.parametrize("name", ["../../secret.txt", "/etc/passwd", "..", "a/b", "_x", ""])
+def test_names_of_files_stay_within_the_folders(folders, config, name):
+    made = config(names=[name])
+    for call in (prepare, locate, fingerprint):
+        with pytest.raises(ConfigError, match="file name"):
+            call(made, folders)
+
+
+def test_a_file_address_needs_the_word_of_the_user(tmp_path, folders, config):
+    path = tmp_path / "toy.xz"
+    path.write_bytes(BODY)
+    with pytest.raises(ConfigError, match="only with allow_file_urls=true on the command line"):
+        prepare(config(url=path.as_uri()), folders)
+    assert not folders.own.exists()
+    allowed = replace(folders, file_urls=True)
+    assert open_prepared(prepare(config(url=path.as_uri()), allowed)).n_train == 300
+    assert (folders.own / "toy.xz").read_bytes() == BODY

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import scipy.io
+import scipy.io.arff
 from hypothesis import given
 from hypothesis import strategies as st
 from support import left_over, merge, named, shipped
@@ -140,6 +141,7 @@ def test_layouts_of_the_same_table(folders, layout):
         ("a,a,c\n1,2,3\n", {}, r"toy:1: two columns 'a'"),
         ("1,2\n3,4\n", {"drop": [1]}, r"toy:1: no column is left beside the target '2'"),
         ("1,2\n3\r4,5\n", {}, r"toy:2: a carriage return within the line"),
+        ("1,2,3\n4,1_000,6\n", {}, r"toy:2: column '2' is '1_000', should be a number"),
         ("\n\n", {}, r"toy: no rows"),
         ("a,b,c\n", {}, r"toy: no rows"),
     ],
@@ -153,9 +155,10 @@ def test_tables_that_cannot_be_read(folders, text, columns, message):
 
 
 def test_text_of_another_encoding(folders):
-    put(folders, train="1,ö,2\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"toy:1: not UTF-8 text"):
-        prepare(one("csv", {"columns": {"categorical": [2]}}), folders)
+    for columns in ({"categorical": [2]}, {}):  # a row, and the names of the columns
+        put(folders, train="a,ö,b\n1,ö,2\n".encode("latin-1"))
+        with pytest.raises(DataError, match=r"toy:1: not UTF-8 text"):
+            prepare(one("csv", {"columns": columns}), folders)
 
 
 @given(st.integers(0, len(TRAIN) - 1), st.sampled_from(["", *'",;\t \n\r0e.-xö\0']), st.booleans())
@@ -305,7 +308,7 @@ def test_parquet_knows_its_types(folders):
         with pytest.raises(DataError, match=r"column 't' is of type list.*, should be numbers or"):
             prepare(one("parquet", {"columns": columns}), folders)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DataError, match="toy: no Parquet file, or damaged"):
+    with pytest.raises(DataError, match="toy: damaged or another format, should be a Parquet file"):
         prepare(one("parquet"), folders)
 
 
@@ -325,13 +328,46 @@ def test_arff_knows_its_types(folders):
     data = opened(one("arff"), folders)
     np.testing.assert_array_equal(data.X_train, [[1, 1, 0], [2, 0, 1]])
     np.testing.assert_array_equal(data.y_test, [5])
-    for bad in (ARFF.replace("2,v", "2,w"), ARFF.replace("numeric", "banana"), "x,y\n1,2\n"):
+    for bad, message in (
+        (ARFF.replace("2,v", "2,w"), r"toy:7: attribute 'k' is 'w', should be one of u, v"),
+        (ARFF.replace("numeric", "banana"), r"toy:2: attribute 'x' is of type 'banana', should be"),
+        (ARFF.replace("y numeric", "y date"), r"toy:4: attribute 'y' is of type 'date', should be"),
+        (ARFF.replace("2,v", "?,v"), r"toy:7: column 'x' is missing"),
+        (ARFF.replace("2,v", "1_000,v"), r"toy:7: attribute 'x' is '1_000', should be a number"),
+        (ARFF.replace("2,v", "v"), r"toy:7: 2 fields, should be 3"),
+        (ARFF.replace("2,v,4", "{0 2}"), r"toy:7: a sparse row"),
+        (ARFF.replace("attribute y", "attribute x"), r"toy:4: two attributes 'x'"),
+        (ARFF.replace("@data", "@dat"), r"toy:5: '@dat', should be @relation, @attribute"),
+        (ARFF.partition("@data")[0], r"toy: no line @data"),
+        (ARFF.partition("1,u")[0], r"toy: no rows after @data"),
+        ("x,y\n1,2\n", r"toy:1: 'x,y', should be @relation"),
+        (ARFF.encode().replace(b"toy", b"t\xff"), r"toy:1: not UTF-8 text"),
+    ):
         put(folders, train=bad)
-        with pytest.raises(DataError, match="toy: not an ARFF table that SciPy reads"):
+        with pytest.raises(DataError, match=message):
             prepare(one("arff"), folders)
-    put(folders, train=ARFF.replace("2,v", "?,v"))
-    with pytest.raises(DataError, match=r"toy, row 2: column 'x' is missing"):
-        prepare(one("arff"), folders)
+
+
+def test_arff_quotes_comments_and_missing_categories_are_those_of_scipy(folders):
+    text = """% a comment
+@RELATION r
+@Attribute 'a b' REAL
+@attribute k {'x y', z}
+@attribute y integer
+
+@DATA
+% another
+1.5, 'x y', 1
+2.5,?,2
+-1e3, z, 3
+"""
+    put(folders, train=text)
+    data = opened(one("arff", split={"kind": "first", "n_train": 2}), folders)
+    rows, _ = scipy.io.arff.loadarff(io.StringIO(text))
+    assert [v.decode() for v in rows["k"].tolist()] == ["x y", "?", "z"]
+    np.testing.assert_array_equal(np.vstack([data.X_train, data.X_test])[:, 0], rows["a b"])
+    expected = [[0, 1, 0], [1, 0, 0], [0, 0, 1]]  # ?, x y, z
+    np.testing.assert_array_equal(np.vstack([data.X_train, data.X_test])[:, 1:], expected)
 
 
 def idx(array):
@@ -409,7 +445,7 @@ def test_cifar10(folders):
     with pytest.raises(DataError, match=r"no data_batch_1\.bin in it, there is x"):
         prepare(config, folders)
     put(folders, **{"cifar-10-binary.tar": "no archive"})
-    with pytest.raises(DataError, match="no tar archive"):
+    with pytest.raises(DataError, match="should be a tar archive of CIFAR-10"):
         prepare(config, folders)
 
 
@@ -441,13 +477,13 @@ def test_arrays(folders):
         ({"X": np.where(X[4, 1] == X, np.nan, X), "y": y}, r"row 5: column 2 is nan, should be"),
         ({"X": np.where(X[3, 0] == X, 1e39, X), "y": y}, r"row 4: column 1 is 1e\+39, should be"),
         ({"X": X.astype(str), "y": y}, r"X is of type <U\d+, should be numbers"),
-        ({"X": np.array([object()] * 6), "y": y}, r"no npz file of numbers, or damaged"),
+        ({"X": np.array([object()] * 6), "y": y}, r"should be an .npz file of numbers"),
     ):
         np.savez(raw / "toy.npz", **arrays)
         with pytest.raises(DataError, match=message):
             prepare(config, folders)
     (raw / "toy.npz").write_text("nothing")
-    with pytest.raises(DataError, match="no npz file of numbers"):
+    with pytest.raises(DataError, match=r"should be an \.npz file of numbers"):
         prepare(config, folders)
 
 
@@ -503,7 +539,7 @@ def test_molecules_from_geometries_and_from_matlab(folders):
     np.testing.assert_allclose(same.X_train, data.X_train, rtol=1e-5)
     np.testing.assert_array_equal(same.y_test, [-4.5])
     put(folders, **{"qm7.mat": "MATLAB"})
-    with pytest.raises(DataError, match=r"qm7\.mat: no MATLAB file of numbers"):
+    with pytest.raises(DataError, match=r"qm7\.mat: .*, should be a MATLAB file of numbers"):
         prepare(config, folders)
     for change, message in (
         ({"hof.txt": b"m/9.xyz -1\n"}, r"toy:hof\.txt:1: m/9\.xyz is not in the archive"),

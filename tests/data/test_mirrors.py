@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import sklearn.datasets
 from sklearn.utils import Bunch
-from support import left_over, merge, named, shipped
+from support import left_over, merge, named, shipped, user_file
 
 from kbench.data import check_config, locate, open_prepared, prepare
 from kbench.errors import ConfigError, DataNotFoundError
@@ -131,3 +131,22 @@ def test_a_table_at_hand_needs_no_fetcher(folders):
     assert locate(check_config(config), folders)[0].path is not None
     data = open_prepared(prepare(config, folders, download=False))
     assert data.n_train + data.n_test == 3
+
+
+def test_a_path_may_be_a_number_on_openml(folders, cache, monkeypatch):
+    asked = []
+
+    def fetch_openml(*, data_id, **kwargs):
+        asked.append(data_id)
+        frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "class": pd.Categorical(list("uvuv"))})
+        return Bunch(frame=frame, target_names=["class"])
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    config = user_file("openml:61")
+    with pytest.raises(DataNotFoundError, match=r"openml_61\.parquet is not there"):
+        prepare(config, folders, download=False)
+    data = open_prepared(prepare(config, folders))
+    assert (data.name, data.task, data.n_train + data.n_test) == ("openml_61", "binary", 4)
+    assert prepare(config, folders, download=False)
+    assert asked == [61]
+    assert (folders.own / "openml_61.parquet").is_file()

@@ -214,13 +214,13 @@ def test_files_that_cannot_be_read(tmp_path):
         with pytest.raises(DataError, match=r"nothing: "):
             list(chunks(tmp_path / "nothing", format=form))
     (tmp_path / "f").write_text("1 1:2\n")
-    with pytest.raises(DataError, match=r"f: no Parquet file, or damaged"):
+    with pytest.raises(DataError, match=r"f: damaged or another format, should be a Parquet file"):
         list(chunks(tmp_path / "f", format="parquet"))
     np.save(tmp_path / "X.npy", np.ones((3, 2)))
     np.save(tmp_path / "y.npy", np.ones(4))
     paths = (tmp_path / "X.npy", tmp_path / "y.npy")
-    with pytest.raises(DataError, match=r"X\.npy: shape \(3, 2\), and .*y\.npy: \(4,\)"):
+    with pytest.raises(DataError, match=r"X\.npy and .*y\.npy: X has shape \(3, 2\) and y \(4,\)"):
         list(chunks(*paths, format="npy"))
     np.save(tmp_path / "y.npy", np.array(["a", "b", "c"]))
-    with pytest.raises(DataError, match=r"y\.npy: of type <U1, should be numbers"):
+    with pytest.raises(DataError, match=r"y\.npy: y is of type <U1, should be numbers"):
         list(chunks(*paths, format="npy"))

@@ -1,4 +1,6 @@
-"""Rows on a lattice of bytes: the same kernel from exact integers, on every path."""
+"""Quantised features: the same kernel from exact integers, in every layout."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,12 +8,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.kernels import KernelMatrix, expand, exponential, make_kernel
+from kbench.intrinsics.byte_products import has_vnni
+from kbench.kernels import KernelMatrix, expand, make_kernel
+from kbench.kernels.exponential import RBF
 from kbench.kernels.lattice import BytePoints, Lattice
-from kbench.kernels.layout import Layout
+from kbench.kernels.layout import Layout, Packing
 
 needs_instruction = pytest.mark.skipif(
-    not exponential._has_byte_products(), reason="numba compiles for a processor without VNNI"
+    not has_vnni(), reason="numba compiles for a processor without VNNI"
 )
 
 
@@ -44,7 +48,7 @@ def lattice_of(X):
     dtype=st.sampled_from([np.float32, np.float64]),
     sparse=st.booleans(),
 )
-def test_the_integers_come_back_from_values_shifted_and_scaled_alike(
+def test_integers_are_recovered_from_shifted_and_scaled_values(
     seed, levels, scale, shift, dtype, sparse
 ):
     rng = np.random.default_rng(seed)
@@ -66,7 +70,7 @@ def test_the_integers_come_back_from_values_shifted_and_scaled_alike(
     assert np.rint(found.step / scale) >= 1
 
 
-def test_data_on_no_lattice_are_left_as_they_are():
+def test_data_that_are_not_quantised_are_not_packed():
     rng = np.random.default_rng(0)
     assert lattice_of(rng.normal(size=(50, 40))) is None
     assert lattice_of(pixels(50, 40, 0, levels=400).astype(float)) is None
@@ -81,7 +85,7 @@ def test_data_on_no_lattice_are_left_as_they_are():
     assert lattice_of(X).pack(X, np.dtype(np.float32), None) is None
 
 
-def test_pixels_rounded_to_float32_are_bytes_in_float32_alone():
+def test_pixels_rounded_to_float32_are_bytes_in_float32_only():
     X = (pixels(60, 50, 0) / 255).astype(np.float32)
     found = lattice_of(X)
     assert found.pack(X, np.dtype(np.float32), None) is not None
@@ -90,7 +94,7 @@ def test_pixels_rounded_to_float32_are_bytes_in_float32_alone():
     assert lattice_of(whole).pack(whole, np.dtype(np.float64), None) is not None
 
 
-def test_bytes_are_chosen_where_they_are_cheaper():
+def test_bytes_are_chosen_if_they_are_cheaper():
     def chosen(X):
         return Layout.of(X).lattice is not None
 
@@ -148,13 +152,12 @@ def test_the_largest_distances_do_not_overflow():
 
 @pytest.mark.parametrize("with_bytes", [pytest.param(True, marks=needs_instruction), False])
 @pytest.mark.parametrize("offset", [0.0, -0.5])
-def test_bytes_and_floats_are_the_same_matrix(monkeypatch, with_bytes, offset):
-    monkeypatch.setattr(exponential, "_has_byte_products", lambda: with_bytes)
+def test_bytes_and_floats_are_the_same_matrix(with_bytes, offset):
     X = (pixels(300, 90, 0) / 255 + offset).astype(np.float32)
     X[:, 3], X[:, 5] = 0.25, X[0, 5]
     gamma = 0.05
     for rows in (X, sp.csr_array(X)):
-        K = matrix(rows, gamma)
+        K = KernelMatrix(RBF(gamma, packing=Packing(bytes=with_bytes)), rows)
         assert isinstance(K._points, BytePoints) == with_bytes
         expected = naive(X, X, gamma)
         assert K.entry_error < 1e-5
@@ -196,15 +199,15 @@ def test_new_rows_may_be_off_the_lattice(dtype):
 
 
 @needs_instruction
-def test_a_model_of_bytes_works_where_the_instruction_is_missing(monkeypatch):
+def test_a_model_of_bytes_predicts_without_the_instruction():
     X = (pixels(120, 40, 0) / 255).astype(np.float32)
     K = matrix(X, 0.1)
     coef, centres = np.linspace(-1.0, 1.0, 120), K.centres(np.arange(120))
     with_it = expand(K.kernel, K._points, centres, coef, K.dtype)
-    monkeypatch.setattr(exponential, "_has_byte_products", lambda: False)
-    points = K.kernel.prepare(X, K.dtype)
+    kernel = replace(K.kernel, packing=Packing(bytes=False))
+    points = kernel.prepare(X, K.dtype)
     assert not isinstance(points, BytePoints)
-    np.testing.assert_allclose(expand(K.kernel, points, centres, coef, K.dtype), with_it, atol=1e-4)
+    np.testing.assert_allclose(expand(kernel, points, centres, coef, K.dtype), with_it, atol=1e-4)
 
 
 @needs_instruction

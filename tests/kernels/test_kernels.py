@@ -31,7 +31,7 @@ def points(n, d, seed=0, offset=0.0):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("name", REFERENCES)
-def test_block_is_the_reference(name, sparse):
+def test_a_block_equals_the_naive_reference(name, sparse):
     X = points(300, 7)
     K = make(name, sp.csr_array(X) if sparse else X)
     rows, columns = np.array([5, 0, 299, 5]), np.arange(3, 250)
@@ -42,7 +42,7 @@ def test_block_is_the_reference(name, sparse):
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_dense_and_sparse_points_mix(name):
+def test_dense_and_sparse_points_can_be_combined(name):
     X, Z = points(40, 5), points(30, 5, seed=1)
     expected = REFERENCES[name](Z, X)
     for train in (X, sp.csr_array(X)):
@@ -53,7 +53,7 @@ def test_dense_and_sparse_points_mix(name):
             np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_tiles_do_not_show():
+def test_tile_boundaries_change_nothing():
     X = points(5000, 3)
     K = make("rbf", X)
     coef = np.random.default_rng(1).normal(size=5000)
@@ -86,7 +86,7 @@ def test_values_stay_between_zero_and_one_for_coinciding_points():
     assert block.min() >= 0.0
 
 
-def test_gamma_words_are_those_of_svc():
+def test_gamma_scale_and_auto_mean_the_same_as_in_svc():
     X = points(60, 4)
     for matrix in (X, sp.csr_array(X)):
         assert make_kernel("rbf", matrix).gamma == pytest.approx(1 / (4 * X.var()))
@@ -94,7 +94,7 @@ def test_gamma_words_are_those_of_svc():
     assert make_kernel("rbf", np.ones((3, 2))).gamma == 1.0
 
 
-def test_precomputed_and_callable_give_the_values_they_were_given():
+def test_precomputed_and_callable_kernels_return_the_given_values():
     X = points(40, 3)
     gram = pairwise.rbf_kernel(X)
     rows, columns = np.array([3, 1]), np.array([0, 39, 7])
@@ -113,7 +113,7 @@ def test_precomputed_centres_do_not_hold_the_matrix():
     assert K.centres(np.arange(10)).nbytes == 80
 
 
-def test_callable_of_a_wrong_shape_is_named():
+def test_a_callable_of_a_wrong_shape_is_an_error_that_names_both_shapes():
     X = points(4, 2)
     K = KernelMatrix(make_kernel(lambda A, B: np.ones(3), X), X)
     with pytest.raises(
@@ -122,7 +122,7 @@ def test_callable_of_a_wrong_shape_is_named():
         K.block(np.arange(2))
 
 
-def test_both_precisions_count_together():
+def test_kernel_values_of_both_precisions_are_counted_together():
     K = make("rbf", points(20, 2), np.float32)
     K.block(np.arange(3))
     K.astype(np.float64).product(np.arange(2), np.ones(2))
@@ -152,7 +152,7 @@ def test_points_are_prepared_once_and_only_when_they_are_used(monkeypatch):
 
 @pytest.mark.parametrize("m", [0, 5, 3000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint32])
-def test_columns_are_those_of_numpy(m, dtype):
+def test_take_columns_equals_numpy(m, dtype):
     rng = np.random.default_rng(0)
     array = rng.integers(0, 1000, (17, 400)).astype(dtype)
     array.flags.writeable = False

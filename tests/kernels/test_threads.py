@@ -1,4 +1,4 @@
-"""Tasks on several threads: each is done once, with one thread of its own, whatever happens."""
+"""Divided loops and tasks on several threads: every iteration and task is done exactly once."""
 
 import os
 import subprocess
@@ -9,11 +9,11 @@ import time
 import numba
 import numpy as np
 import pytest
-from numba import njit, types
+from numba import njit
 
 from kbench.kernels import threads
-from kbench.kernels.handing_over import AWAKE, SHARED, shared
-from kbench.kernels.threads import allowed_threads, in_any_order, in_parts
+from kbench.kernels.threads import allowed_threads, run, run_tasks
+from kbench.kernels.work_sharing import AWAKE, Loop, divided, share
 
 several = pytest.mark.skipif(
     numba.config.NUMBA_NUM_THREADS == 1, reason="numba may use one thread here"
@@ -22,32 +22,32 @@ several = pytest.mark.skipif(
 
 def test_every_task_is_done_once():
     done = []
-    in_any_order([lambda number=number: done.append(number) for number in range(50)])
+    run_tasks([lambda number=number: done.append(number) for number in range(50)])
     assert sorted(done) == list(range(50))
-    in_any_order([])
+    run_tasks([])
 
 
 @several
-def test_a_task_has_one_thread_and_the_caller_keeps_its_own():
+def test_a_task_has_one_thread_and_the_caller_keeps_its_threads():
     before = allowed_threads()
     seen = []
-    in_any_order([lambda: seen.append(allowed_threads()) for _ in range(8)])
+    run_tasks([lambda: seen.append(allowed_threads()) for _ in range(8)])
     assert seen == [1] * 8
     assert allowed_threads() == before
 
 
-def test_an_exception_is_raised_and_ends_what_has_not_begun():
+def test_an_exception_is_raised_and_prevents_tasks_that_have_not_started():
     done = []
 
     def fail():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        in_any_order([fail] + [lambda: done.append(time.sleep(0.001))] * 1000)
+        run_tasks([fail] + [lambda: done.append(time.sleep(0.001))] * 1000)
     assert len(done) < 1000
 
 
-def test_an_exception_of_any_kind_is_not_taken_for_the_end_of_the_tasks():
+def test_an_index_error_of_a_task_is_raised_too():
     def fail():
         [].pop()
 
@@ -55,34 +55,37 @@ def test_an_exception_of_any_kind_is_not_taken_for_the_end_of_the_tasks():
         tasks = [lambda: None] * 3
         tasks[place] = fail
         with pytest.raises(IndexError):
-            in_any_order(tasks)
+            run_tasks(tasks)
 
 
-@njit
-def _mark_some(seen, bounds, start, stop):
+@njit(nogil=True)
+def _mark(seen, bounds, start, stop):
     bounds[start] += 1
     for place in range(start, stop):
         seen[place] += 1
 
 
-_share_mark = shared(_mark_some)
+_expose_mark = divided(_mark)
 
 
-@njit([types.void(types.int64[::1], types.int64[::1], *SHARED)], nogil=True)
-def _mark(seen, bounds, n, part, boxes):
-    _share_mark((seen, bounds), n, part, boxes)
+@njit(nogil=True)
+def _shared_mark(arguments, n, block, mailboxes):
+    share(_expose_mark(arguments), n, block, mailboxes)
+
+
+_MARK = Loop(_mark, _shared_mark)
 
 
 def mark(n, multiple=1, nanoseconds=1e6):
-    """How often each place was seen, and where parts began."""
+    """Return how often each iteration ran, and where blocks began."""
     seen, bounds = np.zeros(n, int), np.zeros(n + 1, int)
-    in_parts(_mark, seen, bounds, n=n, nanoseconds=nanoseconds, multiple=multiple)
+    run(_MARK, seen, bounds, n=n, nanoseconds=nanoseconds, multiple=multiple)
     return seen, np.flatnonzero(bounds)
 
 
 @pytest.mark.parametrize("n", [0, 7, 1000, 1024])
 @pytest.mark.parametrize("nanoseconds", [1.0, 1e5, 1e7])
-def test_parts_cover_every_place_once(n, nanoseconds, monkeypatch):
+def test_blocks_cover_every_iteration_once(n, nanoseconds, monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 3)
     for _ in range(50):
         seen, bounds = mark(n, 16, nanoseconds)
@@ -92,7 +95,7 @@ def test_parts_cover_every_place_once(n, nanoseconds, monkeypatch):
         assert (len(bounds) > 1) == (nanoseconds > 1e4)
 
 
-def test_helpers_are_kept_awake_or_asleep(monkeypatch):
+def test_helpers_are_reused_and_fall_asleep(monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 3)
     mark(999)
     before = threading.active_count()
@@ -101,29 +104,29 @@ def test_helpers_are_kept_awake_or_asleep(monkeypatch):
         seen, _ = mark(999)
         assert np.all(seen == 1)
     assert threading.active_count() == before
-    # Nobody spins for long.
+    # No helper polls for long.
     deadline = time.perf_counter() + 10.0
-    while any(helper._box[AWAKE] for helper in threads._idle):
+    while any(helper._mailbox[AWAKE] for helper in threads._idle):
         assert time.perf_counter() < deadline
         time.sleep(0.01)
 
 
-def test_a_helper_takes_part(monkeypatch):
-    """Its box is posted, taken and freed again: a caller alone would see the parts in order."""
+def test_a_helper_does_some_of_the_blocks(monkeypatch):
+    """Its mailbox is posted, taken and freed again: a caller alone would do the blocks in order."""
     monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
 
     def orders():
         order, turn = np.zeros(4000, int), np.zeros(1, int)
-        in_parts(_number, order, turn, n=4000, nanoseconds=1e8, multiple=1)
+        run(_NUMBER, order, turn, n=4000, nanoseconds=1e8, multiple=1)
         return order
 
     assert any(np.any(np.diff(orders()) < 0) for _ in range(200))
 
 
-@njit
-def _number_some(order, turn, start, stop):
+@njit(nogil=True)
+def _number(order, turn, start, stop):
     for place in range(start, stop):
-        # Longer than it takes to begin.
+        # Longer than a helper needs to start.
         total = 0.0
         for k in range(2000):
             total += 1.0 / (k + place + 1.0)
@@ -131,12 +134,15 @@ def _number_some(order, turn, start, stop):
         order[place] = turn[0]
 
 
-_share_number = shared(_number_some)
+_expose_number = divided(_number)
 
 
-@njit([types.void(types.int64[::1], types.int64[::1], *SHARED)], nogil=True)
-def _number(order, turn, n, part, boxes):
-    _share_number((order, turn), n, part, boxes)
+@njit(nogil=True)
+def _shared_number(arguments, n, block, mailboxes):
+    share(_expose_number(arguments), n, block, mailboxes)
+
+
+_NUMBER = Loop(_number, _shared_number)
 
 
 @several
@@ -145,22 +151,22 @@ def test_threads_without_a_task_help_with_the_loops_of_others():
 
     def long():
         deadline = time.perf_counter() + 10.0
-        while not threads._own.spare and time.perf_counter() < deadline:
+        while not threads._state.spare and time.perf_counter() < deadline:
             time.sleep(0.001)
-        helped.append(len(threads._own.spare))
+        helped.append(len(threads._state.spare))
         for _ in range(20):
             seen, bounds = mark(1000)
             assert np.all(seen == 1)
             assert len(bounds) > 1
-        assert len(threads._own.spare) == helped[0]
+        assert len(threads._state.spare) == helped[0]
 
-    in_any_order([long, lambda: None])
+    run_tasks([long, lambda: None])
     assert helped[0] >= 1
-    assert threads._own.spare is None
+    assert threads._state.spare is None
     assert len(set(threads._idle)) == len(threads._idle)
 
 
-def test_several_threads_have_helpers_of_their_own(monkeypatch):
+def test_several_calling_threads_use_different_helpers(monkeypatch):
     monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
     good = []
 
@@ -176,7 +182,7 @@ def test_several_threads_have_helpers_of_their_own(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_process_has_helpers_of_its_own():
+def test_a_forked_process_starts_new_helpers():
     code = """
 import os, warnings
 import numpy as np

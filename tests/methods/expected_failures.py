@@ -24,10 +24,7 @@ EXPECTED_FAILURES = (
             "DCSVC": "clusters are found on a sample of the rows as given; ",
             "CascadeSVC": "parts are drawn from the rows as given; ",
             "LaSVC": "rows are visited as given; ",
-            "LLSVM": "landmarks are found on the rows as given; ",
-            "LTPU": "centres are found on the rows as given; ",
-            "FastfoodSVC": "passes are in random order over the rows as given; ",
-            "RandomFourierSVC": "passes are in random order over the rows as given; ",
+            "LinearizedSVC": "features are chosen, and passes ordered, on the rows as given; ",
             "SparsePrimalSVC": "candidates for the basis are drawn among the rows as given; ",
             "HSSADMMClassifier": (
                 "the kernel matrix of the rows as given is shifted by beta, which a repeated row "

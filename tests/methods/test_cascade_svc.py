@@ -95,7 +95,7 @@ def test_several_classes_share_the_parts():
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-7)
 
 
-def test_a_seed_decides_everything_and_jobs_nothing():
+def test_the_result_depends_on_the_seed_and_not_on_n_jobs():
     X, y = ring()
     first, second = (CascadeSVC(4, random_state=3).fit(X, y) for _ in range(2))
     parallel = CascadeSVC(4, random_state=3, n_jobs=2).fit(X, y)
@@ -104,10 +104,24 @@ def test_a_seed_decides_everything_and_jobs_nothing():
         assert first.kernel_entries_ == other.kernel_entries_
 
 
-def test_limits_and_mistakes():
+def test_limits_warn():
     X, y = ring()
     with pytest.warns(ConvergenceWarning, match="stopped by max_time"):
         model = CascadeSVC(4, max_time=0.0).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
-    with pytest.raises(ValueError, match="n_parts=401 is more than the 400 training points"):
-        CascadeSVC(401).fit(X, y)
+    with pytest.warns(UserWarning, match="n_parts=401 is more than the 400 training points"):
+        model = CascadeSVC(401, random_state=0).fit(X, y)
+    whole = CascadeSVC(400, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.dual_coef_, whole.dual_coef_)
+
+
+def test_n_iter_is_the_sum_over_all_parts():
+    X, y = ring()
+    two = CascadeSVC(2, random_state=0, **EXACT).fit(X, y)
+    halves = np.array_split(np.random.RandomState(0).permutation(len(y)), 2)
+    machines = [
+        KernelSVC(fit_intercept=False, **EXACT).fit(X[rows], y[rows])
+        for rows in map(np.sort, halves)
+    ]
+    first_layer = sum(machine.n_iter_ for machine in machines)
+    assert two.n_iter_ > first_layer

@@ -201,11 +201,20 @@ def test_rows_without_weight_have_no_say():
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=1e-3)
 
 
+@pytest.mark.parametrize("estimator", [DCPredClassifier, DCPredRegressor])
+@pytest.mark.parametrize("name", ["n_leaves", "n_landmarks"])
+def test_sizes_above_the_number_of_rows_are_that_number_with_a_warning(estimator, name):
+    X, y = np.random.RandomState(0).normal(size=(30, 2)), np.arange(30) % 2
+    other = {"n_leaves": 1} if name == "n_landmarks" else {"n_landmarks": 1}
+    with pytest.warns(UserWarning, match=f"{name}=31 is more than the 30 rows; 30 are used"):
+        larger = estimator(**other, **{name: 31}, random_state=0).fit(X, y)
+    exact = estimator(**other, **{name: 30}, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(larger.predict(X), exact.predict(X))
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_leaves": 31}, "n_leaves=31 is more than the 30 samples"),
-        ({"n_leaves": 2, "n_landmarks": 31}, "n_landmarks=31 is more than the 30 samples"),
         ({"pseudo": "both"}, "'pseudo' parameter of .* Got 'both'"),
         ({"n_landmarks": 0}, "'n_landmarks' parameter of .* Got 0"),
     ],

@@ -11,8 +11,12 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kbench.methods import DCSVC, KernelSVC, dc_svc
+from kbench import presets
+from kbench.methods import DCSVC, KernelSVC
 from kbench.methods._box_svc import Start, solve_problems
+from kbench.methods._division import nested_divisions
+from kbench.methods._parts import Part
+from kbench.methods.dc_svc import start_from
 from kbench.trace import Trace
 
 EXACT = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}
@@ -35,7 +39,7 @@ def dense_alpha(model, n):
 @given(
     seed=st.integers(0, 1000),
     partition=st.sampled_from(["kmeans", "kernel_kmeans", "ghitta", "random"]),
-    preset=st.sampled_from(["paper", "released"]),
+    preset=st.sampled_from([None, "paper", "released"]),
     C=st.sampled_from([0.1, 1.0, 10.0]),
     levels=st.integers(1, 2),
 )
@@ -92,7 +96,7 @@ def test_early_prediction_is_the_sum_with_the_masked_kernel(partition, sparse):
     np.testing.assert_array_equal(model._machine.assign(train), model.labels_)
 
 
-def test_early_is_naive_when_clusters_do_not_see_one_another():
+def test_early_equals_naive_for_clusters_without_similarity():
     X, y = blobs(spread=40.0)
     options = {"n_clusters": 3, "random_state": 0, **EXACT}
     early = DCSVC(combine="early", **options).fit(X, y)
@@ -132,51 +136,56 @@ def test_exact_is_the_solver_from_zero(seed, partition, C):
 def test_loose_levels_take_fewer_steps_to_the_same_machine():
     X, y = blobs()
     options = {"combine": "exact", "C": 10.0, "random_state": 0, **EXACT}
-    strict, loose = (DCSVC(4, level_tol=tol, **options).fit(X, y) for tol in (None, 0.1))
+    strict, loose = (DCSVC(4, level_tol=tol, **options).fit(X, y) for tol in (1e-9, 0.1))
     assert loose.n_iter_ < strict.n_iter_
     assert loose.violation_ <= EXACT["tol"]
     assert loose.objective_ == pytest.approx(strict.objective_, rel=1e-8)
-    early = [
-        DCSVC(4, level_tol=tol, **options | {"combine": "early"}).fit(X, y) for tol in (None, 0.1)
-    ]
-    assert early[0].objective_ == early[1].objective_
 
 
-def test_conquest_is_cheaper_than_the_solver_from_zero(monkeypatch):
-    conquests = []
-
-    def spy(kernel, *arguments, **options):
-        before = kernel.n_entries
-        results = solve_problems(kernel, *arguments, **options)
-        conquests.append(kernel.n_entries - before)
-        return results
-
-    monkeypatch.setattr(dc_svc, "solve_problems", spy)
+def test_conquest_is_cheaper_than_the_solver_from_zero():
     X, y = blobs(3000)
     options = {"C": 10.0, "gamma": 2.0}
-    model = DCSVC(4, combine="exact", level_tol=0.1, random_state=0, **options).fit(X, y)
+    model = DCSVC(4, combine="exact", n_levels=2, random_state=0, **options).fit(X, y)
     zero = KernelSVC(fit_intercept=False, **options).fit(X, y)
     assert model.objective_ == pytest.approx(zero.objective_, rel=1e-5)
-    (conquest,) = conquests
-    assert conquest < zero.kernel_entries_
-    # The refinement knows the gradient of its rows.
-    monkeypatch.setattr(dc_svc, "_start", lambda alpha, rows, results: Start(alpha))
-    DCSVC(4, combine="exact", level_tol=0.1, random_state=0, **options).fit(X, y)
-    assert conquest < conquests[1]
+    assert model.levels_[-1].kernel_entries < zero.kernel_entries_
+    assert sum(level.kernel_entries for level in model.levels_) == model.kernel_entries_
 
 
-def test_levels_that_do_not_divide_are_passed_over():
+def test_the_gradient_of_the_refined_rows_saves_kernel_values_of_the_conquest():
+    X, y = blobs(3000)
+    model = DCSVC(4, C=10.0, gamma=2.0, random_state=0)
+    problem = model._problem(X, y, None)
+    local = model.fit(X, y)
+    refined = np.zeros_like(problem.Y)
+    rows = local.support_
+    kernel = problem.kernel.take(rows)
+    options = {"tol": 1e-3, "cache_mb": 200.0}
+    results = solve_problems(kernel, problem.Y[rows], problem.C[rows], **options)
+    refined[rows, 0] = results[0].alpha
+    entries = []
+    for start in (start_from(refined, Part(rows, refined[rows], results)), Start(refined)):
+        before = problem.kernel.n_entries
+        solve_problems(problem.kernel, problem.Y, problem.C, start, **options)
+        entries.append(problem.kernel.n_entries - before)
+    assert entries[0] < entries[1]
+
+
+def test_levels_that_do_not_divide_are_skipped_except_with_the_papers_preset():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 5))
     y = np.where(X[:, 0] + rng.normal(size=1500) > 0, 1, -1)
     options = {"n_levels": 3, "n_samples": 100, "partition": "kernel_kmeans", "random_state": 0}
-    # So narrow a kernel that points see none of the sample.
+    # The kernel is so narrow that points have no similarity to the sample.
     model = DCSVC(4, combine="exact", gamma=1e4, **options).fit(X, y)
     assert [level.n_clusters for level in model.levels_] == [1]
+    paper = DCSVC(4, combine="exact", preset="paper", gamma=1e4, **options).fit(X, y)
+    assert len(paper.levels_) == 3 + 2
     zero = KernelSVC(fit_intercept=False, gamma=1e4).fit(X, y)
-    assert model.objective_ == pytest.approx(zero.objective_, rel=1e-9)
+    for exact in (model, paper):
+        assert exact.objective_ == pytest.approx(zero.objective_, rel=1e-9)
     assert model.kernel_entries_ <= zero.kernel_entries_ + 4 * 100 * len(X)
-    # The other forms have no other machines.
+    # The other combinations have no machines but those of the levels.
     early = DCSVC(4, gamma=1e4, **options).fit(X, y)
     assert early.levels_[-1].n_clusters == len(np.unique(early.labels_))
 
@@ -194,31 +203,24 @@ def test_released_preset_refines_and_stops():
     assert model.objective_ == pytest.approx(alone.objective_, rel=1e-8)
 
 
-def test_released_clusters_are_nested_and_small_ones_stay_whole():
+def test_released_clusters_are_nested_and_small_ones_are_not_divided():
     X, y = blobs(1000)
-    labels = []
-    model = DCSVC(4, preset="released", n_levels=3, random_state=0, **EXACT)
-    divisions = model._divisions
-
-    def watched(problem, trace):
-        for division in divisions(problem, trace):
-            labels.append(division[1])
-            yield division
-
-    model._divisions = watched
-    model.fit(X, y)
+    rng = np.random.RandomState(0)
+    problem = DCSVC(gamma=0.5)._problem(X, y, None)
+    divisions = nested_divisions(problem, "kmeans", [64, 16, 4], 4, np.arange(1000), rng)
+    labels = [labels for _, labels in divisions]
     for fine, coarse in itertools.pairwise(labels):
         assert len(np.unique(np.column_stack([fine, coarse]), axis=0)) == fine.max() + 1
     sizes = [label.max() + 1 for label in labels]
     assert sizes[0] > sizes[1] > sizes[2] == 4
-    # 1000 sampled points, 64 clusters asked for: clusters of fewer than 79 are not split.
+    # 5 * 1000 / 64 = 78.1: clusters with fewer than 79 sampled points are not divided.
     middle = np.bincount(labels[1])
     parts = [len(np.unique(labels[0][labels[1] == c])) for c in range(len(middle))]
     assert all(n == 1 for n, size in zip(parts, middle, strict=True) if size < 79)
     assert all(n > 1 for n, size in zip(parts, middle, strict=True) if size >= 79)
 
 
-def test_true_objective_falls_over_the_levels():
+def test_the_true_objective_decreases_from_level_to_level():
     X, y = blobs(600)
     Q = rbf_kernel(X, gamma=0.5) * np.outer(y, y)
     states = []
@@ -240,13 +242,14 @@ def test_levels_sample_among_support_vectors():
     X, y = blobs(800, spread=8.0)
     model = DCSVC(4, n_levels=2, n_samples=50, random_state=0, **EXACT).fit(X, y)
     first, second = model.levels_
+    assert model.labels_.max() + 1 == second.n_clusters
     assert len(first.support) < 800
     assert first.n_clusters > second.n_clusters
     assert first.cluster_s > 0
     assert second.train_s > 0
 
 
-def test_clusters_of_one_class_and_classes_that_a_cluster_lacks():
+def test_clusters_may_have_one_class_or_lack_a_class():
     X, y = load_iris(return_X_y=True)
     model = DCSVC(10, gamma=0.5, C=10.0, random_state=0).fit(X, y)
     per_cluster = [len(np.unique(y[model.labels_ == c])) for c in range(model.n_clusters_)]
@@ -256,7 +259,7 @@ def test_clusters_of_one_class_and_classes_that_a_cluster_lacks():
 
 
 @pytest.mark.parametrize("partition", ["kmeans", "kernel_kmeans", "ghitta"])
-def test_duplicates_leave_fewer_clusters_than_asked(partition):
+def test_duplicates_leave_clusters_empty(partition):
     X = np.repeat(np.eye(3), 20, axis=0)
     y = np.tile([0, 1], 30)
     model = DCSVC(8, partition=partition, n_levels=1, random_state=0).fit(X, y)
@@ -264,7 +267,7 @@ def test_duplicates_leave_fewer_clusters_than_asked(partition):
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_a_seed_decides_everything_and_jobs_nothing():
+def test_the_result_depends_on_the_seed_and_not_on_n_jobs():
     X, y = blobs()
     first, second = (DCSVC(6, random_state=3).fit(X, y) for _ in range(2))
     parallel = DCSVC(6, random_state=3, n_jobs=2).fit(X, y)
@@ -301,12 +304,12 @@ def test_a_time_limit_warns_and_leaves_a_usable_model(combine):
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_report_of_the_fit():
+def test_attributes_describe_the_fit():
     X, y = blobs()
     model = DCSVC(4, random_state=0).fit(X, y)
     assert set(model.timings_) == {"prepare", "cluster", "train"}
     assert model.kernel_entries_ < 1.5 * 500**2
-    assert model.violation_ <= 1e-3
+    assert model.violation_ <= presets.DCSVM_LOCAL[None]["tol"]
     assert model.model_bytes_ > 0
     assert model.labels_.shape == (500,)
 
@@ -314,21 +317,47 @@ def test_report_of_the_fit():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_clusters": 501}, "n_clusters=501 is more than the 500 training points"),
         ({"n_clusters": 20, "n_samples": 10}, "n_clusters=20 is more than n_samples=10"),
         ({"partition": "random"}, "partition='random'"),
         ({"combine": "mean"}, "'combine' parameter of DCSVC must be .* Got 'mean'"),
         ({"n_levels": 0}, "'n_levels' parameter of DCSVC must be .* Got 0"),
+        ({"preset": "fast"}, "'preset' parameter of DCSVC must be .* Got 'fast'"),
+        ({"level_tol": 0.5}, "level_tol=0.5 .* combine='early'"),
     ],
 )
-def test_parameters_that_cannot_be_are_named(parameters, message):
+def test_invalid_parameters_are_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         DCSVC(**{"n_clusters": 4} | parameters).fit(*blobs())
 
 
 @pytest.mark.parametrize("parameters", [{"partition": "kmeans"}, {"combine": "bcm"}])
-def test_what_a_precomputed_kernel_cannot_do(parameters):
+def test_partitions_and_combinations_that_need_features_refuse_a_precomputed_kernel(parameters):
     X, y = blobs()
     options = {"n_clusters": 4, "partition": "kernel_kmeans", "kernel": "precomputed"}
     with pytest.raises(ValueError, match="kernel='precomputed'"):
         DCSVC(**options | parameters).fit(rbf_kernel(X), y)
+
+
+@pytest.mark.parametrize("combine", ["early", "exact"])
+def test_presets_set_defaults_and_typed_values_win(combine):
+    X, y = blobs(400)
+    options = {"combine": combine, "C": 10.0, "gamma": 0.5, "random_state": 0}
+    table = presets.DCSVM if combine == "exact" else presets.DCSVM_LOCAL
+    for preset, values in table.items():
+        by_name = DCSVC(preset=preset, **options).fit(X, y)
+        spelt_out = DCSVC(preset=preset, **values, **options).fit(X, y)
+        np.testing.assert_array_equal(by_name.dual_coef_, spelt_out.dual_coef_)
+    for n in (1, 2):
+        model = DCSVC(8, n_levels=n, preset="paper", **options).fit(X, y)
+        assert len(model.levels_) == n + 2 * (combine == "exact")
+    tolerances = [
+        DCSVC(8, tol=tol, preset="paper", **options).fit(X, y).violation_ for tol in (0.5, 1e-4)
+    ]
+    assert tolerances[1] <= 1e-4 < tolerances[0] <= 0.5
+
+
+def test_more_clusters_than_points_are_reduced_with_a_warning():
+    X, y = blobs(40)
+    with pytest.warns(UserWarning, match="n_clusters=64 is more than the 40 training points"):
+        model = DCSVC(gamma=0.5, random_state=0).fit(X, y)
+    assert model.n_clusters_ <= 40

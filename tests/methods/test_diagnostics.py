@@ -5,9 +5,10 @@ import pytest
 import scipy.linalg
 from sklearn.metrics.pairwise import rbf_kernel
 
+from kbench.approximation import BKA
 from kbench.methods import (
     DCSVC,
-    BKAClassifier,
+    ApproximateRidgeClassifier,
     BlockSpectra,
     DivisionBound,
     KernelSpectrum,
@@ -137,7 +138,7 @@ def test_two_classes_only(cls):
 def test_blocks_of_a_linear_kernel_have_the_rank_of_the_space_and_one_basis():
     X = np.random.default_rng(0).normal(size=(200, 4))
     y = X[:, 0] > 0
-    model = BlockSpectra(3, kernel="linear", n_angles=4, random_state=0).fit(X, y)
+    model = BlockSpectra(BKA(3, kernel="linear"), n_angles=4, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.ranks_, 4)
     between = ~np.eye(3, dtype=bool)
     np.testing.assert_allclose(model.cosines_[between], 1.0, atol=1e-12)
@@ -146,9 +147,9 @@ def test_blocks_of_a_linear_kernel_have_the_rank_of_the_space_and_one_basis():
 
 def test_ranks_and_angles_are_those_of_the_blocks():
     X, y = blobs()
-    model = BlockSpectra(4, gamma=0.5, n_angles=6, random_state=0)
+    model = BlockSpectra(BKA(4, gamma=0.5), n_angles=6, random_state=0)
     states = told(model, X, y)
-    same = BKAClassifier(4, gamma=0.5, random_state=0).fit(X, y)
+    same = ApproximateRidgeClassifier(BKA(4, gamma=0.5), random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), same.predict(X))
     assert {"cluster", "blocks", "spectra", "solve"} == set(model.timings_)
     K = rbf_kernel(X, gamma=0.5)

@@ -5,27 +5,31 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
 
-from kbench.approximation import MEKA
+from kbench.approximation import (
+    BKA,
+    MEKA,
+    Fastfood,
+    Nystrom,
+    RandomFeatures,
+    RandomFourierFeatures,
+    SpectralNystrom,
+)
 from kbench.methods import (
-    BKAClassifier,
-    BKARegressor,
+    ApproximateRidge,
+    ApproximateRidgeClassifier,
     DCKernelRidge,
     DCKernelRidgeClassifier,
     FalkonClassifier,
     FalkonRegressor,
     KernelRidge,
     KernelRidgeClassifier,
-    MEKAClassifier,
-    MEKARegressor,
-    NystromClassifier,
-    NystromRegressor,
-    RandomFeatureClassifier,
-    RandomFeatureRegressor,
 )
 from kbench.solvers import solve_cg
 from kbench.trace import Trace
@@ -35,19 +39,19 @@ REGRESSORS = {
     "krr_pcg": KernelRidge(solver="pcg", n_landmarks=30),
     "dckrr": DCKernelRidge(3, random_state=0),
     "falkon": FalkonRegressor(60, random_state=0),
-    "nystrom": NystromRegressor(30, random_state=0),
-    "rks": RandomFeatureRegressor(30, random_state=0),
-    "bka": BKARegressor(3, random_state=0),
-    "meka": MEKARegressor(20, n_clusters=3, random_state=0),
+    "nystrom": ApproximateRidge(SpectralNystrom(30), random_state=0),
+    "rks": ApproximateRidge(RandomFeatures(30), random_state=0),
+    "bka": ApproximateRidge(BKA(3), random_state=0),
+    "meka": ApproximateRidge(MEKA(20, n_clusters=3), random_state=0),
 }
 CLASSIFIERS = [
     KernelRidgeClassifier(),
     DCKernelRidgeClassifier(3, random_state=0),
     FalkonClassifier(60, random_state=0),
-    NystromClassifier(30, random_state=0),
-    RandomFeatureClassifier(60, random_state=0),
-    BKAClassifier(3, random_state=0),
-    MEKAClassifier(20, n_clusters=3, random_state=0),
+    ApproximateRidgeClassifier(SpectralNystrom(30), random_state=0),
+    ApproximateRidgeClassifier(RandomFeatures(60), random_state=0),
+    ApproximateRidgeClassifier(BKA(3), random_state=0),
+    ApproximateRidgeClassifier(MEKA(20, n_clusters=3), random_state=0),
 ]
 APPROXIMATE = ["nystrom", "rks", "bka", "meka"]
 
@@ -60,9 +64,15 @@ def data(n=240, m=None, seed=0):
     return X, y if m is None else np.column_stack([y, *(-j * y for j in range(1, m))])
 
 
+def configured(model, gamma=0.3, **params):
+    """A copy of a model with the kernel's gamma, which may belong to the approximation."""
+    name = "gamma" if "gamma" in model.get_params() else "approximation__gamma"
+    return clone(model).set_params(**{name: gamma}, **params)
+
+
 @pytest.fixture(params=REGRESSORS)
 def machine(request):
-    return pickle.loads(pickle.dumps(REGRESSORS[request.param])).set_params(gamma=0.3, alpha=0.5)
+    return configured(REGRESSORS[request.param], alpha=0.5)
 
 
 def test_exact_machine_is_scikit_learns():
@@ -149,16 +159,17 @@ def test_falkon_converges_sooner_the_more_rows_its_preconditioner_sees(gamma):
 def test_random_features_are_two_for_each_unit_of_rank(form):
     X, y = data()
     for features in ("fourier", "orthogonal", "quasi", "fastfood"):
-        model = RandomFeatureRegressor(30, features=features, form=form, random_state=0).fit(X, y)
-        assert model.n_parameters_ == 240 * 60
-    with pytest.raises(ValueError, match="features='orthogonal' has the kernel 'rbf' only"):
-        RandomFeatureRegressor(features="orthogonal", kernel="laplacian").fit(X, y)
+        part = RandomFeatures(30, features=features, form=form)
+        assert ApproximateRidge(part, random_state=0).fit(X, y).n_parameters_ == 240 * 60
+    with pytest.raises(ValueError, match="features='orthogonal' approximates kernel='rbf' only"):
+        ApproximateRidge(RandomFeatures(features="orthogonal", kernel="laplacian")).fit(X, y)
 
 
 def test_landmarks_may_be_a_multiple_of_the_rank():
     X, y = data()
     for n_landmarks, m in ((None, 60), (1.5, 45), (40, 40), ("all", 240)):
-        model = NystromRegressor(30, n_landmarks=n_landmarks, random_state=0).fit(X, y)
+        part = SpectralNystrom(30, n_landmarks=n_landmarks)
+        model = ApproximateRidge(part, random_state=0).fit(X, y)
         assert model.kernel_entries_ == m * (m + 240)
 
 
@@ -166,9 +177,8 @@ def test_landmarks_may_be_a_multiple_of_the_rank():
 @pytest.mark.parametrize("name", APPROXIMATE)
 def test_direct_and_iterative_solvers_agree(name, solver):
     X, Y = data(m=2)
-    options = {"gamma": 0.3, "alpha": 0.5}
-    direct = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(**options).fit(X, Y)
-    iterative = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(solver=solver, **options)
+    direct = configured(REGRESSORS[name], alpha=0.5).fit(X, Y)
+    iterative = configured(REGRESSORS[name], alpha=0.5, solver=solver)
     seen = []
     iterative.fit(X, Y, trace=Trace(lambda seconds, state: seen.append(state["residual"])))
     np.testing.assert_allclose(iterative.predict(X), direct.predict(X), atol=1e-3)
@@ -196,19 +206,12 @@ def test_preconditioner_saves_most_of_the_iterations(gamma):
 
 def test_conjugate_gradients_on_an_indefinite_matrix_hand_over():
     X, y = data()
-    options = {
-        "n_clusters": 5,
-        "alpha": 1e-4,
-        "gamma": 0.05,
-        "link": "sampled",
-        "rho": 0.0,
-        "pinv_cut": 1e-6,
-        "random_state": 0,
-    }
+    part = MEKA(12, n_clusters=5, gamma=0.05, link="sampled", rho=0.0, pinv_cut=1e-6)
+    options = {"alpha": 1e-4, "max_iter": 2000, "random_state": 0}
     predictions = []
     for solver in ("cg", "pcg", "direct"):
-        with pytest.warns(RuntimeWarning, match="negative ones count as zero"):
-            model = MEKARegressor(12, solver=solver, max_iter=2000, **options).fit(X, y)
+        with pytest.warns(RuntimeWarning, match="negative ones are replaced by zero"):
+            model = ApproximateRidge(part, solver=solver, **options).fit(X, y)
         predictions.append(model.predict(X))
     np.testing.assert_array_equal(predictions[0], predictions[2])
     np.testing.assert_array_equal(predictions[1], predictions[2])
@@ -219,14 +222,12 @@ def test_conjugate_gradients_on_an_indefinite_matrix_hand_over():
 def test_approximate_machines_report_their_matrix(name):
     X, y = data()
     trace = Trace()
-    model = (
-        pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(gamma=0.3).fit(X, y, trace=trace)
-    )
+    model = configured(REGRESSORS[name]).fit(X, y, trace=trace)
     assert 0.0 < model.kernel_error_ < 1.0
     assert model.n_parameters_ > 0
     assert model.timings_["solve"] > 0
     assert trace.paused_wall_s > 0
-    silent = pickle.loads(pickle.dumps(REGRESSORS[name])).set_params(error_rows=0).fit(X, y)
+    silent = clone(REGRESSORS[name]).set_params(error_rows=0).fit(X, y)
     assert not hasattr(silent, "kernel_error_")
 
 
@@ -243,24 +244,85 @@ def test_falkons_kernel_error_is_that_of_the_nystrom_matrix_of_its_landmarks():
 
 def test_kernel_errors_of_all_seeds_are_measured_on_the_same_rows():
     X, y = data()
-    # All rows are landmarks: what differs between seeds are the rows compared, or nothing.
-    options = {"n_landmarks": "all", "gamma": 0.3, "error_rows": 7}
+    # All rows are landmarks, so seeds could differ by the rows compared only.
+    part = SpectralNystrom(10, n_landmarks="all", gamma=0.3)
     errors = [
-        NystromRegressor(10, random_state=s, **options).fit(X, y).kernel_error_ for s in range(3)
+        ApproximateRidge(part, error_rows=7, random_state=s).fit(X, y).kernel_error_
+        for s in range(3)
     ]
     assert max(errors) == pytest.approx(min(errors), rel=1e-4)
 
 
+def test_the_part_is_cloned_and_the_seed_of_the_estimator_is_for_a_part_without_one():
+    X, y = data()
+    part = MEKA(8, n_clusters=3, gamma=0.3)
+    model = ApproximateRidge(part, random_state=5).fit(X, y)
+    assert part.random_state is None
+    assert not hasattr(part, "matrix_")
+    assert model.approximation is part
+    own = ApproximateRidge(clone(part).set_params(random_state=5)).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), own.predict(X))
+
+
+def test_parameters_of_the_part_are_searched_like_any_others():
+    X, y = data(120)
+    grid = {"approximation__rank": [1, 20], "alpha": [0.1, 10.0]}
+    search = GridSearchCV(
+        ApproximateRidge(MEKA(n_clusters=2, gamma=0.3), error_rows=0, random_state=0), grid, cv=2
+    ).fit(X, y)
+    assert search.best_params_ == {"approximation__rank": 20, "alpha": 0.1}
+    assert search.best_estimator_.approximation.rank == 20
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        MEKA(240, n_clusters=3),
+        BKA(1),
+        Nystrom(240),
+        SpectralNystrom(240, n_landmarks="all"),
+        RandomFourierFeatures(8000, form="cos_sin"),
+        Fastfood(8000, form="cos_sin"),
+        RandomFeatures(4000, features="orthogonal"),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_every_approximation_approaches_the_exact_machine(part):
+    X, y = data()
+    exact = KernelRidge(1.0, gamma=0.3).fit(X, y).predict(X)
+    model = ApproximateRidge(part.set_params(gamma=0.3), random_state=0).fit(X, y)
+    exactly = not isinstance(part, (RandomFourierFeatures, Fastfood, RandomFeatures))
+    np.testing.assert_allclose(model.predict(X), exact, atol=0.02 if exactly else 0.2)
+
+
 def test_presets_are_the_papers_parameters():
     X, y = data()
-    options = {"n_clusters": 3, "gamma": 0.3, "alpha": 20.0, "random_state": 0}
-    paper = MEKARegressor(8, preset="paper", **options).fit(X, y)
-    same = MEKARegressor(
-        8, landmarks="uniform", link="sampled", pinv_cut=1e-6, eps=0.1, **options
-    ).fit(X, y)
-    np.testing.assert_array_equal(paper.predict(X), same.predict(X))
-    released = MEKARegressor(24, preset="released", **options).fit(X, y)
-    assert released.n_parameters_ < 1.2 * 240 * 9
+    options = {"n_clusters": 3, "gamma": 0.3}
+    paper = MEKA(8, preset="paper", **options)
+    same = MEKA(8, landmarks="uniform", link="sampled", pinv_cut=1e-6, eps=0.1, **options)
+    first, second = (
+        ApproximateRidge(part, alpha=20.0, random_state=0).fit(X, y) for part in (paper, same)
+    )
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+    released = ApproximateRidge(MEKA(24, preset="released", **options), alpha=20.0, random_state=0)
+    assert released.fit(X, y).n_parameters_ < 1.2 * 240 * 9
+
+
+def test_what_the_user_sets_wins_over_a_preset():
+    X, y = data()
+    part = MEKA(8, n_clusters=3, gamma=0.3, preset="paper")
+    errors = {
+        ApproximateRidge(clone(part).set_params(rho=rho), alpha=20.0, random_state=0)
+        .fit(X, y)
+        .kernel_error_
+        for rho in (1.0, 2.0, 4.0)
+    }
+    assert len(errors) == 3
+    fitted = clone(part).set_params(eps=0.0, link="galerkin", random_state=0).fit(X)
+    assert fitted.effective_params_["eps"] == 0.0
+    assert fitted.effective_params_["landmarks"] == "uniform"
+    with pytest.raises(ValueError, match=r"rho=4.0 belongs to link='sampled' .* link='galerkin'"):
+        MEKA(8, n_clusters=3, rho=4.0).fit(X)
 
 
 def test_machines_predict_well(machine):
@@ -299,7 +361,7 @@ def test_seeds_and_pickles(machine):
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
 def test_classes_are_targets_of_minus_and_plus_one(model):
     X, y = load_iris(return_X_y=True)
-    model.set_params(gamma=0.3, alpha=0.1).fit(X, y)
+    model = configured(model, alpha=0.1).fit(X, y)
     assert model.score(X, y) > 0.93
     values = model.decision_function(X)
     assert values.shape == (150, 3)
@@ -314,19 +376,17 @@ def test_classes_are_targets_of_minus_and_plus_one(model):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (MEKARegressor(500), "rank=500 is more than n_samples=240"),
-        (NystromRegressor(500), "rank=500 is more than n_samples=240"),
-        (MEKARegressor(5, n_clusters=300), "n_clusters=300 is more than n_samples=240"),
         (DCKernelRidge(300), "n_parts=300 is more than n_samples=240"),
         (KernelRidge(alpha=0.0), "'alpha' parameter of KernelRidge .* Got 0.0"),
-        (MEKARegressor(alpha=-1.0), "'alpha' parameter of MEKARegressor .* Got -1.0"),
-        (BKARegressor(gamma=0.0), "'gamma' parameter of BKARegressor .* Got 0.0"),
-        (NystromRegressor(kernel="cosine"), "'kernel' parameter .* Got 'cosine'"),
+        (ApproximateRidge(alpha=-1.0), "'alpha' parameter of ApproximateRidge .* Got -1.0"),
+        (ApproximateRidge(BKA(gamma=0.0)), "'gamma' parameter of BKA .* Got 0.0"),
+        (ApproximateRidge(Nystrom(kernel="cosine")), "'kernel' parameter .* Got 'cosine'"),
+        (ApproximateRidge(KernelRidge()), "'approximation' parameter of ApproximateRidge"),
         (KernelRidge(solver="pcg", memory_mb=0.1), "240 points at 240 landmarks .*=0.1"),
         (KernelRidge(memory_mb=0.1), "kernel matrix of 240 points takes .* memory_mb=0.1"),
         (
-            RandomFeatureRegressor(features="fastfood", kernel="laplacian"),
-            "features='fastfood' has the kernel 'rbf' only, found 'laplacian'",
+            ApproximateRidge(RandomFeatures(features="fastfood", kernel="laplacian")),
+            "features='fastfood' approximates kernel='rbf' only, got kernel='laplacian'",
         ),
     ],
 )
@@ -335,10 +395,27 @@ def test_parameters_that_cannot_be_are_named(model, message):
         model.fit(*data())
 
 
+@pytest.mark.parametrize("part", [MEKA(500, n_clusters=2), SpectralNystrom(500)])
+def test_a_rank_above_the_number_of_rows_is_the_number_of_rows(part):
+    X, y = data()
+    model = ApproximateRidge(part.set_params(gamma=0.3), random_state=0).fit(X, y)
+    exact = KernelRidge(gamma=0.3).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=0.02)
+
+
+@pytest.mark.parametrize("part", [MEKA(5, n_clusters=300), BKA(300)])
+def test_more_clusters_than_rows_are_reduced_with_a_warning(part):
+    X, y = data()
+    with pytest.warns(UserWarning, match="n_clusters=300 is more than n_samples=240: 240 clusters"):
+        ApproximateRidge(part.set_params(gamma=0.3), random_state=0).fit(X, y)
+
+
 def test_limits_warn_and_leave_a_usable_model():
     X, y = load_diabetes(return_X_y=True)
     for model in (
-        NystromRegressor(50, solver="cg", max_iter=1, alpha=1e-3, gamma=20.0, random_state=0),
+        ApproximateRidge(
+            SpectralNystrom(50, gamma=20.0), solver="cg", max_iter=1, alpha=1e-3, random_state=0
+        ),
         FalkonRegressor(50, max_iter=1, alpha=1e-3, gamma=20.0, random_state=0),
     ):
         with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1 at a residual of"):

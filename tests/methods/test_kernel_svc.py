@@ -63,7 +63,7 @@ def test_with_intercept_it_is_svc(weighted):
 def test_one_vs_one_is_svc():
     X, y = load_iris(return_X_y=True)
     svc = SVC(gamma=0.5, tol=1e-6, break_ties=True).fit(X, y)
-    model = KernelSVC(gamma=0.5, tol=1e-6, multi_class="ovo").fit(X, y)
+    model = KernelSVC(gamma=0.5, tol=1e-6, break_ties=True).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), svc.decision_function(X), atol=1e-4)
     np.testing.assert_array_equal(model.predict(X), svc.predict(X))
     np.testing.assert_array_equal(model.support_, np.sort(svc.support_))
@@ -83,9 +83,9 @@ def test_an_interrupt_leaves_the_estimator_as_it_was():
     np.testing.assert_array_equal(model.decision_function(X), expected)
 
 
-def test_several_classes_are_one_vs_rest():
+def test_one_against_the_rest_is_a_binary_machine_for_each_class():
     X, y = load_iris(return_X_y=True)
-    model = KernelSVC(gamma=0.5, tol=1e-8, dtype="float64").fit(X, y)
+    model = KernelSVC(gamma=0.5, tol=1e-8, dtype="float64", multi_class="ovr").fit(X, y)
     each = OneVsRestClassifier(KernelSVC(gamma=0.5, tol=1e-8, dtype="float64")).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), each.decision_function(X), atol=1e-6)
     np.testing.assert_array_equal(model.predict(X), each.predict(X))
@@ -96,8 +96,9 @@ def test_classes_share_the_matrix_of_a_callable_where_it_fits():
     X, y = load_digits(return_X_y=True)
     X, y = X[:800], y[:800]
     kernel = functools.partial(rbf_kernel, gamma=1e-3)
-    shared = KernelSVC(kernel=kernel).fit(X, y)
-    apart = KernelSVC(kernel=kernel, cache_mb=1).fit(X, y)
+    ovr = {"multi_class": "ovr", "fit_intercept": False}
+    shared = KernelSVC(kernel=kernel, **ovr).fit(X, y)
+    apart = KernelSVC(kernel=kernel, cache_size=1, **ovr).fit(X, y)
     assert shared.kernel_entries_ == 800**2
     assert apart.kernel_entries_ > 800**2
     assert shared.objective_ == pytest.approx(apart.objective_, rel=1e-5)
@@ -208,7 +209,7 @@ def test_replaces_svc_in_a_pipeline_with_a_grid_search():
     [
         ({"C": 0.0}, r"'C' parameter of KernelSVC must be .* Got 0.0"),
         ({"gamma": -1.0}, r"'gamma' parameter of KernelSVC must be .* Got -1.0"),
-        ({"cache_mb": -1.0}, r"'cache_mb' parameter of KernelSVC must be .* Got -1.0"),
+        ({"cache_size": -1.0}, r"'cache_size' parameter of KernelSVC must be .* Got -1.0"),
         ({"kernel": "gauss"}, r"'kernel' parameter of KernelSVC must be .* Got 'gauss'"),
         ({"kernel": "precomputed"}, r"kernel='precomputed' needs a square matrix"),
     ],

@@ -7,13 +7,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
+from kbench.approximation import RandomFourierFeatures
 from kbench.methods import (
     NORMA,
     DoublySGDClassifier,
     DoublySGDRegressor,
     KernelSDCA,
+    LinearizedSVC,
     PegasosClassifier,
-    RandomFourierSVC,
     SDCAClassifier,
 )
 from kbench.trace import Trace
@@ -28,7 +29,7 @@ PASSES = [
 MACHINES = [
     *PASSES,
     SDCAClassifier(40, gamma=0.5, nu=1e-3, max_iter=5, random_state=0),
-    RandomFourierSVC(40, gamma=0.5, random_state=0),
+    LinearizedSVC(RandomFourierFeatures(40, gamma=0.5), random_state=0),
 ]
 
 

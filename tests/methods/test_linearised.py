@@ -8,15 +8,24 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
-from kbench.methods import LLSVM, LTPU, FastfoodSVC, KernelSVC, RandomFourierSVC
+from kbench.approximation import Fastfood, LandmarkFeatures, Nystrom, RandomFourierFeatures
+from kbench.methods import KernelSVC, LinearizedSVC
 from kbench.prediction import KernelExpansion
 from kbench.prediction.landmarks import LocalLandmarks
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
 
-MACHINES = [LLSVM, LTPU, FastfoodSVC, RandomFourierSVC]
+MAPS = [Nystrom, LandmarkFeatures, Fastfood, RandomFourierFeatures]
+LANDMARKS = (Nystrom, LandmarkFeatures)
+
+
+def machine(cls, n_components=100, *, gamma=0.5, form="cos_sin", landmarks="kmeans", **options):
+    """A linear machine on `n_components` features of the class `cls`."""
+    choice = {"landmarks": landmarks} if cls in LANDMARKS else {"form": form}
+    return LinearizedSVC(machine(cls, n_components, gamma=gamma, **choice), **options)
 
 
 def binary(n=300, seed=0):
@@ -29,7 +38,9 @@ def binary(n=300, seed=0):
 def test_llsvm_with_all_points_as_landmarks_is_the_kernel_machine(landmarks):
     X, y = binary(400)
     options = {"C": 2.0, "gamma": 0.5}
-    model = LLSVM(400, landmarks=landmarks, tol=1e-5, random_state=0, **options).fit(X, y)
+    model = machine(Nystrom, 400, landmarks=landmarks, tol=1e-5, random_state=0, **options).fit(
+        X, y
+    )
     exact = KernelSVC(fit_intercept=False, tol=1e-6, dtype="float64", **options).fit(X, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-4)
     np.testing.assert_allclose(model.decision_function(X), exact.decision_function(X), atol=0.02)
@@ -37,7 +48,7 @@ def test_llsvm_with_all_points_as_landmarks_is_the_kernel_machine(landmarks):
 
 def test_llsvm_is_the_machine_of_its_low_rank_kernel():
     X, y = binary()
-    model = LLSVM(30, C=2.0, gamma=0.5, tol=1e-6, random_state=0).fit(X, y)
+    model = machine(Nystrom, 30, C=2.0, gamma=0.5, tol=1e-6, random_state=0).fit(X, y)
     F = model.feature_map_.transform(X)
     exact = KernelSVC(C=2.0, kernel="precomputed", fit_intercept=False, tol=1e-6).fit(F @ F.T, y)
     assert model.objective_ == pytest.approx(exact.objective_, rel=1e-5)
@@ -45,9 +56,9 @@ def test_llsvm_is_the_machine_of_its_low_rank_kernel():
     np.testing.assert_allclose(model.decision_function(X), F @ model.coef_[0], atol=1e-3)
 
 
-@pytest.mark.parametrize("machine", [LLSVM, LTPU, FastfoodSVC])
+@pytest.mark.parametrize("cls", [*LANDMARKS, Fastfood])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_copies_of_rows_are_solved_once(machine, sparse):
+def test_copies_of_rows_are_solved_once(cls, sparse):
     X, y = binary(120)
     y[:40] = "perhaps"
     rng = np.random.default_rng(1)
@@ -55,7 +66,7 @@ def test_copies_of_rows_are_solved_once(machine, sparse):
     X, y, weight = np.vstack([X[rows], X[:5]]), np.append(y[rows], ["no"] * 5), rng.random(325)
     options = {"C": 2.0, "gamma": 0.5, "tol": 1e-6, "max_iter": 20_000, "random_state": 0}
     given = sp.csr_array(X) if sparse else X
-    model = machine(20, **options).fit(given, y, sample_weight=weight)
+    model = machine(cls, 20, **options).fit(given, y, sample_weight=weight)
     F = model.feature_map_.transform(X)
     Y = np.where(np.equal.outer(y, model.classes_), 1.0, -1.0)
     every_row = solve_linear_dual(
@@ -70,7 +81,9 @@ def test_copies_of_rows_are_solved_once(machine, sparse):
 
 def test_ltpu_with_one_centre_a_point_is_a_linear_machine_on_kernel_rows():
     X, y = binary(200)
-    model = LTPU(200, C=0.5, gamma=0.5, tol=1e-7, max_iter=20_000, random_state=0).fit(X, y)
+    model = machine(
+        LandmarkFeatures, 200, C=0.5, gamma=0.5, tol=1e-7, max_iter=20_000, random_state=0
+    ).fit(X, y)
     K = rbf_kernel(X, gamma=0.5)
     Y = np.where(y == "yes", 1.0, -1.0)[:, None]
     direct = solve_linear_dual(
@@ -83,43 +96,43 @@ def test_ltpu_with_one_centre_a_point_is_a_linear_machine_on_kernel_rows():
     )
 
 
-@pytest.mark.parametrize("cls", [FastfoodSVC, RandomFourierSVC])
+@pytest.mark.parametrize("cls", [Fastfood, RandomFourierFeatures])
 @pytest.mark.parametrize("form", ["cos_sin", "phase"])
 def test_random_features_approach_the_kernel_machine(cls, form):
     X, y = binary()
     exact = KernelSVC(C=1.0, gamma=0.5, fit_intercept=False).fit(X, y).decision_function(X)
     errors = []
     for n_components in (64, 4096):
-        model = cls(n_components, C=1.0, gamma=0.5, form=form, tol=1e-3, random_state=0)
+        model = machine(cls, n_components, C=1.0, gamma=0.5, form=form, tol=1e-3, random_state=0)
         errors.append(np.abs(model.fit(X, y).decision_function(X) - exact).mean())
     assert errors[1] < 0.12
     assert errors[1] < 0.5 * errors[0]
 
 
-@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("cls", MAPS)
 def test_several_classes_share_features(cls):
     X, y = load_iris(return_X_y=True)
-    model = cls(100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000).fit(X, y)
+    model = machine(cls, 100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000).fit(X, y)
     assert model.score(X, y) > 0.95
     assert model.decision_function(X).shape == (150, 3)
     assert model.coef_.shape == (3, model.feature_map_.n_features_out_)
     for j in range(3):
-        alone = cls(100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000)
+        alone = machine(cls, 100, C=10.0, gamma=0.5, tol=1e-4, random_state=0, max_iter=5000)
         alone.fit(X, y == j)
         np.testing.assert_allclose(
             alone.decision_function(X), model.decision_function(X)[:, j], atol=0.05
         )
 
 
-@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("cls", MAPS)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_features_beyond_the_memory_are_computed_for_every_pass(cls, sparse):
     X, y = load_digits(return_X_y=True)
     X, y = X[:300] / 16.0, y[:300] % 2
     options = {"C": 1.0, "gamma": 0.05, "tol": 0.3, "random_state": 0}
     data = sp.csr_array(X) if sparse else X
-    held = cls(64, **options).fit(X, y)
-    streamed = cls(64, memory_mb=0.03, **options).fit(data, y)
+    held = machine(cls, 64, **options).fit(X, y)
+    streamed = machine(cls, 64, memory_mb=0.03, **options).fit(data, y)
     assert streamed.converged_
     assert streamed.objective_ == pytest.approx(held.objective_, rel=0.03)
     assert np.mean(streamed.predict(data) == held.predict(X)) > 0.95
@@ -128,12 +141,12 @@ def test_features_beyond_the_memory_are_computed_for_every_pass(cls, sparse):
         assert streamed.kernel_entries_ > held.kernel_entries_
 
 
-@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("cls", MAPS)
 def test_report_of_the_fit(cls):
     X, y = binary()
     seen = []
     trace = Trace(lambda seconds, state: seen.append(state["objective"]))
-    model = cls(64, C=2.0, gamma=0.5, random_state=0).fit(X, y, trace=trace)
+    model = machine(cls, 64, C=2.0, gamma=0.5, random_state=0).fit(X, y, trace=trace)
     assert set(model.timings_) == {"prepare", "cluster", "features", "solve"}
     assert len(seen) == model.n_iter_
     assert seen[-1] == pytest.approx(model.objective_)
@@ -142,31 +155,31 @@ def test_report_of_the_fit(cls):
     assert model.n_support_.shape == (2,)
     assert model.model_bytes_ > 0
     assert model.n_parameters_ >= model.coef_.size
-    plain = cls(64, C=2.0, gamma=0.5, random_state=0).fit(X, y)
+    plain = machine(cls, 64, C=2.0, gamma=0.5, random_state=0).fit(X, y)
     np.testing.assert_array_equal(plain.coef_, model.coef_)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
 
 
-@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("cls", MAPS)
 def test_class_weight_is_a_sample_weight(cls):
     X, y = binary()
     options = {"gamma": 0.5, "random_state": 0}
-    by_class = cls(64, class_weight={"yes": 3.0}, **options).fit(X, y)
-    by_row = cls(64, **options).fit(X, y, sample_weight=np.where(y == "yes", 3.0, 1.0))
+    by_class = machine(cls, 64, class_weight={"yes": 3.0}, **options).fit(X, y)
+    by_row = machine(cls, 64, **options).fit(X, y, sample_weight=np.where(y == "yes", 3.0, 1.0))
     np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
 
 
-@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("cls", MAPS)
 def test_a_limit_warns_and_leaves_a_usable_model(cls):
     X, y = binary()
     with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1 at a violation of"):
-        model = cls(64, C=100.0, gamma=0.5, max_iter=1, random_state=0).fit(X, y)
+        model = machine(cls, 64, C=100.0, gamma=0.5, max_iter=1, random_state=0).fit(X, y)
     assert not model.converged_
     assert np.isfinite(model.decision_function(X)).all()
 
 
-@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("cls", MAPS)
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -179,29 +192,41 @@ def test_a_limit_warns_and_leaves_a_usable_model(cls):
 )
 def test_parameters_that_cannot_be_are_named(cls, parameters, message):
     with pytest.raises(ValueError, match=message):
-        cls(**parameters).fit(*binary(30))
+        machine(cls, **parameters).fit(*binary(30))
 
 
-@pytest.mark.parametrize("cls", MACHINES)
+@pytest.mark.parametrize("cls", MAPS)
 def test_targets_that_cannot_be_are_named(cls):
     X, y = binary(30)
     with pytest.raises(ValueError, match="1 class"):
-        cls().fit(X, np.ones(30))
+        machine(cls).fit(X, np.ones(30))
     with pytest.raises(ValueError, match="1 class with positive weight"):
-        cls().fit(X, y, sample_weight=(y == "yes").astype(float))
+        machine(cls).fit(X, y, sample_weight=(y == "yes").astype(float))
+
+
+def test_the_map_is_cloned_seeded_and_searched():
+    X, y = binary()
+    part = RandomFourierFeatures(40, gamma=0.5)
+    model = LinearizedSVC(part, random_state=0).fit(X, y)
+    assert part.random_state is None
+    assert not hasattr(part, "frequencies_")
+    np.testing.assert_array_equal(LinearizedSVC(part, random_state=0).fit(X, y).coef_, model.coef_)
+    search = GridSearchCV(model, {"feature_map__n_components": [2, 200]}, cv=2).fit(X, y)
+    assert search.best_estimator_.feature_map_.n_features_out_ == 200
+    assert isinstance(LinearizedSVC(random_state=0).fit(X, y).feature_map_, Nystrom)
 
 
 def test_few_landmarks_are_evaluated_sixteen_at_a_time_and_many_as_an_expansion():
     X, y = binary(700)
-    model = LLSVM(n_components=40, gamma=0.5, random_state=0).fit(X, y)
-    machine = model._machine
-    assert isinstance(machine.expansion, LocalLandmarks)
-    expected = machine.feature_map.transform(X) @ machine.weights
-    values = machine(X)
+    model = machine(Nystrom, n_components=40, gamma=0.5, random_state=0).fit(X, y)
+    function = model._machine
+    assert isinstance(function.expansion, LocalLandmarks)
+    expected = function.feature_map.transform(X) @ function.weights
+    values = function(X)
     np.testing.assert_allclose(values, expected, atol=1e-5 * np.abs(expected).max())
-    np.testing.assert_array_equal(machine(sp.csr_array(X)), values)
+    np.testing.assert_array_equal(function(sp.csr_array(X)), values)
     for size in (1, 7, 100):
-        parts = [machine(X[i : i + size]) for i in range(0, 700, size)]
+        parts = [function(X[i : i + size]) for i in range(0, 700, size)]
         np.testing.assert_array_equal(np.concatenate(parts), values)
-    many = LLSVM(n_components=600, gamma=0.5, random_state=0).fit(X, y)
+    many = machine(Nystrom, n_components=600, gamma=0.5, random_state=0).fit(X, y)
     assert isinstance(many._machine.expansion, KernelExpansion)

@@ -1,33 +1,29 @@
-"""configs/method/*.yaml of the machines of this package: keys are the constructor's parameters."""
+"""One list of methods: entry points, YAML files, the names of kbench.methods and the docs agree."""
 
 import inspect
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
 import kbench.methods
-from kbench.methods import (
-    BKAClassifier,
-    BKARegressor,
-    DCKernelRidge,
-    DCKernelRidgeClassifier,
-    FalkonClassifier,
-    FalkonRegressor,
-    KernelRidge,
-    KernelRidgeClassifier,
-    MEKAClassifier,
-    MEKARegressor,
-    NystromClassifier,
-    NystromRegressor,
-    RandomFeatureClassifier,
-    RandomFeatureRegressor,
-)
+from kbench.presets import TABLES
 from kbench.run import registry
 
-CONFIGS = Path(__file__).parents[2] / "configs" / "method"
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / "configs" / "method"
+FILES = {path.stem: yaml.safe_load(path.read_text()) for path in CONFIGS.glob("*.yaml")}
+ENTRY_POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][
+    "kbench.methods"
+]
+# Methods whose classes are kbench's; the others are scikit-learn's.
+OURS = sorted(
+    name for name, config in FILES.items() if not str(config["estimator"]).startswith("sklearn.")
+)
 
-# Names that stand for a class with other parameters than its defaults.
+# Values by which a method differs from the defaults of its classes.
 SETTINGS = {
     "n_pegasos": {"features": "nystrom"},
     "n_sdca": {"features": "nystrom"},
@@ -51,113 +47,97 @@ SETTINGS = {
         "step_size": 3.0,
         "unit_norm": True,
     },
+    "meka_psd": {"landmarks": "uniform", "link": "sampled", "psd": True},
+    "kmeans_nystrom": {"landmarks": "kmeans"},
+    "randomized_nystrom": {"eigensolver": "randomized"},
+    "ensemble_nystrom": {"n_experts": 3},
+    "svd": {"n_landmarks": "all", "eigensolver": "lanczos"},
+    "fastfood": {"features": "fastfood"},
+    "block_spectra": {"n_clusters": 5},
+    # The sizes of the DC-SVM paper's comparison.
+    "llsvm": {"n_components": 3000, "landmarks": "kmeans"},
+    "ltpu": {"n_components": 3000, "landmarks": "kmeans"},
+    "rks_svm": {"n_components": 3000, "form": "cos_sin"},
+    "fastfood_svm": {"n_components": 3000, "form": "cos_sin"},
 }
-TASKS = {
-    "doubly_sgd_regressor": {"regression"},
-    "dcpred_krr": {"regression"},
-    "dcpred_trained_regressor": {"regression"},
-    "hss_krr": {"regression"},
-    "kernel_svr": {"regression"},
-    "division_bound": {"binary"},
-    "support_curves": {"binary"},
-    "kernel_spectrum": {"binary"},
-}
-METHODS = {
-    "kernel_svc": "KernelSVC",
-    "dcsvm_early": "DCSVC",
-    "dcsvm": "DCSVC",
-    "bka_svm": "DCSVC",
-    "cascade_svm": "CascadeSVC",
-    "lasvm": "LaSVC",
-    "subsample_svc": "SubsampleSVC",
-    "bagging_svc": "BaggingSVC",
-    "kernel_svr": "KernelSVR",
-    "division_bound": "DivisionBound",
-    "support_curves": "SupportCurves",
-    "block_spectra": "BlockSpectra",
-    "kernel_spectrum": "KernelSpectrum",
-    "llsvm": "LLSVM",
-    "fastfood_svm": "FastfoodSVC",
-    "rks_svm": "RandomFourierSVC",
-    "spsvm": "SparsePrimalSVC",
-    "ltpu": "LTPU",
-    "doubly_sgd": "DoublySGDClassifier",
-    "doubly_sgd_regressor": "DoublySGDRegressor",
-    "conv_fixed": "DoublySGDClassifier",
-    "norma": "NORMA",
-    "k_sdca": "KernelSDCA",
-    "r_pegasos": "PegasosClassifier",
-    "n_pegasos": "PegasosClassifier",
-    "r_sdca": "SDCAClassifier",
-    "n_sdca": "SDCAClassifier",
-    "dcpred": "DCPredClassifier",
-    "dcpred_krr": "DCPredRegressor",
-    "dcpred_trained": "DCPredTrainedClassifier",
-    "dcpred_trained_regressor": "DCPredTrainedRegressor",
-    "ldkl": "LDKLClassifier",
-    "aesvm": "AESVC",
-    "reduced_set": "ReducedSetSVC",
-    "hss_admm": "HSSADMMClassifier",
-    "hss_krr": "HSSKernelRidge",
-    "racqp": "RACQPClassifier",
+# Parameters of a part that its method leaves at the part's default.
+LEFT_OUT = {
+    "meka": {"dtype"},
+    "meka_psd": {"dtype"},
+    "bka": {"dtype"},
+    "block_spectra": {"dtype", "memory_mb"},
+    "llsvm": {"kmeans_iter"},
+    "ltpu": {"kmeans_iter"},
+    "rks_svm": {"sampling"},
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_keys_and_defaults_are_the_constructors(name):
-    config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
-    assert config.pop("name") == name
-    assert config.pop("estimator") == name
-    assert set(config.pop("meta")["tasks"]) == TASKS.get(name, {"binary", "multiclass"})
-    parameters = {
+def targets(config):
+    """task -> registry target, with "" for a method whose class is the same for all tasks."""
+    named = config["estimator"]
+    of_tasks = named if isinstance(named, dict) else {"": named}
+    return {task: registry.target(name, config.get("parts")) for task, name in of_tasks.items()}
+
+
+def parameters(composition):
+    """Name -> default over the estimator and its parts, the parts themselves left out."""
+    inner = [inspect.signature(cls).parameters for cls in composition.parts.values()]
+    outer = inspect.signature(composition.estimator).parameters
+    return {
         key: parameter.default
-        for key, parameter in inspect.signature(
-            getattr(kbench.methods, METHODS[name])
-        ).parameters.items()
-        if key != "random_state"
+        for signature in (*inner, outer)
+        for key, parameter in signature.items()
+        if key != "random_state" and key not in composition.parts
     }
-    assert config.keys() == parameters.keys()
-    expected = parameters | SETTINGS.get(name, {})
-    for key, value in config.items():
-        if not str(value).startswith("${"):
-            assert value == expected[key], key
 
 
-# Both tasks: the regressor by the method's name, the classifier by its class. What follows are the
-# parameters in which a method differs from the defaults of its class.
-RIDGES = {
-    "meka": (MEKARegressor, MEKAClassifier, set()),
-    "meka_psd": (MEKARegressor, MEKAClassifier, {"landmarks", "link", "psd"}),
-    "nystrom": (NystromRegressor, NystromClassifier, set()),
-    "kmeans_nystrom": (NystromRegressor, NystromClassifier, {"landmarks"}),
-    "randomized_nystrom": (NystromRegressor, NystromClassifier, {"eigensolver"}),
-    "ensemble_nystrom": (NystromRegressor, NystromClassifier, {"n_experts"}),
-    "svd": (NystromRegressor, NystromClassifier, {"n_landmarks", "eigensolver"}),
-    "rks": (RandomFeatureRegressor, RandomFeatureClassifier, set()),
-    "fastfood": (RandomFeatureRegressor, RandomFeatureClassifier, {"features"}),
-    "bka": (BKARegressor, BKAClassifier, set()),
-    "krr": (KernelRidge, KernelRidgeClassifier, set()),
-    "dckrr": (DCKernelRidge, DCKernelRidgeClassifier, set()),
-    "falkon": (FalkonRegressor, FalkonClassifier, set()),
-}
+@pytest.mark.parametrize("name", OURS)
+def test_keys_and_defaults_are_those_of_the_classes(name):
+    config = dict(FILES[name])
+    assert config["name"] == name
+    given = {k: v for k, v in config.items() if k not in registry.RESERVED}
+    for target in targets(config).values():
+        composition = registry.load(target)
+        defaults = parameters(composition)
+        if composition.estimator.__name__ != "IntelexSVC":  # whose random_state is a key
+            assert defaults.keys() - given.keys() == LEFT_OUT.get(name, set())
+        expected = defaults | SETTINGS.get(name, {})
+        for key, value in given.items():
+            if not str(value).startswith("${"):
+                assert value == expected[key], key
 
 
-@pytest.mark.parametrize(("name", "classes"), RIDGES.items())
-def test_ridges_name_a_class_for_each_task(name, classes):
-    regressor, classifier, differing = classes
-    config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
-    assert config.pop("name") == name
-    assert config.pop("meta")["tasks"] == ["regression", "binary", "multiclass"]
-    targets = config.pop("estimator")
-    for task in ("binary", "multiclass"):
-        assert registry.load(registry.target(targets[task])) is classifier
-    assert targets["regression"] == name
-    assert registry.load(registry.target(name)) is regressor
-    parameters = {
-        key: parameter.default
-        for key, parameter in inspect.signature(regressor).parameters.items()
-        if key != "random_state"
-    }
-    assert config.keys() == parameters.keys()
-    plain = {key for key, value in config.items() if not str(value).startswith("${")}
-    assert {key for key in plain if config[key] != parameters[key]} == differing
+@pytest.mark.parametrize("name", OURS)
+def test_a_method_has_an_entry_point_of_its_name_and_a_class_for_each_task(name):
+    from sklearn.base import is_classifier, is_regressor
+
+    config = FILES[name]
+    tasks = config["meta"]["tasks"]
+    found = targets(config)
+    assert set(found) == {""} or set(found) == set(tasks)
+    named = config["estimator"]
+    assert name == (named["regression"] if isinstance(named, dict) else named)
+    for task in tasks:
+        estimator = registry.build(found.get(task, found.get("")), {}, 0)
+        assert is_regressor(estimator) if task == "regression" else is_classifier(estimator)
+    assert config["meta"].get("presets") in {None, *TABLES}
+
+
+def test_entry_points_are_the_methods_and_name_public_classes():
+    assert ENTRY_POINTS.keys() == set(OURS)
+    for path in ENTRY_POINTS.values():
+        module, _, name = path.partition(":")
+        assert kbench.methods._MODULES[name] == module
+
+
+def test_public_names_are_where_their_modules_define_them():
+    for name, module in kbench.methods._MODULES.items():
+        assert getattr(kbench.methods, name).__module__ == module
+
+
+def test_every_method_and_every_class_stands_in_the_docs():
+    text = (ROOT / "docs" / "methods.md").read_text()
+    words = set(re.findall(r"`(\w+)`", text))
+    assert set(FILES) <= words
+    classes = {name for name in kbench.methods.__all__ if name[0].isupper()}
+    assert classes <= words

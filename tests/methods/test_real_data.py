@@ -59,7 +59,7 @@ def test_exact_machine_in_two_hundred_megabytes(ijcnn1, monkeypatch):
             reserved.append(self.nbytes)
 
     monkeypatch.setattr(strategy, "RowCache", Spy)
-    model = KernelSVC(C=32, gamma=2, cache_mb=200).fit(X, y)
+    model = KernelSVC(C=32, gamma=2, cache_size=200).fit(X, y)
     assert model.converged_
     assert sum(reserved) <= 200 * 2**20
     assert model.kernel_entries_ <= 3 * KernelSVC(C=32, gamma=2).fit(X, y).kernel_entries_

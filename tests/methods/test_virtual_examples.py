@@ -115,7 +115,7 @@ def test_another_order_of_the_atoms_is_the_same_molecule(seed, size):
     ("kind", "d", "message"),
     [
         ("shifts", 65, "X has 65 features, which are no square images with 1 or 3"),
-        ("coulomb", 64, "X has 64 features, which are no upper triangle of a square"),
+        ("coulomb", 64, "X has 64 features, which are not the upper triangle of a square"),
     ],
 )
 def test_rows_of_another_kind_are_refused(kind, d, message):

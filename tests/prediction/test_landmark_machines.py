@@ -65,6 +65,34 @@ def test_each_landmark_has_its_width_and_each_leaf_its_features():
     np.testing.assert_allclose(LocalLandmarks(tree, packed, 9)(X)[:, 0], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("first", [0, 20])
+def test_one_leaf_on_some_of_the_features(first):
+    # As many rows as go through tiles of sixteen, which read features in order.
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 40)).astype(np.float32)
+    features = np.arange(first, first + 20)
+    landmarks, gammas = rng.normal(size=(20, 20)), rng.uniform(0.05, 0.1, 20)
+    coef = rng.normal(size=(20, 1))
+    machine = LandmarkMachine(np.zeros(1), landmarks, gammas, coef, features)
+    squares = ((X[:, None, features] - landmarks) ** 2).sum(axis=2)
+    expected = np.exp(-gammas * squares) @ coef
+    local = LocalLandmarks(kmeans_tree(X, 1, rng), [machine], 40)
+    np.testing.assert_allclose(local(X), expected, atol=1e-5)
+    np.testing.assert_allclose(local(X[:1]), expected[:1], atol=1e-5)
+
+
+def test_rows_of_another_width_are_refused():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(50, 7)).astype(np.float32)
+    tree = kmeans_tree(X, 3, rng)
+    local = LocalLandmarks(tree, machines(X, tree, "none", 5, rng)[0], 7)
+    for width in (1, 6, 8):
+        with pytest.raises(ValueError, match=f"X has {width} features, the machine expects 7"):
+            local(np.zeros((5, width), np.float32))
+        with pytest.raises(ValueError, match=f"X has {width} features, the tree has 7"):
+            tree.assign(np.zeros((5, width), np.float32))
+
+
 @pytest.mark.parametrize(("d", "m"), [(64, 1), (123, 17), (256, 48)])
 def test_wide_rows_of_one_leaf_go_through_tiles_and_nothing_cancels(d, m):
     rng = np.random.RandomState(0)

@@ -249,12 +249,12 @@ def forged(path, members, *, compression=zipfile.ZIP_STORED):
 
 def with_manifest(path, **changes):
     """The file with another manifest, and a checksum that fits it."""
-    from kbench.prediction.model_file import _digest
+    from kbench.prediction.model_file import manifest_digest
 
     members = parts(path)
     manifest = json.loads(members["manifest.json"]) | changes
     del manifest["sha256"]
-    manifest["sha256"] = _digest(manifest)
+    manifest["sha256"] = manifest_digest(manifest)
     return forged(path, members | {"manifest.json": json.dumps(manifest)})
 
 

@@ -54,14 +54,16 @@ def opened(browser, address):
     browser.size(1280)
     browser.prefer("light")
     browser.open("about:blank")
-    browser.open(address)
+    browser.open(f"{address}#{DETAIL}")
+    browser.wait(f"current === {json.dumps(DETAIL)}")
     yield browser
     assert [event for event in browser.events if event["method"] in TROUBLE] == []
     asked = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
     assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {address}
 
 
-TABLE = 'document.querySelector("#data-digits-multiclass-d1-1000-500-64-10 table")'
+DETAIL = "data-digits-multiclass-d1-1000-500-64-10"
+TABLE = 'document.querySelector("#detail table")'
 
 
 def shown(browser, column=0):
@@ -106,7 +108,7 @@ def test_any_cell_opens_the_runs_behind_it(opened):
         assert said.startswith("svc, digits") or "svc" in said.splitlines()[0]
         assert said.count("seed ") == 2
         opened.js('document.querySelector("dialog").close()')
-        opened.wait('!document.querySelector("dialog").open && location.hash === ""')
+        opened.wait('!document.querySelector("dialog").open && !location.hash.includes("/run-")')
 
 
 def test_a_failed_run_tells_its_message_and_log_as_they_are(opened):
@@ -118,26 +120,47 @@ def test_a_failed_run_tells_its_message_and_log_as_they_are(opened):
 
 def test_an_address_of_a_run_opens_it(opened):
     fragment = opened.js(f"{TABLE}.querySelector('tbody a').getAttribute('href')")
-    opened.js(f"location.hash = {json.dumps(fragment)}")
+    opened.js(f"location.hash = {json.dumps(f'#{DETAIL}/{fragment[1:]}')}")
     opened.wait('document.querySelector("dialog").open')
 
 
-def test_filters_hide_lines_marks_and_data_sets_and_mark_the_best_anew(opened):
+def test_a_filter_hides_lines_and_marks_and_marks_the_best_anew(opened):
     first = "cell.parentElement.cells[0].textContent"
     best = f"[...{TABLE}.querySelectorAll('td.best')].map(cell => {first})"
     assert set(opened.js(best)) == {"svc", "knn"}
-    boxes = '[...document.querySelectorAll("#methods label")]'
-    for method in ("svc", "svm"):
-        opened.js(f"{boxes}.find(l => l.textContent === '{method}').click()")
+    field = "document.querySelector('.lines input')"
+    change = "dispatchEvent(new Event('input'))"
+    opened.js(f"{field}.value = 'knn, mlp ridge'; {field}.{change}")
     assert shown(opened) == ["knn", "mlp", "ridge"]
     assert set(opened.js(best)) == {"knn"}
     visible = "[...document.querySelectorAll('.plot a')].filter(a => a.getClientRects().length)"
     assert opened.js(f"new Set({visible}.map(a => a.dataset.m)).size") == 2
-    opened.js("document.querySelector('#datasets label').click()")
-    assert shown(opened) == []
-    for id in ("methods", "datasets"):
-        opened.js(f"document.querySelector('#{id} button').click()")
+    opened.js(f"{field}.value = ''; {field}.{change}")
     assert len(shown(opened)) == 9  # five of svm's seven settings
+
+
+def test_a_detail_goes_back_to_where_its_list_was(opened):
+    assert opened.js("document.activeElement.id") == "detail-title"
+    opened.js("document.querySelector('.back').click()")
+    opened.wait("current === 'data'")
+    assert opened.js("document.querySelector('#detail').hidden")
+    assert opened.js("document.querySelector('nav [aria-current]').getAttribute('href')") == "#data"
+
+
+def test_an_unknown_address_shows_the_overview(opened):
+    opened.js("location.hash = '#nothing-here'")
+    opened.wait("current === 'overview'")
+
+
+def test_headers_stay_in_sight_both_ways(opened):
+    opened.size(1280, 300)
+    opened.js("document.querySelector('#detail .scroll').scrollIntoView()")
+    opened.js("document.querySelector('#detail .scroll').scrollTop = 150")
+    top = "document.querySelector('#detail .scroll').getBoundingClientRect().top"
+    moved = opened.js(f"{TABLE}.tHead.getBoundingClientRect().top - {top}")
+    assert moved == pytest.approx(0, abs=1)
+    position = "getComputedStyle(document.querySelector('#detail tbody th')).position"
+    assert opened.js(position) == "sticky"
 
 
 def test_further_settings_show_on_demand(opened):
@@ -161,10 +184,13 @@ def test_light_and_dark(opened):
     opened.js("localStorage.clear()")
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_nothing_is_wider_than_the_window(opened, width):
     opened.size(width)
-    assert opened.js("document.documentElement.scrollWidth") == width
+    for place in ("overview", "data", "environments", DETAIL):
+        opened.js(f"location.hash = '#{place}'")
+        opened.wait(f"current === '{place}'")
+        assert opened.js("document.documentElement.scrollWidth") == width
 
 
 def test_text_and_ground_differ_enough(opened):
@@ -175,7 +201,13 @@ def test_text_and_ground_differ_enough(opened):
     for scheme in ("light", "dark"):
         opened.prefer(scheme)
         ground = opened.js(f"{luminance}(getComputedStyle(document.body).backgroundColor)")
-        for selector in ("body", ".about", "td.st", "thead button", "a[href^='#data']"):
+        for selector in (
+            "body",
+            "#detail .about",
+            "#detail td.st",
+            "#detail thead button",
+            ".back",
+        ):
             element = f"document.querySelector({json.dumps(selector)})"
             ink = opened.js(f"{luminance}(getComputedStyle({element}).color)")
             low, high = sorted([ink, ground])

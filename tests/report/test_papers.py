@@ -16,7 +16,7 @@ from kbench.config import shipped_root
 from kbench.errors import ConfigError
 from kbench.report import make_papers
 from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import entry, filled
+from kbench.report.papers.entries import Cell, entry, filled
 from kbench.report.papers.layout import PAPERS, load, paper
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import identity
@@ -151,7 +151,7 @@ TABLE3 = paper("dcsvm").tables["table3"]
 
 
 def cell(found, row, column, measure, table=TABLE3):
-    return entry(table, found, found.machines[0], row, column, table.measures[measure])
+    return entry(Cell(table, found, found.machines[0], row, column), table.measures[measure])
 
 
 def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
@@ -360,7 +360,7 @@ def test_an_accuracy_over_C_is_read_where_C_is_the_paper_s():
 
 def test_levels_are_read_off_the_curves():
     table = paper("dcsvm").tables["table6"]
-    row = rbf("dcsvm", 0.9, gamma=32, dataset="covtype_93k", level_tol=None)
+    row = rbf("dcsvm", 0.9, gamma=32, dataset="covtype_93k", level_tol=0.001)
     curves = {
         identity(row): {
             "n_clusters": ([1.0, 2.0, 5.0], [256.0, 64.0, 1.0]),
@@ -412,7 +412,9 @@ DEPENDENT = [paper("dcsvm").tables[name] for name in ("table2", "table3", "table
 
 def all_cells(found):
     return {
-        (table.id, machine, row, column, name): entry(table, found, machine, row, column, measure)
+        (table.id, machine, row, column, name): entry(
+            Cell(table, found, machine, row, column), measure
+        )
         for table in DEPENDENT
         for machine in found.machines
         for row in table.rows
@@ -485,7 +487,7 @@ def test_csv_has_every_printed_value_and_nothing_rounded(folder):
 def test_a_name_that_is_no_table_gets_the_nearest(folder):
     with pytest.raises(ConfigError, match="nearest: hss_table5"):
         make_papers(folder, tables=["hss_tabel5"])
-    with pytest.raises(ConfigError, match="terminal, markdown, csv, latex"):
+    with pytest.raises(ConfigError, match="terminal, markdown, csv, json, latex"):
         make_papers(folder, format="pdf")
 
 

@@ -89,7 +89,7 @@ def test_in_every_format(tmp_path):
     assert "DC-Pred++: what a budget for predictions buys" in text
     assert all(len(line) <= 100 for line in text.splitlines())
     page = make_papers(folder, tables=["budgets"], format="html", reference=False)
-    assert "Budgets for predictions" in page
+    assert "DC-Pred++: what a budget for predictions buys" in page
     lines = csv.reader(
         io.StringIO(make_papers(folder, tables=["budgets"], format="csv", reference=False))
     )

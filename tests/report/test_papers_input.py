@@ -8,7 +8,7 @@ from paper_rows import rbf, runs
 from report_rows import START, failed
 
 from kbench.report import make_papers, write_report
-from kbench.report.papers.entries import entry
+from kbench.report.papers.entries import Cell, entry
 from kbench.report.papers.layout import paper
 from kbench.run.results import ResultsFolder
 
@@ -16,7 +16,7 @@ TABLE3 = paper("dcsvm").tables["table3"]
 
 
 def cell(found, row="LIBSVM", column="ijcnn1", quantity="accuracy"):
-    return entry(TABLE3, found, found.machines[0], row, column, TABLE3.measures[quantity])
+    return entry(Cell(TABLE3, found, found.machines[0], row, column), TABLE3.measures[quantity])
 
 
 def folder_of(tmp_path, *rows):

@@ -1,8 +1,9 @@
 """The papers' page in a headless Chromium, and the figures in it."""
 
+import importlib.util
 import json
-import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from chromium import CHROMIUM, Browser
@@ -13,7 +14,8 @@ from report_rows import failed, make_row
 
 from kbench.config import shipped_root
 from kbench.report import make_papers, write_report
-from kbench.report.papers.drawing import decade, drawings, method_styles, svg
+from kbench.report.charts import document
+from kbench.report.papers.drawing import drawings, method_styles
 from kbench.report.papers.figures import drawn, figures
 from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import paper
@@ -170,7 +172,8 @@ def test_a_square_of_values_is_an_image_and_any_other_number_none():
     (panel,) = drawn(FIGURES["hss_fig1_matrix"], found, found.machines[0])
     assert panel.panel.title == "as it comes"
     assert panel.points["kernel"] == [(0, 0, 1.0), (0, 1, 0.3), (1, 0, 0.2), (1, 1, 0.9)]
-    assert "image" in svg(FIGURES["hss_fig1_matrix"], [panel], method_styles())
+    charts = [one.charts for one in drawings(found) if one.figure.name == "hss_fig1_matrix"]
+    assert "<image" in document(charts[0])
 
 
 def test_a_line_takes_the_points_at_which_the_other_curves_are_its_own():
@@ -212,7 +215,8 @@ def test_a_line_goes_through_the_sizes_of_a_data_set_and_shows_where_a_run_was_s
     assert exponent(panel.points["exact"][:1]) is None
     assert panel.points["LIBSVM"] == []
     assert panel.stopped["LIBSVM"] == [(20000.0, 600.0)]
-    text = svg(FIGURES["dcsvm_scaling"], [panel], method_styles())
+    (one,) = (each for each in drawings(found) if each.figure.name == "dcsvm_scaling")
+    text = document(one.charts)
     assert "exact: 1.50" in text
     assert ">LIBSVM<" in text
     assert "training rows" in text
@@ -225,7 +229,7 @@ def test_one_size_is_no_scaling():
 def test_what_a_figure_lacks_is_said_with_the_command_or_that_data_are_absent():
     found = {one.figure.name: one for one in drawings(runs(*swept("svc", [64.0, 2.0])))}
     one = found["dcsvm_fig4"]
-    assert one.svg is None
+    assert one.charts == ()
     assert one.remarks == (
         "data not present: webspam",
         'no rows of covtype: run "kbench -m experiment=dcsvm_fig4"',
@@ -253,26 +257,28 @@ def test_figures_are_xml_and_the_same_for_the_same_rows():
     rows, curves = heat_rows()
     rows += swept("svc", [64.0, 2.0]) + swept("dcsvm", [2.0, 64.0])
     found = runs(*rows, curves=curves)
-    first = {one.figure.name: one.svg for one in drawings(found) if one.svg}
-    again = {one.figure.name: one.svg for one in drawings(found) if one.svg}
+    first, again = (
+        {one.figure.name: document(one.charts, one.legend) for one in drawings(found) if one.charts}
+        for _ in range(2)
+    )
     assert set(first) == {"dcsvm_fig5_8", "hss_fig2"}
     assert first == again
     for text in first.values():
         assert ET.fromstring(text).tag.endswith("svg")
-        assert not re.search(r"<dc:date>|20\d\d-\d\d-\d\dT", text)
     assert "90.10" in first["hss_fig2"]
 
 
 def test_a_method_keeps_its_colour_whatever_else_is_drawn():
     few = runs(*swept("svc", [64.0, 2.0]), *swept("dcsvm", [2.0, 64.0]))
     more = runs(*few.rows, *swept("dcsvm_early", [2.0, 64.0]))
-    figure = FIGURES["dcsvm_fig5_8"]
-    colours = []
-    for found in (few, more):
-        text = svg(figure, drawn(figure, found, found.machines[0]), method_styles())
-        colours.append(set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.1", text)))
-    assert len(colours[0]) == 2
-    assert colours[0] < colours[1]
+    legends = [
+        dict(one.legend)
+        for found in (few, more)
+        for one in drawings(found)
+        if one.figure.name == "dcsvm_fig5_8"
+    ]
+    assert len(legends[0]) == 2
+    assert legends[0].items() < legends[1].items()
     assert method_styles(("svc", "of_a_plugin")).items() > method_styles().items()
 
 
@@ -309,24 +315,15 @@ def test_a_regressor_is_drawn_as_its_method():
 
 
 def test_panels_name_the_data_set_that_stands_for_the_papers():
-    figure = FIGURES["dsgd_fig1_seconds"]
     rows = [
         make_row(method, 0.9, dataset=name, error=0.1)
         for method in ("doubly_sgd", "norma")
         for name in ("mnist", "a9a")
     ]
-    found = runs(*rows)
-    text = svg(figure, drawn(figure, found, found.machines[0]), method_styles())
+    (one,) = (d for d in drawings(runs(*rows)) if d.figure.name == "dsgd_fig1_seconds")
+    text = document(one.charts)
     assert "on mnist<" in text
     assert "on a9a<" in text
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [(0.01, "0.01"), (20000.0, "20000"), (1e6, "10⁶"), (2e-5, "2·10⁻⁵"), (1e-4, "10⁻⁴")],
-)
-def test_ticks_of_many_decades_are_powers_of_ten(value, said):
-    assert decade(value) == said
 
 
 # the page
@@ -347,7 +344,7 @@ def folder(tmp_path_factory):
 def test_pages_hold_the_papers_and_are_the_same_twice(folder):
     paths = write_report(folder)
     first = {path: path.read_bytes() for path in paths}
-    assert {path.name for path in paths} >= {"papers.html", "claims.csv", "dcsvm_fig5_8.svg"}
+    assert {path.name for path in paths} >= {"index.html", "claims.csv", "dcsvm_fig5_8.svg"}
     assert write_report(folder) == paths
     assert {path: path.read_bytes() for path in paths} == first
 
@@ -360,7 +357,7 @@ def browser(tmp_path_factory):
         yield found
 
 
-TABLE = 'document.querySelector("#dcsvm_table3 table")'
+TABLE = 'document.querySelector("#detail table")'
 
 
 @pytest.fixture
@@ -369,7 +366,8 @@ def opened(browser, folder, tmp_path):
     make_papers(folder, format="html", out=path)
     browser.size(1280)
     browser.open("about:blank")
-    browser.open(path.as_uri())
+    browser.open(f"{path.as_uri()}#dcsvm_table3")
+    browser.wait("current === 'dcsvm_table3'")
     yield browser
     trouble = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
     assert [event for event in browser.events if event["method"] in trouble] == []
@@ -377,6 +375,13 @@ def opened(browser, folder, tmp_path):
     assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {
         path.as_uri()
     }
+
+
+def details(browser):
+    """Show each detail in turn, and yield its address."""
+    for name in browser.js("Object.keys(bundle.details)"):
+        browser.js(f"showDetail({json.dumps(name)}, bundle.details[{json.dumps(name)}])")
+        yield name
 
 
 def cell(row, column):
@@ -402,7 +407,7 @@ def test_a_cell_opens_the_runs_behind_it(opened):
     opened.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, kbench')}.querySelector('a').click()")
     opened.wait('document.querySelector("dialog").open')
     said = opened.js('document.querySelector("dialog").innerText')
-    assert said.startswith("LIBSVM, DC-SVM")
+    assert said.startswith("LIBSVM, DC-SVM Table 3")
     assert said.count("seed ") == 2
     opened.js('document.querySelector("dialog").close()')
 
@@ -421,20 +426,78 @@ def test_no_printed_table_is_wider_than_its_page(opened):
     opened.size(1032)
     opened.call("Emulation.setEmulatedMedia", media="print")
     pairs = "t => [t.scrollWidth, t.closest('.wide') !== null]"
-    widths = f"[...document.querySelectorAll('article table')].map({pairs})"
+    widths = f"[...document.querySelectorAll('#detail article table')].map({pairs})"
     try:
-        found = opened.js(widths)
+        found = [pair for _ in details(opened) for pair in opened.js(widths)]
     finally:
         opened.call("Emulation.setEmulatedMedia", media="")
     assert len(found) > 30
     assert [pair for pair in found if pair[0] > (1496 if pair[1] else 1032)] == []
 
 
-def test_figures_are_drawn_and_nothing_is_wider_than_a_phone(opened):
-    loaded = "[...document.querySelectorAll('.drawing')].every(i => i.naturalWidth > 0)"
-    opened.wait(loaded)
-    assert opened.js("document.querySelectorAll('.drawing').length") == 1
-    bare = 'document.querySelector("#hss_fig2 .frame").textContent'
-    assert opened.js(bare) == 'no rows: run "kbench -m experiment=hss_fig2"'
+def test_no_detail_is_cut_at_1280_pixels_or_wider_than_a_phone(opened):
+    beyond = (
+        "[...document.querySelectorAll('#detail .scroll')].map(s => s.scrollWidth - s.clientWidth)"
+    )
+    for name in details(opened):
+        assert not any(opened.js(beyond)), name
     opened.size(390)
-    assert opened.js("document.documentElement.scrollWidth") == 390
+    for name in details(opened):
+        assert opened.js("document.documentElement.scrollWidth") == 390, name
+
+
+def test_figures_are_drawn_or_say_what_they_lack(opened):
+    opened.js("location.hash = '#dcsvm_fig5_8'")
+    opened.wait("current === 'dcsvm_fig5_8'")
+    assert opened.js("document.querySelectorAll('#detail .plot .line').length") >= 2
+    opened.js("location.hash = '#hss_fig2'")
+    opened.wait("current === 'hss_fig2'")
+    bare = 'document.querySelector("#detail .frame").textContent'
+    assert opened.js(bare) == 'no rows: run "kbench -m experiment=hss_fig2"'
+
+
+def test_the_first_picture_links_to_claims_and_tables(opened):
+    opened.js("location.hash = '#overview'")
+    opened.wait("current === 'overview'")
+    links = "[...document.querySelectorAll('#overview .plot a')]"
+    targets = opened.js(f"{links}.map(a => a.getAttribute('href'))")
+    assert "#dcsvm_table3" in targets
+    claim = next(target for target in targets if target.startswith("#claim-"))
+    opened.js(f"location.hash = {json.dumps(claim)}")
+    opened.wait("current === 'claims'")
+    assert opened.js("document.querySelector('.target').getBoundingClientRect().top") < 900
+
+
+def test_search_and_filters_find_items_in_every_list(opened):
+    opened.js("location.hash = '#claims'")
+    opened.wait("current === 'claims'")
+    shown = "[...document.querySelectorAll('#claims tbody tr')].filter(r => !r.hidden).length"
+    every = opened.js(shown)
+    verdict = "document.querySelector('#filter-verdict')"
+    change = "dispatchEvent(new Event('input', {bubbles: true}))"
+    opened.js(f"{verdict}.value = 'outside the scope'; {verdict}.{change}")
+    assert 0 < opened.js(shown) < every
+    opened.js(f"document.querySelector('#search').value = 'zzz'; {verdict}.{change}")
+    assert opened.js(shown) == 0
+    assert opened.js("document.querySelector('#matches').textContent") == "0 matches in all lists"
+    assert opened.js("document.querySelector('#claims .none').hidden") is False
+    opened.js("document.querySelector('#clear').click()")
+    opened.wait(f"{shown} === {every}")
+
+
+@pytest.mark.parametrize("place", ["overview", "claims", "tables", "dcsvm_table3", "dcsvm_fig5_8"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_has_nothing_against_it(opened, place, scheme):
+    """The accessibility rules of axe-core (Deque), which comes with the package axe-core-python."""
+    package = importlib.util.find_spec("axe_core_python")
+    if package is None:
+        pytest.skip("axe-core-python is not installed")
+    opened.prefer(scheme)
+    opened.js(f"location.hash = {json.dumps('#' + place)}")
+    opened.wait(f"current === {json.dumps(place)}")
+    opened.js(Path(package.origin).with_name("axe.min.js").read_text() + ";0")
+    found = "r => { window.broken = r.violations.map(v => `${v.id}: ${v.nodes[0].html}`); }"
+    opened.js(f"window.broken = undefined; axe.run().then({found}); 0")
+    opened.wait("window.broken !== undefined")
+    opened.prefer("light")
+    assert opened.js("window.broken") == []

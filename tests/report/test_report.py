@@ -230,7 +230,7 @@ def test_filters(report):
 def test_an_empty_folder_says_what_to_run(tmp_path):
     folder = ResultsFolder(tmp_path / "results")
     for format in ("terminal", "markdown"):
-        assert "kbench -m method=" in make_report(folder, format=format)
+        assert "kbench -m experiment=" in make_report(folder, format=format)
     assert lines_of_csv(make_report(folder, format="csv")) == []
     assert not folder.path.exists()
 
@@ -253,7 +253,6 @@ def test_files_are_the_same_from_the_same_rows(tmp_path, report):
         "index.md",
         "tables.tex",
         "comparisons.csv",
-        "papers.html",
         "papers.md",
         "papers.tex",
         "papers.csv",

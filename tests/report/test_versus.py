@@ -131,7 +131,7 @@ def test_output_is_the_same_from_the_same_rows(tmp_path, compare):
         ({"methods": ["svc"]}, "two methods or more: method=a,b"),
         ({"methods": None}, "two methods or more"),
         ({"methods": ["svc", "kn"]}, "no row has method 'kn'"),
-        ({"format": "html"}, "a comparison is one of terminal, markdown, csv, latex"),
+        ({"format": "html"}, "a comparison is one of terminal, markdown, csv, json, latex"),
         ({"metric": "speed"}, "metric names 'speed'"),
     ],
 )

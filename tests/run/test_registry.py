@@ -12,8 +12,8 @@ from kbench.run import registry
 
 
 def test_entry_points_and_dotted_paths_name_classes():
-    assert registry.load(registry.target("kernel_svc")) is KernelSVC
-    assert registry.load(registry.target("sklearn.svm.SVC")) is SVC
+    assert registry.load(registry.target("kernel_svc")).estimator is KernelSVC
+    assert registry.load(registry.target("sklearn.svm.SVC")).estimator is SVC
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,51 @@ def test_calibration_is_scikit_learn_s(method):
         ("sklearn.svm:SVC", {"gama": 1}, r"SVC has no parameter 'gama' \(nearest: gamma\)"),
         ("sklearn.svm:SVC", {"C": -1}, "The 'C' parameter of SVC must be"),
         ("kbench.methods.dc_svc:DCSVC", {"combine": "late"}, "'combine' parameter of DCSVC"),
-        ("sklearn.svm:l1_min_c", {"X": [[0.0], [1.0]], "y": [0, 1]}, "no method fit"),
-        ("math:pi", {}, "not a class"),
+        ("sklearn.svm:l1_min_c", {"X": [[0.0], [1.0]], "y": [0, 1]}, "is a function, should be"),
+        ("math:pi", {}, "is a float, should be a class with fit"),
+        ("os:system", {"command": "exit 3"}, "should be a class with fit"),
+        ("pathlib:Path", {}, r"Path has no method fit\(\)"),
     ],
 )
 def test_what_cannot_be_built_is_one_line(path, params, named):
     with pytest.raises(ConfigError, match=named) as caught:
         registry.build(path, params, 0)
     assert "\n" not in str(caught.value)
+
+
+COMPOSED = registry.target("sklearn.ensemble.BaggingClassifier", {"estimator": "sklearn.svm.SVC"})
+
+
+def test_flat_parameters_go_to_the_estimator_first_and_then_to_the_part_that_has_them():
+    params = {"n_estimators": 3, "C": 2.0, "gamma": 0.5, "verbose": 0}
+    model = registry.build(COMPOSED, params, 7)
+    assert (model.n_estimators, model.random_state, model.verbose) == (3, 7, 0)
+    assert isinstance(model.estimator, SVC)
+    assert (model.estimator.C, model.estimator.gamma) == (2.0, 0.5)
+    assert model.estimator.random_state is None
+    same = registry.build(COMPOSED, {}, 7).set_params(**registry.nested(COMPOSED, params))
+    assert same.get_params().items() >= {"estimator__C": 2.0, "n_estimators": 3}.items()
+
+
+def test_a_target_without_parts_is_a_path():
+    assert registry.target("sklearn.svm.SVC") == registry.target("sklearn.svm.SVC", {})
+    assert registry.load(COMPOSED).parts == {"estimator": SVC}
+
+
+@pytest.mark.parametrize(
+    ("parts", "params", "named"),
+    [
+        ({"estimator": "sklearn.svm.SVC"}, {"gama": 1}, r"BaggingClassifier with SVC .*gamma"),
+        ({"estimator": "sklearn.svm.SVC"}, {"C": -1}, "'C' parameter of SVC must be"),
+        ({"estimator": "sklearn.svm.SVC"}, {"estimator": 1}, "'estimator' is a part of"),
+        ({"estimator": "os.system"}, {}, "should be a class with fit"),
+        ({"estimator": "SVC"}, {}, "should be package.module.Class"),
+        ({"a": "sklearn.svm.SVC", "b": "sklearn.svm.SVR"}, {"C": 1.0}, "two parts of .*a and b"),
+    ],
+)
+def test_what_cannot_be_composed_is_one_line(parts, params, named):
+    with pytest.raises(ConfigError, match=named):
+        registry.build(registry.target("sklearn.ensemble.BaggingClassifier", parts), params, 0)
 
 
 def test_check_lists_each_mistake_once_and_passes_over_absent_extras():
@@ -83,3 +120,25 @@ def test_the_hash_of_the_source_changes_with_the_source(tmp_path, monkeypatch):
     registry._module_sha256.cache_clear()
     assert registry.source_sha256("somebodys:A") != before
     assert registry.source_sha256("no_such_package:A") is None
+    assert registry.source_sha256("somebodys:A(part=no_such_package:B)") is None
+
+
+def test_the_hash_of_a_composition_changes_with_its_parts():
+    one, other = (
+        registry.target("kernel_svc", {"part": f"sklearn.svm.{name}"}) for name in ("SVC", "SVR")
+    )
+    hashes = [registry.source_sha256(of) for of in (one, other, registry.target("kernel_svc"))]
+    assert len(set(hashes)) == 3
+
+
+def test_any_method_goes_behind_a_learned_metric():
+    path = registry.target("kernel_svc")
+    model = registry.build(path, {"C": 2.0, "metric": "learned"}, 7)
+    assert (model.estimator.C, model.random_state) == (2.0, 7)
+    with pytest.raises(ConfigError, match="method.metric is 'lerned', should be one of learned"):
+        registry.build(path, {"metric": "lerned"}, 0)
+
+
+def test_a_method_with_a_metric_of_its_own_keeps_it():
+    model = registry.build("sklearn.neighbors:KNeighborsClassifier", {"metric": "manhattan"}, 0)
+    assert model.metric == "manhattan"

@@ -1,11 +1,13 @@
-"""Working sets: the worst points, and half of the last ones where they were."""
+"""Working sets: the worst violators, and half of the last working set at its positions."""
+
+import functools
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.solvers.block_descent import _largest, _working_set
+from kbench.solvers.block_descent import largest, working_set
 
 FAR = -1e300
 
@@ -18,19 +20,20 @@ FAR = -1e300
     levels=st.sampled_from([1, 3, 10**6]),
     seed=st.integers(0, 9),
 )
-def test_the_largest_are_found_among_values_that_are_mostly_the_same(n, k, far, levels, seed):
+def test_the_largest_values_are_found_where_most_values_are_equal(n, k, far, levels, seed):
     rng = np.random.default_rng(seed)
     values = rng.integers(0, levels, n) / levels
     values[rng.random(n) < far] = FAR
     k = min(k, n)
-    found = _largest(values, k)
+    found = largest(values, k)
     assert len(set(found.tolist())) == k
     np.testing.assert_array_equal(np.sort(values[found]), np.sort(values)[-k:])
 
 
 @pytest.mark.parametrize("coupled", [False, True])
-def test_half_of_a_working_set_stays_in_its_place(coupled):
+def test_half_of_a_working_set_keeps_its_positions(coupled):
     rng = np.random.default_rng(0)
+    choose = functools.partial(working_set, size=512, coupled=coupled, sampled=True)
     last, new = np.empty(0, np.intp), slice(0, 0)
     for turn in range(6):
         e = rng.normal(size=3000)
@@ -38,7 +41,7 @@ def test_half_of_a_working_set_stays_in_its_place(coupled):
             np.where(rng.random(3000) < 0.5, e, FAR),
             np.where(rng.random(3000) < 0.5, -e, FAR),
         )
-        W, fresh = _working_set(up.copy(), down.copy(), 0.0, last, new, 512, coupled)
+        W, fresh = choose(up.copy(), down.copy(), 0.0, last, new)
         assert len(set(W.tolist())) == 512
         if turn == 0:
             assert fresh == slice(0, 512)
@@ -48,7 +51,7 @@ def test_half_of_a_working_set_stays_in_its_place(coupled):
             np.testing.assert_array_equal(W[kept], last[kept])
         others = np.setdiff1d(np.arange(3000), W)
         if coupled:
-            # In either half of what is new, as many that can go up the most as down.
+            # Each half of the new points has as many of the worst upwards as downwards.
             for half in np.split(W[fresh], 2):
                 assert np.count_nonzero(up[half] >= up[others].max()) >= len(half) // 2
                 assert np.count_nonzero(down[half] >= down[others].max()) >= len(half) // 2
@@ -56,6 +59,6 @@ def test_half_of_a_working_set_stays_in_its_place(coupled):
             worst = np.maximum(up, down)
             assert worst[W[fresh]].min() >= worst[others].max()
         last, new = W, fresh
-    few, all_of_them = _working_set(e[:100], -e[:100], 0.0, last, new, 512, coupled)
+    few, all_of_them = choose(e[:100], -e[:100], 0.0, last, new)
     np.testing.assert_array_equal(few, np.arange(100))
     assert all_of_them == slice(0, 100)

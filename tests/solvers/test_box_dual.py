@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
 
-import kbench.solvers.box_dual as box_dual
-import kbench.solvers.nested_subsets as nested_subsets
-import kbench.solvers.strategy as strategy
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
+from kbench.solvers.duplicates import Duplicates
+from kbench.solvers.options import SolverOptions
 from kbench.solvers.row_cache import RowCache
 from kbench.trace import Trace
+
+# Nested subsets, bounded memory and groups already for small problems.
+MANY_LEVELS = SolverOptions(first_subset=64, few_points=100)
 
 
 def problem(n, d=4, seed=0, noise=0.3):
@@ -133,22 +135,20 @@ def test_any_linear_term(intercept):
     assert result.objective == pytest.approx(found.fun, rel=1e-6)
 
 
-@pytest.fixture
-def many_levels(monkeypatch):
-    """Nested subsets, bounded memory and splitting already for small problems."""
-    monkeypatch.setattr(nested_subsets, "_FIRST_SUBSET", 64)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
-    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("shrinking", [False, True])
 @pytest.mark.parametrize(("C", "noise"), [(0.1, 0.3), (10.0, 0.3), (1e6, 0.0)])
-@pytest.mark.usefixtures("many_levels")
-def test_larger_than_a_working_set(C, noise, shrinking, intercept):
+def test_problems_larger_than_a_working_set_are_solved(C, noise, shrinking, intercept):
     X, y = problem(1500, d=3, noise=noise)
     result = solve_box_dual(
-        matrix(X), y, C, intercept=intercept, tol=1e-3, shrinking=shrinking, cache_mb=1
+        matrix(X),
+        y,
+        C,
+        intercept=intercept,
+        tol=1e-3,
+        shrinking=shrinking,
+        cache_mb=1,
+        options=MANY_LEVELS,
     )
     assert result.converged
     assert_optimal(signed(X, y), y, np.full(1500, C), result, 1e-3)
@@ -184,7 +184,7 @@ def test_optimal_on_random_problems(n, d, log_C, log_gamma, repeats, seed, inter
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_one_and_two_points(n):
+def test_problems_of_one_and_two_points_are_solved(n):
     X, y = np.eye(2)[:n], np.array([1.0, -1.0])[:n]
     result = solve_box_dual(matrix(X, gamma=1e6), y, 5.0)
     np.testing.assert_allclose(result.alpha, np.ones(n))
@@ -246,7 +246,7 @@ def test_a_known_gradient_costs_no_kernel_values(intercept, n):
     inside=st.booleans(),
 )
 @settings(max_examples=15, deadline=None)
-def test_any_start_with_any_part_of_its_gradient_leads_to_the_solution(
+def test_any_start_with_a_partly_known_gradient_leads_to_the_solution(
     seed, intercept, known, C, n, grouped, inside
 ):
     X, y = problem(n, seed=seed)
@@ -258,18 +258,21 @@ def test_any_start_with_any_part_of_its_gradient_leads_to_the_solution(
     alpha = rng.uniform(0.0, most, n) * rng.integers(0, 2, n)
     gradient = signed(X, y) @ alpha - 1.0
     gradient[rng.random(n) > known] = np.nan
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(box_dual, "FEW_POINTS", 40)
-        options = {"intercept": intercept, "alpha0": alpha, "tol": 1e-5}
-        result = solve_box_dual(matrix(X), y, C, gradient0=gradient, **options)
-        without = solve_box_dual(matrix(X), y, C, **options)
+    options = {
+        "intercept": intercept,
+        "alpha0": alpha,
+        "tol": 1e-5,
+        "options": SolverOptions(few_points=40),
+    }
+    result = solve_box_dual(matrix(X), y, C, gradient0=gradient, **options)
+    without = solve_box_dual(matrix(X), y, C, **options)
     assert result.converged
     assert result.objective == pytest.approx(without.objective, rel=1e-6)
     G = signed(X, y) @ result.alpha - 1.0
     np.testing.assert_allclose(result.gradient, G, atol=1e-6 * (1 + result.alpha.sum()))
 
 
-def test_the_error_of_a_known_gradient_is_mended():
+def test_an_error_of_the_known_gradient_is_corrected():
     X, y = problem(1500)
     first = solve_box_dual(matrix(X), y, 10.0)
     wrong = first.gradient + 0.05 * np.random.default_rng(0).uniform(-1, 1, 1500)
@@ -279,7 +282,7 @@ def test_the_error_of_a_known_gradient_is_mended():
     assert_optimal(signed(X, y), y, np.full(1500, 10.0), result, 1e-3, rounding=1e-6)
 
 
-def test_warm_start_is_clipped_into_the_box():
+def test_a_warm_start_is_clipped_to_the_bounds():
     X, y = problem(100)
     result = solve_box_dual(matrix(X), y, 1.0, alpha0=np.full(100, 50.0))
     assert_optimal(signed(X, y), y, np.ones(100), result, 1e-3)
@@ -307,7 +310,7 @@ def test_zero_upper_bounds_remove_points():
 @pytest.mark.parametrize(
     ("limits", "reason"), [({"max_iter": 100}, "max_iter"), ({"max_time": 0.0}, "max_time")]
 )
-def test_a_limit_leaves_a_true_report(limits, reason):
+def test_after_a_limit_the_result_describes_its_alpha(limits, reason):
     X, y = problem(1200)
     result = solve_box_dual(matrix(X), y, 10.0, **limits)
     assert not result.converged
@@ -316,7 +319,7 @@ def test_a_limit_leaves_a_true_report(limits, reason):
     np.testing.assert_allclose(result.gradient, signed(X, y) @ result.alpha - 1, atol=1e-9)
 
 
-def test_same_input_same_bits():
+def test_the_same_input_gives_the_same_bits():
     X, y = problem(1500)
     first, second = (solve_box_dual(matrix(X), y, 10.0, cache_mb=2) for _ in range(2))
     np.testing.assert_array_equal(first.alpha, second.alpha)
@@ -331,7 +334,7 @@ def test_read_only_input():
     assert solve_box_dual(matrix(X), y, C).converged
 
 
-def test_trace_sees_a_falling_objective_and_the_last_is_the_result():
+def test_reported_objectives_fall_and_the_last_is_the_result():
     X, y = problem(1500)
     states = []
     result = solve_box_dual(
@@ -352,7 +355,7 @@ def test_an_interrupt_passes_through():
         solve_box_dual(matrix(X), y, 10.0, trace=Trace(interrupt))
 
 
-def test_kernel_entries_are_what_the_matrix_counted():
+def test_kernel_entries_are_counted_by_the_matrix():
     X, y = problem(1500)
     kernel = matrix(X)
     kernel.block(np.arange(2))
@@ -362,7 +365,7 @@ def test_kernel_entries_are_what_the_matrix_counted():
 
 def test_a_smaller_cache_gives_the_same_solution_for_more_entries(monkeypatch):
     X, y = problem(2500, noise=1.0)
-    # The same distances in so many features that entries are worth storing.
+    # The same distances in 500 features, where kernel values are expensive enough to store.
     X = X @ np.linalg.qr(np.random.default_rng(0).normal(size=(500, X.shape[1])))[0].T
     built = []
 
@@ -371,7 +374,7 @@ def test_a_smaller_cache_gives_the_same_solution_for_more_entries(monkeypatch):
             super().__init__(*arguments)
             built.append(self.nbytes)
 
-    monkeypatch.setattr(strategy, "RowCache", Spy)
+    monkeypatch.setattr("kbench.solvers.strategy.RowCache", Spy)
     small = solve_box_dual(matrix(X), y, 10.0, cache_mb=0.5)
     assert max(built) <= 0.5 * 2**20
     large = solve_box_dual(matrix(X), y, 10.0, cache_mb=200)
@@ -387,7 +390,7 @@ def test_nested_subsets_compute_less_than_the_matrix():
     assert result.kernel_entries < 4 * 20000 * n_support
 
 
-def test_a_wide_kernel_and_a_large_bound_do_not_make_coordinates_creep_for_ever():
+def test_a_wide_kernel_with_a_large_bound_converges():
     X, y = problem(1500, 2, seed=5)[:2]
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.02), X)
     result = solve_box_dual(kernel, y, 1000.0)
@@ -398,19 +401,18 @@ def test_a_wide_kernel_and_a_large_bound_do_not_make_coordinates_creep_for_ever(
     assert max(-gradient[up].min(), gradient[down].max()) <= 1e-3
 
 
-def test_what_a_trace_is_shown_is_made_while_its_clock_stands(monkeypatch):
+def test_preparing_a_report_does_not_count_as_time_of_the_fit(monkeypatch):
     X, y = problem(1500)
     X, y = np.tile(X, (2, 1)), np.tile(y, 2)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
-    share_out, shown = box_dual.Duplicates.share_out, []
+    distribute, shown = Duplicates.distribute, []
 
-    def slow(self, *arguments):
+    def slow(self, *arguments, **bounds):
         time.sleep(0.01)
-        return share_out(self, *arguments)
+        return distribute(self, *arguments, **bounds)
 
-    monkeypatch.setattr(box_dual.Duplicates, "share_out", slow)
+    monkeypatch.setattr(Duplicates, "distribute", slow)
     trace = Trace(lambda seconds, state: shown.append(state["objective"]))
-    solve_box_dual(matrix(X), y, 1.0, trace=trace)
+    solve_box_dual(matrix(X), y, 1.0, trace=trace, options=MANY_LEVELS)
     assert len(shown) > 2
     # The last state is that of all points.
     assert trace.paused_wall_s >= 0.01 * (len(shown) - 1)

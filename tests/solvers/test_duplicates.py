@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kbench.solvers.box_dual as box_dual
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.duplicates import Duplicates
+from kbench.solvers.options import SolverOptions
 
 
 def matrix(X, dtype=np.float64):
@@ -24,7 +24,7 @@ def copies(n, seed=0):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_kinds_are_the_distinct_rows_and_terms(sparse):
+def test_kinds_are_the_distinct_rows_and_labels(sparse):
     X, y = copies(500)
     found = Duplicates.of(sp.csr_array(X) if sparse else X, y)
     expected = np.unique(np.column_stack([X, y]), axis=0)
@@ -33,7 +33,7 @@ def test_kinds_are_the_distinct_rows_and_terms(sparse):
     np.testing.assert_array_equal(y[found.first][found.kind], y)
 
 
-def test_few_copies_are_left_alone():
+def test_few_copies_are_not_merged():
     X = np.random.default_rng(0).normal(size=(400, 3))
     X[1] = X[0]
     y = np.ones(400)
@@ -42,7 +42,7 @@ def test_few_copies_are_left_alone():
 
 @given(seed=st.integers(0, 1000), m=st.integers(1, 10), n=st.integers(1, 60))
 @settings(max_examples=50, deadline=None)
-def test_shares_add_up_and_at_most_one_copy_is_free(seed, m, n):
+def test_distributed_coefficients_add_up_and_at_most_one_copy_is_free(seed, m, n):
     rng = np.random.default_rng(seed)
     kind = np.concatenate([np.arange(m), rng.integers(0, m, n)])
     rng.shuffle(kind)
@@ -52,7 +52,7 @@ def test_shares_add_up_and_at_most_one_copy_is_free(seed, m, n):
     total = np.bincount(kind, C, m)
     beta = sign * total * rng.choice([0, 0.3, 0.9, 1], m)
     lower, upper = np.minimum(0, sign[kind] * C), np.maximum(0, sign[kind] * C)
-    shares = Duplicates(first, kind).share_out(beta, lower, upper)
+    shares = Duplicates(first, kind).distribute(beta, lower, upper)
     assert np.all((lower <= shares) & (shares <= upper))
     np.testing.assert_allclose(np.bincount(kind, shares, m), beta, atol=1e-10)
     free = (shares > lower) & (shares < upper)
@@ -60,13 +60,12 @@ def test_shares_add_up_and_at_most_one_copy_is_free(seed, m, n):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_merged_is_not_merged(intercept, monkeypatch):
+def test_merging_does_not_change_the_solution(intercept):
     X, y = copies(600)
     C = np.random.default_rng(1).uniform(0, 2, 600)
     options = {"intercept": intercept, "tol": 1e-6}
     apart = solve_box_dual(matrix(X), y, C, **options)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 10)
-    merged = solve_box_dual(matrix(X), y, C, **options)
+    merged = solve_box_dual(matrix(X), y, C, options=SolverOptions(few_points=10), **options)
     assert merged.objective == pytest.approx(apart.objective, rel=1e-8)
     assert merged.kernel_entries < apart.kernel_entries
     g = y * (matrix(X).block(np.arange(600)) @ (merged.alpha * y)) - 1 + y * merged.intercept

@@ -1,4 +1,4 @@
-"""The row cache is the matrix, whatever it keeps."""
+"""Products of the row cache equal those of the matrix, whichever rows are stored."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_a_gram_matrix_computes_only_what_no_stored_row_holds():
 
 
 @pytest.mark.parametrize("new", [(0, 40), (20, 40), (0, 20), (16, 40), (0, 33), (39, 40)])
-def test_of_a_gram_matrix_nothing_is_computed_twice_that_the_last_one_held(new):
+def test_a_gram_matrix_reuses_the_values_of_the_last_one(new):
     X = np.random.default_rng(0).normal(size=(90, 3))
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
     expected = kernel.block(np.arange(90))

@@ -1,4 +1,4 @@
-"""Single coordinates with shrinking: the same solution, and nobody set aside for good."""
+"""Coordinate descent with shrinking reaches the same solution; no point is shrunk for good."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.solvers import shrinking, solve_box_dual
+from kbench.solvers import solve_box_dual
 from kbench.solvers.shrinking import shrinking_descent
 from kbench.trace import Trace
 
@@ -26,9 +26,7 @@ def matrix(X, dtype=np.float64):
 @settings(max_examples=25, deadline=None)
 def test_the_solution_is_that_of_the_dual(seed, n, cache_mb):
     X, y, C = problem(n, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shrinking, "_MOST_STEPS", 10)
-        alpha = shrinking_descent(matrix(X), y, C, tol=1e-6, cache_mb=cache_mb)
+    alpha = shrinking_descent(matrix(X), y, C, tol=1e-6, cache_mb=cache_mb, shrink_every=10)
     Q = matrix(X).block(np.arange(n)) * np.outer(y, y)
     G = Q @ alpha - 1.0
     assert np.all((alpha >= 0) & (alpha <= C))
@@ -39,30 +37,26 @@ def test_the_solution_is_that_of_the_dual(seed, n, cache_mb):
     assert objective == pytest.approx(exact.objective, rel=1e-6)
 
 
-def test_rows_are_set_aside_and_the_objective_is_true_throughout(monkeypatch):
-    monkeypatch.setattr(shrinking, "_MOST_STEPS", 100)
+def test_points_are_shrunk_and_the_objective_is_true_throughout():
     X, y, C = problem(800)
-    told = []
-    alpha = shrinking_descent(
-        matrix(X), y, C, trace=Trace(lambda seconds, state: told.append(state))
-    )
+    reported = []
+    trace = Trace(lambda seconds, state: reported.append(state))
+    alpha = shrinking_descent(matrix(X), y, C, shrink_every=100, trace=trace)
     Q = matrix(X).block(np.arange(800)) * np.outer(y, y)
-    for state in told:
+    for state in reported:
         true = 0.5 * state["alpha"] @ Q @ state["alpha"] - state["alpha"].sum()
         assert state["objective"] == pytest.approx(true, rel=1e-9)
         assert np.all(state["candidates"][state["alpha"] > 0])
-    assert np.all(np.diff([state["objective"] for state in told]) <= 0)
-    *before, last = (np.count_nonzero(state["candidates"]) for state in told)
+    assert np.all(np.diff([state["objective"] for state in reported]) <= 0)
+    *before, last = (np.count_nonzero(state["candidates"]) for state in reported)
     assert last == np.count_nonzero(alpha) <= before[-1] < 0.8 * len(y)
 
 
-def test_shrinking_saves_kernel_values(monkeypatch):
-    monkeypatch.setattr(shrinking, "_MOST_STEPS", 100)
+def test_shrinking_saves_kernel_values():
     X, y, C = problem(800)
     spent = []
-    for shrink in (shrinking._shrink, lambda *state: None):
-        monkeypatch.setattr(shrinking, "_shrink", shrink)
+    for shrink_every in (100, 0):
         kernel = matrix(X)
-        shrinking_descent(kernel, y, C, cache_mb=0)
+        shrinking_descent(kernel, y, C, cache_mb=0, shrink_every=shrink_every)
         spent.append(kernel.n_entries)
     assert spent[0] < spent[1]

@@ -1,4 +1,4 @@
-"""Splitting: what is neglected is below what was promised."""
+"""Exact decomposition into groups: the neglected kernel values are below the promised bound."""
 
 import numba
 import numpy as np
@@ -7,14 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-import kbench.solvers.box_dual as box_dual
-import kbench.solvers.split as split
-import kbench.solvers.strategy as strategy
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.grouped_matrix import GroupedMatrix
-from kbench.solvers.split import independent_groups
+from kbench.solvers.options import SolverOptions
+from kbench.solvers.split import _by_gaps, independent_groups
 from kbench.trace import Trace
+
+# Groups already in small problems, and none combined.
+SMALL_GROUPS = SolverOptions(few_points=100, smallest_group=1)
 
 
 def islands(n, k, distance, seed=0):
@@ -34,7 +35,7 @@ def matrix(X, gamma, dtype=np.float64):
     n=st.integers(1, 80), k=st.integers(1, 5), distance=st.floats(0, 40), seed=st.integers(0, 99)
 )
 @settings(max_examples=60, deadline=None)
-def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
+def test_kernel_values_between_groups_are_below_the_bound(n, k, distance, seed):
     X, _ = islands(n, k, distance, seed)
     groups = independent_groups(matrix(X, 1.0), n * 10.0, 1e-4)
     label = np.zeros(n, int)
@@ -49,28 +50,25 @@ def test_no_kernel_value_between_groups_can_be_seen(n, k, distance, seed):
 
 
 @pytest.mark.parametrize("most", [7, 2**62])
-def test_gaps_in_several_features_cross(most, monkeypatch):
-    monkeypatch.setattr(split, "_MOST_LABELS", most)
+def test_gaps_in_several_features_are_combined(most):
     places = np.stack(np.meshgrid([0.0, 9.0, 30.0], [5.0, 6.0], [1.0, -8.0]), axis=-1).reshape(
         -1, 3
     )
     kind = np.random.default_rng(0).integers(0, len(places), 400)
     X = places[kind] + np.random.default_rng(1).uniform(0, 0.5, size=(400, 3))
-    groups = independent_groups(matrix(X, 1.0), 1.0, np.exp(-16.0))
-    # Gaps of at least 4: six groups, for the second feature has none.
+    label = _by_gaps(X, 4.0, most)
+    groups = [np.flatnonzero(label == number) for number in np.unique(label)]
+    # The second feature has no gap of at least 4.
     sizes = np.unique(places[kind][:, [0, 2]], axis=0, return_counts=True)[1]
     assert sorted(map(len, groups)) == sorted(sizes)
     for group in groups:
         assert len(np.unique(places[kind[group]][:, [0, 2]], axis=0)) == 1
 
 
-def test_groups_tell_the_objective_of_all_of_them_from_a_warm_start_on(monkeypatch):
+def test_reports_of_groups_hold_the_objective_of_the_whole_problem_after_a_warm_start():
     X, y = islands(900, 4, 20.0)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
-    monkeypatch.setattr(box_dual, "_FEW_IN_GROUP", 1)
-    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
-    loose = solve_box_dual(matrix(X, 1.0), y, 5.0, tol=0.3)
-    told = []
+    loose = solve_box_dual(matrix(X, 1.0), y, 5.0, tol=0.3, options=SMALL_GROUPS)
+    reported = []
     again = solve_box_dual(
         matrix(X, 1.0),
         y,
@@ -79,21 +77,19 @@ def test_groups_tell_the_objective_of_all_of_them_from_a_warm_start_on(monkeypat
         alpha0=loose.alpha,
         gradient0=loose.gradient,
         gradient_error=loose.gradient_error,
-        trace=Trace(lambda seconds, state: told.append(state["objective"])),
+        options=SMALL_GROUPS,
+        trace=Trace(lambda seconds, state: reported.append(state["objective"])),
     )
     assert again.n_groups == 4
-    assert len(told) > 4
-    assert max(told) <= loose.objective * (1.0 - 1e-9)
-    assert told[-1] == again.objective
+    assert len(reported) > 4
+    assert max(reported) <= loose.objective * (1.0 - 1e-9)
+    assert reported[-1] == again.objective
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_split_is_unsplit(intercept, monkeypatch):
+def test_groups_have_the_solution_of_the_whole_problem(intercept):
     X, y = islands(900, 4, 20.0)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
-    monkeypatch.setattr(box_dual, "_FEW_IN_GROUP", 1)
-    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
-    options = {"tol": 1e-6, "intercept": intercept}
+    options = {"tol": 1e-6, "intercept": intercept, "options": SMALL_GROUPS}
     whole = solve_box_dual(matrix(X, 1.0), y, 5.0, split=False, **options)
     parts = solve_box_dual(matrix(X, 1.0), y, 5.0, **options)
     assert (whole.n_groups, parts.n_groups) == (1, 4)
@@ -116,7 +112,7 @@ def test_split_is_unsplit(intercept, monkeypatch):
 
 
 @pytest.mark.parametrize("least", [2, 40, 150, 10**6])
-def test_small_groups_are_put_together_whole(least):
+def test_small_groups_are_combined_without_dividing_them(least):
     X, _ = islands(300, 40, 30.0)
     kernel = matrix(X, 1.0)
     alone = independent_groups(kernel, 300.0, 1e-4)
@@ -136,7 +132,7 @@ def test_small_groups_are_put_together_whole(least):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_thousands_of_groups_take_few_solves(intercept, monkeypatch):
+def test_thousands_of_groups_take_few_solves(intercept):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, size=(6000, 40)).astype(np.float32)
     y = np.where(X[:, :3].sum(axis=1) + rng.random(6000) > 2.0, 1.0, -1.0)
@@ -149,12 +145,12 @@ def test_thousands_of_groups_take_few_solves(intercept, monkeypatch):
     assert result.kernel_entries < 0.6 * whole.kernel_entries
 
 
-def test_split_finds_no_groups_where_there_are_none():
+def test_a_connected_problem_has_no_groups():
     X, _ = islands(300, 1, 0.0)
     assert independent_groups(matrix(X, 1e-3), 300.0, 1e-4) == []
 
 
-def test_grouped_matrix_is_the_matrix_without_what_is_between():
+def test_grouped_matrix_is_the_matrix_without_values_between_groups():
     X, _ = islands(200, 3, 20.0)
     kernel = matrix(X, 1.0)
     groups = independent_groups(kernel, 1.0, 1e-9)
@@ -174,7 +170,7 @@ def test_grouped_matrix_is_the_matrix_without_what_is_between():
 
 @given(seed=st.integers(0, 200), power=st.sampled_from([1, 2]), d=st.integers(10, 40))
 @settings(max_examples=30, deadline=None)
-def test_boxes_split_where_no_single_feature_does(seed, power, d):
+def test_bounding_boxes_separate_groups_without_a_gap_in_one_feature(seed, power, d):
     rng = np.random.default_rng(seed)
     n = 300
     side = rng.integers(0, 2, n)
@@ -190,18 +186,20 @@ def test_boxes_split_where_no_single_feature_does(seed, power, d):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_groups_at_once_are_groups_one_after_the_other(intercept, monkeypatch):
+def test_groups_solved_in_parallel_equal_groups_solved_in_turn(intercept):
     X, y = islands(900, 4, 20.0)
-    monkeypatch.setattr(box_dual, "FEW_POINTS", 100)
-    monkeypatch.setattr(box_dual, "_FEW_IN_GROUP", 1)
-    monkeypatch.setattr(strategy, "FEW_POINTS", 100)
     results = []
     for n_threads in sorted({1, numba.config.NUMBA_NUM_THREADS}):
         numba.set_num_threads(n_threads)
         # A limit that is not met: groups in their order.
         for max_iter in (-1, 10**9):
             result = solve_box_dual(
-                matrix(X, 1.0, np.float32), y, 5.0, intercept=intercept, max_iter=max_iter
+                matrix(X, 1.0, np.float32),
+                y,
+                5.0,
+                intercept=intercept,
+                max_iter=max_iter,
+                options=SMALL_GROUPS,
             )
             assert result.n_groups == 4
             results.append(result)

@@ -19,7 +19,7 @@ def dense(q, seed, dtype=np.float64):
     return K, y, np.minimum(0, C * y), np.maximum(0, C * y)
 
 
-def test_coordinates_are_plain_greedy_descent():
+def test_coordinate_steps_equal_naive_greedy_descent():
     K, z, lower, upper = dense(90, 0)
     diagonal = K.diagonal().copy()
     beta, e = np.zeros(90), z.copy()
@@ -34,7 +34,7 @@ def test_coordinates_are_plain_greedy_descent():
     np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
 
 
-def test_pairs_are_plain_sequential_minimal_optimisation():
+def test_pair_steps_equal_naive_sequential_minimal_optimisation():
     K, z, lower, upper = dense(90, 0)
     diagonal = K.diagonal().copy()
     beta, e = np.zeros(90), z.copy()
@@ -55,7 +55,7 @@ def test_pairs_are_plain_sequential_minimal_optimisation():
     np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
 
 
-def test_long_steps_between_points_much_alike_are_hardly_rounded():
+def test_long_steps_between_similar_points_have_small_rounding_errors():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     K = np.exp(-1e-3 * ((X[:, None] - X) ** 2).sum(axis=2)).astype(np.float32)
@@ -72,7 +72,7 @@ def test_long_steps_between_points_much_alike_are_hardly_rounded():
     q=st.integers(1, 200), seed=st.integers(0, 10_000), single=st.booleans(), pairs=st.booleans()
 )
 @settings(max_examples=60, deadline=None)
-def test_steps_end_within_the_box_at_the_tolerance(q, seed, single, pairs):
+def test_steps_end_within_the_bounds_at_the_tolerance(q, seed, single, pairs):
     K, z, lower, upper = dense(q, seed, np.float32 if single else np.float64)
     tol = 1e-4 if single else 1e-6
     beta, e = np.zeros(q), z.copy()
@@ -90,7 +90,7 @@ def test_steps_end_within_the_box_at_the_tolerance(q, seed, single, pairs):
 
 
 def test_no_point_is_kept_from_its_bound_by_rounding():
-    # The first pair moves by all of b_1's room, which is a hair less than what b_0 has above l_0.
+    # The first pair moves b_1 to its bound, slightly less than the distance of b_0 from l_0.
     K, z = np.eye(2), np.array([-1.0, 1.0])
     lower, upper = np.zeros(2), np.array([1.0, 0.5])
     beta = np.array([np.nextafter(0.5, 1.0), 0.0])
@@ -120,7 +120,7 @@ def test_newton_on_a_face_that_holds_the_solution_is_a_linear_solve():
     dtype=st.sampled_from([np.float32, np.float64]),
 )
 @settings(max_examples=60, deadline=None)
-def test_newton_on_a_face_stays_in_the_box_and_never_climbs(q, rank, seed, dtype):
+def test_newton_on_a_face_keeps_the_bounds_and_never_increases_f(q, rank, seed, dtype):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(q, rank)) / np.sqrt(rank)
     K, z = (A @ A.T).astype(dtype), rng.normal(size=q)

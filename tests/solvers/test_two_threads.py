@@ -1,4 +1,4 @@
-"""A second thread changes how long a solve takes, and nothing else."""
+"""A second thread changes the time of a solve, and nothing else."""
 
 import numba
 import numpy as np
@@ -32,7 +32,7 @@ def features(kind, n):
 
 @pytest.mark.parametrize("kind", ["features", "groups", "bits"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_two_threads_find_the_model_of_one_bit_for_bit_each_time(kind, intercept, monkeypatch):
+def test_two_threads_find_the_model_of_one_thread_bit_for_bit(kind, intercept, monkeypatch):
     n, handed_over = 6000, []
     X, gamma = features(kind, n)
     y = np.where(np.sin(X[:, 1]) + 0.3 * X[:, 2] > 0.1, 1.0, -1.0)
@@ -63,7 +63,7 @@ def test_two_threads_find_the_model_of_one_bit_for_bit_each_time(kind, intercept
     assert two.intercept == again.intercept
 
 
-def test_stored_rows_and_squares_are_those_of_one_thread():
+def test_stored_rows_and_gram_matrices_do_not_depend_on_the_number_of_threads():
     X, gamma = features("features", 4000)
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=gamma), X)
     rows, coef = np.arange(500), np.random.default_rng(1).normal(size=500)

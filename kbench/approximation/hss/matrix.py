@@ -1,12 +1,14 @@
 """A kernel matrix in hierarchically semi-separable (HSS) form.
 
-Points are ordered by a binary cluster tree. What is on the diagonal of a leaf is kept; the block
-between two siblings is U B V', where B holds kernel values between few of their points, the
-skeletons, and the bases U, V of a node are made of those of its children. Everything is O(n r)
-for ranks r. See `compression` for how bases are found and `ulv` for systems of equations.
+Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridge Regression" (IPDPS
+2020), sections II and III. Points are ordered by a binary cluster tree. The diagonal blocks of the
+leaves are stored exactly. The block between two siblings is U B V': B holds exact kernel values
+between a few points of each sibling, called skeletons, and the bases U, V of an inner node are
+products of its children's bases with a small matrix. Storage and products cost O(n r) for ranks r.
+`compression` computes the bases, `ulv` factorises the shifted matrix.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -17,22 +19,30 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kbench.approximation.hss.compression import MemoryLimitError, Tolerances, compress
-from kbench.approximation.hss.presets import PRESETS
+from kbench.approximation.hss.compression import MemoryLimitError, Node, Tolerances, compress
 from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
-from kbench.approximation.operator import kernel_error, sampled_rows
+from kbench.approximation.operator import KernelApproximation, kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
 from kbench.clustering.neighbours import nearest_neighbours
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.prediction import KernelExpansion, LocalMachines, prediction_dtype
+from kbench.prediction import KernelExpansion, LocalMachines, group_rows, prediction_dtype
+from kbench.presets import HSS, resolve
 from kbench.trace import Trace
+
+# Parameters on which the tree and the table of neighbours depend.
+_ORDERING = ("tree", "balanced", "leaf_size", "n_neighbours", "n_trees", "random_state")
+# Learnt attributes that two fits with equal parameters to the same rows have in common.
+_LEARNT = ("tree_", "_near", "kernel_", "ordered_kernel_", "nodes_", "kernel_entries_", "shape")
+# The shift that an error message suggests, relative to the size of the least eigenvalue, which is
+# known to about 1 %.
+_SUGGESTED_SHIFT = 1.1
 
 
 class HSSMatrix(BaseEstimator):
     """HSS approximation of the kernel matrix of the rows it is fitted to.
 
     Once fitted it is a symmetric (n, n) linear operator, rows and columns in the order of the data:
-    `matrix @ V`, the solvers of `scipy.sparse.linalg`, and `aslinearoperator(matrix)` take it.
+    it works with `matrix @ V`, the solvers of `scipy.sparse.linalg` and `aslinearoperator`.
 
     Parameters
     ----------
@@ -41,32 +51,38 @@ class HSSMatrix(BaseEstimator):
         1 / (2 h^2) for the bandwidth h of the HSS papers.
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel` to `coef0` have the same meaning as in `KernelSVC`.
     preset : {"paper_table4", "paper_table5", "fast", "accurate", "precise"}, default="fast"
-        What the parameters below are where they are None (see `presets`).
+        Values of the parameters from `leaf_size` to `sketch` that are None (see `kbench.presets`).
+        A parameter that is not None always wins.
     tree : {"2means", "kd", "pca", "cobble", "natural"}, default="2means"
-        Where nodes are cut (see `kbench.clustering.cluster_tree`).
+        Rule that splits the nodes (see `kbench.clustering.cluster_tree`).
     balanced : bool, default=False
-        Whether 2-means cuts at the median and not halfway between its centres.
+        2-means splits nodes at the median instead of halfway between its centres. The other rules
+        always split at the median.
     leaf_size : int or None, default=None
         Leaves have fewer points than this.
     n_neighbours : int or None, default=None
-        Near points of each point whose columns are sampled. 0: far columns alone.
+        Nearest neighbours of each point whose columns are sampled; 0 samples far columns only.
     n_trees : int or None, default=None
-        Random projection trees for these, at most.
+        Maximal number of random projection trees of the neighbour search.
     rel_tol, abs_tol : float or None, default=None
-        On pivots, divided by the level of a node.
+        Smallest accepted pivot, relative to the first pivot and absolute. Both are divided by the
+        level of the node.
     trace_tol : float or None, default=None
-        On the relative Frobenius norm of what a basis leaves out; 0 is none.
+        Bound on the relative Frobenius norm of the residual of each basis; 0 disables it.
     max_rank : int or None, default=None
-    max_near, n_far : int or None, default=None
-        Near and far columns of a node; near ones are not limited where the preset has no limit.
-    sketch : int or None, default=None
-        Columns after the sketch; a quarter of them where the rank is far below.
+    max_near : int, "none" or None, default=None
+        Maximal number of near columns of a node; "none" is no limit.
+    n_far : int or None, default=None
+        Number of far columns of a node.
+    sketch : int, "none" or None, default=None
+        Number of columns of the sketch that replaces the sampled columns; a quarter of it where the
+        rank is much lower. "none" uses the sampled columns themselves.
     memory_mb : float or None, default=None
-        MiB that the matrix may take.
+        Limit on the size of the matrix in MiB; None is no limit.
     dtype : {"float32", "float64"}, default="float32"
-        Of the kernel values and of the matrix.
+        Precision of kernel values and of the stored matrix.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -76,13 +92,16 @@ class HSSMatrix(BaseEstimator):
     neighbours_ : (n, k) int32 or None
     nodes_ : list of Node
     ranks_ : list of (min, mean, max)
-        Of the nodes of levels 1, 2, ...
+        Ranks of the nodes of levels 1, 2, ...
     n_parameters_ : int
-        Numbers in leaves, bases and sibling blocks; 8e-6 times these are the MB of the paper.
+        Numbers stored in leaves, bases and sibling blocks. The paper's MB are 8e-6 times this.
     nbytes_ : int
     kernel_entries_ : int
-    kernel_ : KernelMatrix
-        Of the points in the order of the tree.
+        Kernel values that the compression computed.
+    kernel_ : Kernel
+        The kernel function.
+    ordered_kernel_ : KernelMatrix
+        Exact kernel matrix of the points in the order of the tree.
     timings_ : dict of str to float
         Seconds of "tree", "neighbours", "compress".
 
@@ -110,14 +129,14 @@ class HSSMatrix(BaseEstimator):
 
     shape: tuple[int, int]
     tree_: ClusterTree
-    _near: np.ndarray | None  # neighbours, rows and numbers in the order of the tree
+    _near: np.ndarray | None  # (n, k) neighbours; rows and entries in the order of the tree
 
     _parameter_constraints: ClassVar[dict] = {
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "preset": [StrOptions(set(PRESETS))],
+        "preset": [StrOptions(set(HSS))],
         "tree": [StrOptions({"2means", "kd", "pca", "cobble", "natural"})],
         "balanced": ["boolean"],
         "leaf_size": [Interval(Integral, 2, None, closed="left"), None],
@@ -127,9 +146,9 @@ class HSSMatrix(BaseEstimator):
         "abs_tol": [Interval(Real, 0, None, closed="left"), None],
         "trace_tol": [Interval(Real, 0, None, closed="left"), None],
         "max_rank": [Interval(Integral, 1, None, closed="left"), None],
-        "max_near": [Interval(Integral, 1, None, closed="left"), None],
+        "max_near": [Interval(Integral, 1, None, closed="left"), StrOptions({"none"}), None],
         "n_far": [Interval(Integral, 0, None, closed="left"), None],
-        "sketch": [Interval(Integral, 1, None, closed="left"), None],
+        "sketch": [Interval(Integral, 1, None, closed="left"), StrOptions({"none"}), None],
         "memory_mb": [Interval(Real, 0, None, closed="neither"), None],
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state"],
@@ -152,9 +171,9 @@ class HSSMatrix(BaseEstimator):
         abs_tol: float | None = None,
         trace_tol: float | None = None,
         max_rank: int | None = None,
-        max_near: int | None = None,
+        max_near: int | str | None = None,
         n_far: int | None = None,
-        sketch: int | None = None,
+        sketch: int | str | None = None,
         memory_mb: float | None = None,
         dtype: str = "float32",
         random_state: Any = None,
@@ -197,11 +216,12 @@ class HSSMatrix(BaseEstimator):
         X : (n, d) array or CSR
         y : ignored
         like : HSSMatrix, optional
-            Fitted to the same rows, perhaps with another kernel: its tree and neighbours are used.
+            A matrix fitted to the same rows. Its tree and neighbours are reused if the parameters
+            that they depend on are equal, and its compression if all parameters are.
         neighbours : (n, k) ints, optional
-            Near points of each, by row number, from another search.
+            Row numbers of the nearest neighbours of each row, from another search.
         trace : Trace, optional
-            Told the phases "tree", "neighbours", "compress".
+            Records the phases "tree", "neighbours", "compress".
 
         Returns
         -------
@@ -210,16 +230,21 @@ class HSSMatrix(BaseEstimator):
         Raises
         ------
         ValueError
-            A parameter out of range; tables for another number of rows; a matrix above `memory_mb`.
+            A parameter is out of range or contradicts another one, a table has another number of
+            rows, or the matrix exceeds `memory_mb`.
         """
         trace = Trace() if trace is None else trace
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         n = X.shape[0]
-        for given in (neighbours, None if like is None else like.tree_.permutation):
-            if given is not None and len(given) != n:
-                raise ValueError(f"a table of {len(given)} points was given for {n} rows")
-        rng = check_random_state(self.random_state)
         settings = self._settings()
+        self._check_tables(n, like, neighbours)
+        if like is not None and self._agrees(like, tuple(self.get_params(deep=False))):
+            self.__dict__.update((name, getattr(like, name)) for name in _LEARNT)
+            self.timings_ = dict(trace.timings)
+            return self
+        if like is not None and not self._agrees(like, _ORDERING):
+            like = None
+        rng = check_random_state(self.random_state)
         max_bytes = np.inf if self.memory_mb is None else self.memory_mb * 2**20
         with trace.phase("tree"):
             if like is None:
@@ -238,33 +263,55 @@ class HSSMatrix(BaseEstimator):
                 self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
             ordered = X[permutation]
-            self.kernel_ = KernelMatrix(function, ordered, self.dtype)
+            self.kernel_ = function
+            self.ordered_kernel_ = KernelMatrix(function, ordered, self.dtype)
         k = min(settings["n_neighbours"], n)
         with trace.phase("neighbours"):
             self._near = None if like is None else like._near
-            if like is None and neighbours is not None:
+            if neighbours is not None:
                 self._near = _inverse(permutation)[neighbours[permutation]]
             elif self._near is None and k and len(self.tree_) > 1:
-                # In this order what is near in space is near in memory.
+                # In the order of the tree, neighbouring points are close in memory.
                 self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])
         with trace.phase("compress"):
             self.nodes_ = compress(
-                self.kernel_,
+                self.ordered_kernel_,
                 self.tree_,
                 self._near,
                 _tolerances(settings),
                 rng,
                 max_bytes=max_bytes,
             )
-        self.kernel_entries_ = self.kernel_.n_entries
+        self.kernel_entries_ = self.ordered_kernel_.n_entries
         self.timings_ = dict(trace.timings)
         self.shape = (n, n)
         return self
 
     def _settings(self) -> dict[str, Any]:
-        preset = PRESETS[self.preset]
-        given = {name: getattr(self, name) for name in preset}
-        return {name: preset[name] if value is None else value for name, value in given.items()}
+        """Values in effect of the parameters that a preset sets; "none" becomes None."""
+        for name in ("max_near", "n_trees"):
+            value = getattr(self, name)
+            if self.n_neighbours == 0 and isinstance(value, Integral):
+                raise ValueError(
+                    f"{name}={value} contradicts n_neighbours=0, which samples no near columns; "
+                    f"leave out one of {name} and n_neighbours"
+                )
+        settings = resolve(self.preset, HSS, self.get_params(deep=False))
+        return {name: None if value == "none" else value for name, value in settings.items()}
+
+    def _agrees(self, other: "HSSMatrix", names: tuple[str, ...]) -> bool:
+        """Whether the values in effect of these parameters are those of another matrix."""
+        own = self.get_params(deep=False) | self._settings()
+        theirs = other.get_params(deep=False) | other._settings()
+        return all(own[name] == theirs[name] for name in names)
+
+    @staticmethod
+    def _check_tables(n: int, like: "HSSMatrix | None", neighbours: np.ndarray | None) -> None:
+        if like is not None and neighbours is not None:
+            raise ValueError("like and neighbours both name the neighbours; give one of them")
+        for table in (neighbours, None if like is None else like.tree_.permutation):
+            if table is not None and len(table) != n:
+                raise ValueError(f"a table of {len(table)} points was given for {n} rows")
 
     def _check_leaves(self, max_bytes: float) -> None:
         leaves = self.tree_.leaves
@@ -301,20 +348,20 @@ class HSSMatrix(BaseEstimator):
     def factorise(
         self, shift: float, dtype: Any = None, *, explain: bool = True
     ) -> "ShiftedFactor":
-        """Factors of K~ + shift I.
+        """ULV factors of K~ + shift I.
 
         Parameters
         ----------
         shift : float
         dtype : float32 or float64, default that of the matrix
         explain : bool
-            Whether the error may cost the search for an eigenvalue.
+            On failure, compute the least eigenvalue for the error message.
 
         Raises
         ------
         numpy.linalg.LinAlgError
-            A ValueError: K~ + shift I is not positive definite; the message names a shift that is
-            enough.
+            A ValueError: K~ + shift I is not positive definite; the message names a sufficient
+            shift.
         """
         check_is_fitted(self)
         try:
@@ -322,13 +369,14 @@ class HSSMatrix(BaseEstimator):
         except IndefiniteError as error:
             if not explain:
                 raise
-            raise IndefiniteError(f"{error}: {self._enough()}") from None
+            raise IndefiniteError(f"{error}: {self._advice()}") from None
         return ShiftedFactor(factor, self.tree_.permutation)
 
     def needed_shift(self) -> float:
-        """What K~ lacks to be positive definite: minus its least eigenvalue, or 0. To about 1 %.
+        """The least shift that makes K~ positive semidefinite, to about 1 %.
 
-        nan where the eigenvalue was not found. O(n (r + leaf_size)) an iteration of Lanczos.
+        Minus the least eigenvalue, or 0 if that is positive; nan if Lanczos' iteration did not
+        converge. O(n (r + leaf_size)) an iteration.
         """
         try:
             least = eigsh(self, k=1, which="SA", tol=1e-2, return_eigenvectors=False)[0]
@@ -336,13 +384,13 @@ class HSSMatrix(BaseEstimator):
             return np.nan
         return max(0.0, -float(least))
 
-    def _enough(self) -> str:
+    def _advice(self) -> str:
         shift = self.needed_shift()
         if np.isnan(shift):
             return "raise the shift, or compress more accurately"
         return (
-            f"the least eigenvalue of K~ is about {-shift:.3g}; a shift of {1.1 * shift:.3g} is "
-            "enough"
+            f"the least eigenvalue of K~ is about {-shift:.3g}; a shift of "
+            f"{_SUGGESTED_SHIFT * shift:.3g} is enough"
         )
 
     def matvec(self, x: np.ndarray) -> np.ndarray:
@@ -353,7 +401,7 @@ class HSSMatrix(BaseEstimator):
         return self.matmat(V) if V.ndim == 2 else self.matvec(V)
 
     def matmat(self, V: np.ndarray) -> np.ndarray:
-        """K~ V for V : (n, m), in the matrix's precision; (n, m). O(n (r + leaf_size) m)."""
+        """K~ V for V : (n, m), in the precision of the matrix; (n, m). O(n (r + leaf_size) m)."""
         tree, nodes = self.tree_, self.nodes_
         V = np.asarray(V, self.dtype)[tree.permutation]
         moments = self._moments(V)
@@ -362,19 +410,18 @@ class HSSMatrix(BaseEstimator):
         while below:
             i, far = below.pop()
             node = nodes[i]
-            values = _from_skeleton(node, far)
             if tree.left[i] < 0:
                 rows = slice(tree.start[i], tree.stop[i])
                 out[rows] = node.block @ V[rows]
-                if values is not None:
-                    out[rows] += values
+                if node.basis is not None:
+                    out[rows] += _from_skeleton(node, far)
                 continue
             left, right = int(tree.left[i]), int(tree.right[i])
-            above = node.block @ moments[right], node.block.T @ moments[left]
-            if values is not None:
-                r = len(above[0])
-                above = above[0] + values[:r], above[1] + values[r:]
-            below += zip((left, right), above, strict=True)
+            children = node.block @ moments[right], node.block.T @ moments[left]
+            if node.basis is not None:
+                values, r = _from_skeleton(node, far), len(children[0])
+                children = children[0] + values[:r], children[1] + values[r:]
+            below += zip((left, right), children, strict=True)
         original = np.empty_like(out)
         original[tree.permutation] = out
         return original
@@ -382,7 +429,7 @@ class HSSMatrix(BaseEstimator):
     rmatvec, rmatmat = matvec, matmat
 
     def _moments(self, V: np.ndarray) -> list[np.ndarray]:
-        """U' V of each node, for V : (n, m) in the order of the tree."""
+        """U' V of each node but the root, for V : (n, m) in the order of the tree."""
         tree, moments = self.tree_, list[np.ndarray]()
         for i, node in enumerate(self.nodes_):
             if node.basis is None:
@@ -418,28 +465,102 @@ class HSSMatrix(BaseEstimator):
                 below = np.zeros((len(U) + len(V), U.shape[1] + V.shape[1]), self.dtype)
                 below[: len(U), : U.shape[1]], below[len(U) :, U.shape[1] :] = U, V
             if node.basis is not None:
-                unfolded = np.empty((below.shape[1], node.basis.rank), self.dtype)
-                unfolded[node.basis.kept] = np.eye(node.basis.rank)
-                unfolded[node.basis.others] = node.basis.coef
-                below = below @ unfolded
+                below = below @ _from_skeleton(node, np.eye(node.basis.rank, dtype=self.dtype))
             bases.append(below)
         original = np.empty_like(dense)
         original[np.ix_(tree.permutation, tree.permutation)] = dense
         return original
 
+    def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> "HSSKernel":
+        """The matrix as a `KernelApproximation`, which kernel ridge estimators take.
+
+        X and trace belong to the interface; the matrix is that of the rows of `fit`.
+        """
+        check_is_fitted(self)
+        return HSSKernel(self)
+
     def relative_error(self, n_rows: int = 200, random_state: Any = None) -> float:
         """||K - K~||_F / ||K||_F on sampled rows. O(n_rows n (d + r + leaf_size))."""
         places = _inverse(self.tree_.permutation)
-        kernel = self.kernel_.astype(np.float64)
+        kernel = self.ordered_kernel_.astype(np.float64)
         rows = sampled_rows(self.shape[0], n_rows, check_random_state(random_state))
         return kernel_error(lambda part: kernel.block(places[part])[:, places], self, rows)
 
-    def expansion(self, coef: np.ndarray) -> "TreeExpansion":
-        """The function sum_j coef_j k(x, x_j) through the tree, for rows that were not fitted.
+    def cross(self, X: Any) -> np.ndarray:
+        """Approximate kernel between rows that need not have been fitted and all n points.
 
-        A row is placed into a leaf. The leaf's points stand for themselves, and the skeleton of
-        each node that branches off on the way to it for all of the node's points: O(leaf_size +
-        r depth) kernel values a row.
+        The kernel values with the points of a row's leaf are exact. Those with the points of a
+        sibling node V on the way to the leaf are k(x, skeleton of V) U', with exact values at the
+        skeleton and the basis U of V.
+
+        Parameters
+        ----------
+        X : (u, d) array or CSR
+
+        Returns
+        -------
+        (u, n), in the precision of the matrix, columns in the order of the data
+
+        Raises
+        ------
+        ValueError
+            With tree="natural", which cannot place new rows.
+
+        Notes
+        -----
+        O(u n r) time; `machine` evaluates products with fixed coefficients without the n columns.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        tree, function = self.tree_, self.ordered_kernel_.kernel
+        siblings = dict(self._leaves())
+        out = np.empty((X.shape[0], self.shape[1]), self.dtype)
+        for leaf, rows in group_rows(tree.assign(X)):
+            points = function.prepare(X[rows], self.ordered_kernel_.dtype)
+            values = np.empty((self.shape[0], len(rows)), self.dtype)
+            nodes = [(leaf, np.arange(tree.start[leaf], tree.stop[leaf]))]
+            nodes += [(i, self.nodes_[i].skeleton) for i in siblings[leaf]]
+            for i, places in nodes:
+                near = np.empty((len(rows), len(places)), self.dtype)
+                if len(places):
+                    function.evaluate(points, self.ordered_kernel_.points(places), near)
+                if i == leaf:
+                    values[tree.start[i] : tree.stop[i]] = near.T
+                else:
+                    self._expand(i, near.T, values)
+            # `values` has the columns of K~ in the order of the tree.
+            out[np.ix_(rows, tree.permutation)] = values.T
+        return out
+
+    def _expand(self, top: int, far: np.ndarray, out: np.ndarray) -> None:
+        """out[points of node `top`] = U far, far : (rank, m), U the nested basis of the node."""
+        tree, below = self.tree_, [(top, far)]
+        while below:
+            i, far = below.pop()
+            values = _from_skeleton(self.nodes_[i], far)
+            left, right = int(tree.left[i]), int(tree.right[i])
+            if left < 0:
+                out[tree.start[i] : tree.stop[i]] = values
+            else:
+                r = len(self.nodes_[left].skeleton)
+                below += [(left, values[:r]), (right, values[r:])]
+
+    def _leaves(self) -> Iterator[tuple[int, list[int]]]:
+        """Each leaf with the siblings of the nodes on the way from the root to it."""
+        tree = self.tree_
+        below: list[tuple[int, list[int]]] = [(len(tree) - 1, [])]
+        while below:
+            i, siblings = below.pop()
+            left, right = int(tree.left[i]), int(tree.right[i])
+            if left < 0:
+                yield i, siblings
+            else:
+                below += [(left, [*siblings, right]), (right, [*siblings, left])]
+
+    def machine(self, coef: np.ndarray) -> "TreeExpansion":
+        """The function cross(X) @ coef, an approximation of sum_j coef_j k(x, x_j).
+
+        O(leaf_size + r depth) kernel values a row: those with the points of its leaf and with the
+        skeletons of the siblings on the way to it.
 
         Parameters
         ----------
@@ -451,44 +572,91 @@ class HSSMatrix(BaseEstimator):
         callable
             X : (u, d) -> (u, m) float64
         """
-        tree, kernel = self.tree_, self.kernel_
+        tree, kernel = self.tree_, self.ordered_kernel_
         coef = np.asarray(coef, np.float64)[tree.permutation]
         moments = self._moments(coef)
         dtype = prediction_dtype(kernel, coef)
         machines: dict[int, KernelExpansion] = {}
-        below: list[tuple[int, list[int]]] = [(len(tree) - 1, [])]
-        while below:
-            i, aside = below.pop()
-            left, right = int(tree.left[i]), int(tree.right[i])
-            if left >= 0:
-                below += [(left, [*aside, right]), (right, [*aside, left])]
-                continue
-            own = np.arange(tree.start[i], tree.stop[i])
-            places = np.concatenate([own, *(self.nodes_[j].skeleton for j in aside)])
-            values = np.concatenate([coef[own], *(moments[j] for j in aside)])
-            machines[i] = KernelExpansion(kernel, places, values, dtype)
+        for leaf, siblings in self._leaves():
+            own = np.arange(tree.start[leaf], tree.stop[leaf])
+            places = np.concatenate([own, *(self.nodes_[i].skeleton for i in siblings)])
+            values = np.concatenate([coef[own], *(moments[i] for i in siblings)])
+            machines[leaf] = KernelExpansion(kernel, places, values, dtype)
         return TreeExpansion(tree, machines, coef.shape[1])
 
 
 class TreeExpansion(LocalMachines):
-    """A function with one expansion for each leaf of a tree.
+    """A function with one kernel expansion for each leaf of a tree.
 
     Attributes
     ----------
     nbytes : int
-        What has to be kept to evaluate it.
+        Bytes of the tree and of all expansions.
     n_centres : int
-        Of all leaves together.
+        Number of centres of all leaves together.
     """
 
     def __init__(
         self, tree: ClusterTree, machines: dict[int, KernelExpansion], n_outputs: int
     ) -> None:
-        # A level of the tree is one product.
+        # Placing a row costs one scalar product for each level of the tree.
         depth = float(tree.level[tree.leaves].mean())
         super().__init__(tree.assign, machines, n_outputs, depth)
         self.nbytes = tree.nbytes + sum(machine.nbytes for machine in machines.values())
         self.n_centres = sum(len(machine.coef) for machine in machines.values())
+
+
+class HSSKernel(KernelApproximation):
+    """A fitted `HSSMatrix` as an approximate kernel matrix: float64 products, regularised solves.
+
+    Parameters
+    ----------
+    matrix : HSSMatrix
+    """
+
+    def __init__(self, matrix: HSSMatrix) -> None:
+        super().__init__(matrix.shape[0], matrix.kernel_entries_)
+        self.matrix = matrix
+
+    @property
+    def nbytes_(self) -> int:
+        return self.matrix.nbytes_
+
+    @property
+    def n_parameters_(self) -> int:
+        return self.matrix.n_parameters_
+
+    def _matmat(self, V: np.ndarray) -> np.ndarray:
+        return self.matrix.matmat(V).astype(np.float64, copy=False)
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        return self.matrix.rows(indices)
+
+    def cross(self, X: Any) -> np.ndarray:
+        return self.matrix.cross(X)
+
+    def machine(self, coef: np.ndarray) -> TreeExpansion:
+        return self.matrix.machine(coef)
+
+    def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
+        """(K~ + alpha I)^-1 Y by float64 ULV factors, O(n r^2).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            A ValueError: K~ + alpha I is not positive definite. Replacing the negative eigenvalues
+            would need a dense eigendecomposition; the message names a sufficient alpha.
+        """
+        return self.matrix.factorise(alpha, np.float64).solve(Y)
+
+    def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
+        """(K~ + s I)^-1 with s = alpha, or about the least larger s with factors."""
+        try:
+            factor = self.matrix.factorise(alpha, np.float64, explain=False)
+        except IndefiniteError:
+            shift = alpha + _SUGGESTED_SHIFT * self.matrix.needed_shift()
+            factor = self.matrix.factorise(shift, np.float64)
+        return factor.solve
 
 
 class ShiftedFactor(LinearOperator):
@@ -530,10 +698,9 @@ class ShiftedFactor(LinearOperator):
         return self
 
 
-def _from_skeleton(node: Any, far: np.ndarray) -> np.ndarray | None:
-    """U far : (m, columns) of a node; None for the root."""
-    if node.basis is None:
-        return None
+def _from_skeleton(node: Node, far: np.ndarray) -> np.ndarray:
+    """P [I; E] far : (m, columns) for far : (rank, columns), of a node that is not the root."""
+    assert node.basis is not None
     values = np.empty((len(node.basis.order), far.shape[1]), far.dtype)
     values[node.basis.kept] = far
     values[node.basis.others] = node.basis.coef @ far
@@ -541,6 +708,7 @@ def _from_skeleton(node: Any, far: np.ndarray) -> np.ndarray | None:
 
 
 def _inverse(permutation: np.ndarray) -> np.ndarray:
+    """The place of each original row."""
     inverse = np.empty(len(permutation), np.int32)
     inverse[permutation] = np.arange(len(permutation), dtype=np.int32)
     return inverse

@@ -1,69 +1,93 @@
-"""Readers of raw files other than LIBSVM text, one module a format.
+"""Readers of raw files other than LIBSVM text, one module per format.
 
-Each module has `read(parts, source, task)`: the files of the parts `train` and `test`, or `all`,
-in, the rows of each part out, as the files have them. A reader is imported when a file of its
-format is read.
+Each module has `read(parts, source, task)`. It takes the files of the parts `train` and `test`, or
+`all`, and returns the rows of each part as the files hold them. A module is imported when a file of
+its format is read.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from kbench.errors import DataError, KbenchError
+
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+"""Least magnitude that rounds to infinity in float32."""
+
 
 class Format(NamedTuple):
-    """How the files of a format make up a part.
+    """How files of a format form a part of a data set.
 
     Attributes
     ----------
     module : str or None
-        In this package; None for LIBSVM text, which has a reader of its own.
+        Module of this package. LIBSVM text has none: `kbench.data.libsvm` reads it.
     pieces : tuple of str
-        The files that a part consists of, `train_images` and `train_labels`; without them a part
-        is one file, or several of the same form one after the other: `train_1`, `train_2`.
+        The files of a part if it needs several of different content, for example `train_images`
+        and `train_labels`. A part of any other format is one file, or several files of the same
+        form that are concatenated: `train_1`, `train_2`.
     splits : bool
-        Whether a single file, `all`, may hold both parts.
+        Whether a single file, `all`, may hold training and test rows.
+    guarded : bool
+        Whether files are read by a child process (`kbench.data.guarded`), because a damaged file
+        may crash the parser or make it allocate without bound.
     """
 
     module: str | None
     pieces: tuple[str, ...] = ()
     splits: bool = False
+    guarded: bool = True
 
 
 FORMATS = {
-    "libsvm": Format(None),
-    "csv": Format("csv_text"),
+    "libsvm": Format(None, guarded=False),
+    "csv": Format("csv_text", guarded=False),
     "parquet": Format("parquet"),
-    "arff": Format("arff"),
+    "arff": Format("arff", guarded=False),
     "idx": Format("idx", pieces=("images", "labels")),
-    "npy": Format("arrays", pieces=("X", "y")),
+    "npy": Format("arrays", pieces=("X", "y"), guarded=False),
     "npz": Format("arrays", splits=True),
     "mat": Format("arrays"),
     "cifar10": Format("cifar10", splits=True),
     "xyz": Format("molecules"),
 }
 
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".arff": "arff",
+    ".npz": "npz",
+    ".mat": "mat",
+}
+"""Formats that the suffix of a user's file stands for; any other file is LIBSVM text."""
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": " "}
-"""Of CSV text, by their names in a config; `space` is any run of spaces and tabs."""
+"""Delimiters of CSV text by their names in a config; `space` is any run of spaces and tabs."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of one part, as its files have them.
+    """Rows of one part, as its files hold them.
 
     Attributes
     ----------
     X : ndarray or csr_matrix, shape (n, d)
     y : ndarray of float64, shape (n,)
-        Targets; where they are texts, places in `labels`.
+        Targets. If the file's targets are texts: indices into `labels`.
     labels : tuple of str or None
         The texts, sorted, the same for all parts.
-    where : callable
-        Row number from 0 -> `file:line`, or `file, row k`.
+    where : callable or None
+        Maps a row number from 0 to `file:line` or `file, row k`. None for rows that a child process
+        has read and checked.
     layout : Layout or None
         Of a table.
     """
@@ -71,18 +95,18 @@ class Part:
     X: Any
     y: np.ndarray
     labels: tuple[str, ...] | None
-    where: Callable[[int], str]
+    where: Callable[[int], str] | None
     layout: "Layout | None" = None
 
 
 class Layout(TypedDict):
     """How the columns of a table became features.
 
-    A later table is read the same way with `source.known` set to {"layout": ..., "labels": ...};
-    it may lack the target, which becomes 0, and labels may be unknown, which become NaN.
+    A later table is read the same way if `source.known` is {"layout": ..., "labels": ...}. It may
+    lack the target, which then is 0, and a label that the training file lacks becomes NaN.
 
     columns : dict of str to list of str
-        The columns of the features, in order, with the categories of each; none for numbers.
+        The feature columns, in order, with the categories of each; an empty list for numbers.
     target : str
     """
 
@@ -91,38 +115,129 @@ class Layout(TypedDict):
 
 
 def read(
-    name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str
+    name: str,
+    parts: Mapping[str, list[Path]],
+    source: Mapping[str, Any],
+    task: str,
+    target_range: Sequence[float] | None = None,
 ) -> dict[str, Part]:
-    """The rows of each part.
+    """Read the rows of each part.
 
     Parameters
     ----------
     name : str
-        One of FORMATS with a module.
+        A key of FORMATS that has a module.
     parts : mapping of str to list of Path
         Files of train and test, or all, in the order of the config.
     source : mapping
-        `source` of the config: `columns` and `arrays` say how the files are meant.
+        `source` of the config: `columns` and `arrays` say how to interpret the files.
     task : str
-        A regression's targets are numbers; else they may be texts.
+        Targets of a regression must be numbers; those of other tasks may be texts.
+    target_range : pair of float, optional
+        Least and largest target allowed (`facts.target`).
 
     Raises
     ------
     DataError
-        A file is not of the format, or not as `source` says.
+        A file is not of the format, differs from what `source` says, or has a target outside
+        `target_range`.
     """
     module = import_module(f"{__name__}.{FORMATS[name].module}")
     found: dict[str, Part] = module.read(parts, source, task)
+    for part in found.values():
+        assert part.where is not None
+        require_targets(part.y, part.where, target_range)
     return found
 
 
+def require_targets(
+    y: np.ndarray, where: Callable[[int], str], target_range: Sequence[float] | None
+) -> None:
+    """Refuse a target outside `target_range` (least, largest); y : (n,)."""
+    if not target_range:
+        return
+    low, high = target_range
+    outside = np.flatnonzero((y < low) | (y > high))
+    if outside.size:
+        raise DataError(
+            f"{where(int(outside[0]))}: target {y[outside[0]]:g}, should be from {low:g} to "
+            f"{high:g}"
+        )
+
+
+@contextmanager
+def parsing(path: Path, expected: str) -> Iterator[None]:
+    """Turn every exception of a parser into one DataError that names the file.
+
+    NumPy, SciPy, pyarrow and the standard library raise whatever a damaged file leads them to
+    (RuntimeError, KeyError, TokenError, StopIteration, ...), so all exceptions are caught.
+
+    Parameters
+    ----------
+    path : Path
+    expected : str
+        What the file should be, with its article: "a Parquet file".
+    """
+    try:
+        yield
+    except KbenchError:
+        raise
+    except MemoryError:
+        raise DataError(
+            f"{path}: needs more memory than is allowed or available, should be a smaller file; "
+            "limits.memory_mb raises the limit"
+        ) from None
+    except Exception as error:
+        reason = printable(str(error)) or type(error).__name__
+        raise DataError(
+            f"{path}: damaged or another format, should be {expected} ({reason})"
+        ) from None
+
+
+def printable(text: str, length: int = 200) -> str:
+    """`text` as one line of at most `length` characters without control characters."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))[:length]
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first twelve of some names that a file holds, for a message."""
+    shown = list(islice(names, 13))
+    return printable(", ".join(shown[:12])) + (", ..." if len(shown) > 12 else "") or "nothing"
+
+
+def number(text: str) -> float | None:
+    """The number that a field of a text file spells, nan and inf included; None if it is none.
+
+    Python's own `float` would also take `1_000` and digits of other scripts.
+    """
+    if "_" in text or not text.isascii():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def finite_number(text: str) -> float:
+    """As `number`, but NaN for anything that is not a finite number."""
+    value = number(text)
+    return value if value is not None and math.isfinite(value) else math.nan
+
+
 def row_of(path: Path, begin: int = 0, chunk: int | None = None) -> Callable[[int], str]:
-    """`where` of files without lines, for rows from `begin`; with the number of their chunk."""
+    """A function from a row number to `file, row k`, for files without lines.
 
-    def where(row: int) -> str:
-        number = begin + row + 1
-        if chunk is None:
-            return f"{path}, row {number}"
-        return f"{path}, row {number} (chunk {(number - 1) // chunk + 1})"
+    Parameters
+    ----------
+    path : Path
+    begin : int
+        Number of rows before row 0.
+    chunk : int, optional
+        Rows per chunk; the text then names the chunk too.
+    """
+    return partial(_row, path, begin, chunk)
 
-    return where
+
+def _row(path: Path, begin: int, chunk: int | None, row: int) -> str:
+    place = begin + row + 1
+    return f"{path}, row {place}" + (f" (chunk {(place - 1) // chunk + 1})" if chunk else "")

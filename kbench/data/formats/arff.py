@@ -1,52 +1,188 @@
-"""Reader of ARFF tables (Weka, OpenML) through SciPy: nominal attributes are categories."""
+"""Reader of ARFF tables (Weka, OpenML): nominal attributes are categories, the others numbers.
 
-import io
+https://waikato.github.io/weka-wiki/formats_and_processing/arff_stable/. Dense rows only. Attributes
+of type date, string and relational are refused unless they are dropped. A missing number is an
+error; a missing category, `?`, is a category of its own.
+"""
+
+import csv
+import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kbench.data.content import read as read_bytes
-from kbench.data.formats import Part, row_of
+from kbench.data.content import text_pieces
+from kbench.data.formats import Part, listed, number, printable
 from kbench.data.formats.table import Column, Table, chosen, read_tables, require_finite, target_of
 from kbench.errors import DataError
 
+_ATTRIBUTE = re.compile(
+    r"""@attribute\s+(?:'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s'"]\S*))"""
+    r"\s*(?P<type>\{.*\}|\S.*)",
+    re.IGNORECASE,
+)
+_NUMERIC = ("numeric", "real", "integer")
+
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
-    """Rows of each part; see `kbench.data.formats.read`. Parsed by SciPy, in Python."""
+    """Rows of each part; see `kbench.data.formats.read`. O(bytes) time, in Python."""
     return read_tables(parts, source, _tables)
 
 
 def _tables(path: Path, options: Mapping[str, Any]) -> Iterator[Table]:
-    from scipy.io import arff
+    """The file in pieces of about `content.CHUNK` bytes."""
+    attributes: dict[str, frozenset[str] | None] = {}
+    reader, n = None, 0
+    for first, text, _ in text_pieces(path):
+        lines = _lines(text, path, first)
+        if reader is None:
+            reader = _header(lines, path, attributes, options)
+        if reader is not None and (table := reader.table(lines)) is not None:
+            n += table.n
+            yield table
+    if reader is None:
+        raise DataError(f"{path}: no line @data, should be an ARFF table")
+    if not n:
+        raise DataError(f"{path}: no rows after @data")
 
-    try:
-        rows, meta = arff.loadarff(io.StringIO(read_bytes(path).decode()))
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8 text; convert the file") from None
-    except (arff.ArffError, NotImplementedError, StopIteration, ValueError, IndexError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path}: not an ARFF table that SciPy reads ({reason})") from None
-    names = list(meta.names())
-    if not rows.size or len(names) < 2:
-        raise DataError(f"{path}: {rows.size} rows of {len(names)} attributes, no data")
-    target = target_of(names, options, path)
-    dropped = set(chosen(names, options, "drop", path)) - {target}
-    texts = {*chosen(names, options, "categorical", path)} - {target}
-    arrays = {}
-    for name in names:
-        if name in dropped:
+
+def _lines(text: bytes, path: Path, first: int) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, without comments and empty lines."""
+    for place, raw in enumerate(text.split(b"\n"), start=first):
+        try:
+            line = raw.removeprefix(b"\xef\xbb\xbf" if place == 1 else b"").decode().strip()
+        except UnicodeDecodeError:
+            raise DataError(f"{path}:{place}: not UTF-8 text; convert the file") from None
+        if line and not line.startswith("%"):
+            yield place, line
+
+
+def _header(
+    lines: Iterator[tuple[int, str]],
+    path: Path,
+    attributes: dict[str, frozenset[str] | None],
+    options: Mapping[str, Any],
+) -> "_Reader | None":
+    """Add the attributes that the lines declare; the reader of the rows once @data is met.
+
+    An attribute's value is the set of its categories, or None for numbers.
+    """
+    for place, line in lines:
+        word = line.split(None, 1)[0].lower()
+        if word == "@data":
+            return _Reader(path, place, attributes, options)
+        if word == "@relation":
             continue
-        if meta[name][0] == "nominal" or name in texts:
-            arrays[name] = _categories(rows[name])
-        else:
-            arrays[name] = Column(rows[name].astype(np.float64 if name == target else np.float32))
-    require_finite(arrays, row_of(path))
-    yield Table(path, arrays, target, int(rows.size), row_of(path))
+        found = _ATTRIBUTE.fullmatch(line)
+        if found is None:
+            raise DataError(
+                f"{path}:{place}: {printable(line, 60)!r}, should be @relation, @attribute NAME "
+                "TYPE or @data of an ARFF table"
+            )
+        name = next(found[k] for k in ("single", "double", "bare") if found[k] is not None)
+        if name in attributes:
+            raise DataError(f"{path}:{place}: two attributes {name!r}, should have different names")
+        attributes[name] = _categories(name, found["type"], f"{path}:{place}", options, path)
+    return None
 
 
-def _categories(values: np.ndarray) -> Column:
-    found, codes = np.unique(values, return_inverse=True)
-    texts = [v.decode() if isinstance(v, bytes) else f"{v:g}" for v in found.tolist()]
-    return Column(codes.astype(np.int32), tuple(texts))
+def _categories(
+    name: str, kind: str, place: str, options: Mapping[str, Any], path: Path
+) -> frozenset[str] | None:
+    if kind.startswith("{"):
+        return frozenset(_fields(kind[1:-1], place))
+    if kind.split()[0].lower() in _NUMERIC or name in (options.get("drop") or []):
+        return None
+    raise DataError(
+        f"{place}: attribute {name!r} is of type {printable(kind, 40)!r}, should be numeric, real, "
+        "integer or {categories}; dataset.source.columns.drop leaves it out"
+    )
+
+
+def _fields(line: str, place: str) -> list[str]:
+    """The fields between commas, quoted by ' or " or not."""
+    quote = next((c for c in line if c in "'\""), None)
+    if quote is None:
+        return [field.strip() for field in line.split(",")]
+    try:
+        fields = next(
+            csv.reader([line], quotechar=quote, escapechar="\\", skipinitialspace=True, strict=True)
+        )
+        return [field.strip() for field in fields]
+    except (csv.Error, StopIteration) as error:
+        raise DataError(
+            f"{place}: {printable(line, 60)!r}, should be fields between commas ({error})"
+        ) from None
+
+
+class _Reader:
+    """Rows of one file, after its header on the lines before `place`."""
+
+    def __init__(
+        self,
+        path: Path,
+        place: int,
+        attributes: Mapping[str, frozenset[str] | None],
+        options: Mapping[str, Any],
+    ) -> None:
+        names = list(attributes)
+        if len(names) < 2:
+            raise DataError(f"{path}:{place}: {len(names)} attributes, should be two at least")
+        self._path, self._attributes = path, attributes
+        self._target = target_of(names, options, path)
+        dropped = set(chosen(names, options, "drop", path)) - {self._target}
+        self._kept = [(k, name) for k, name in enumerate(names) if name not in dropped]
+        self._as_text = set(chosen(names, options, "categorical", path)) - {self._target}
+
+    def table(self, lines: Iterator[tuple[int, str]]) -> Table | None:
+        """The rows of the lines; None if there are none."""
+        numbers: list[int] = []
+        found: dict[str, list[Any]] = {name: [] for _, name in self._kept}
+        for place, line in lines:
+            where = f"{self._path}:{place}"
+            if line.startswith("{"):
+                raise DataError(f"{where}: a sparse row {{index value}}, should be a dense row")
+            fields = _fields(line, where)
+            if len(fields) != len(self._attributes):
+                raise DataError(f"{where}: {len(fields)} fields, should be {len(self._attributes)}")
+            numbers.append(place)
+            for k, name in self._kept:
+                found[name].append(self._value(name, fields[k], where))
+        if not numbers:
+            return None
+        where_row = partial(_where, self._path, np.array(numbers))
+        arrays = {name: self._column(name, values) for name, values in found.items()}
+        require_finite(arrays, where_row)
+        return Table(self._path, arrays, self._target, len(numbers), where_row)
+
+    def _value(self, name: str, field: str, where: str) -> float | str:
+        categories = self._attributes[name]
+        if categories is not None:
+            if field in categories or field == "?":
+                return field
+            raise DataError(
+                f"{where}: attribute {name!r} is {printable(field, 60)!r}, should be one of "
+                f"{listed(sorted(categories))}"
+            )
+        value = float("nan") if field == "?" else number(field)
+        if value is None:
+            raise DataError(
+                f"{where}: attribute {name!r} is {printable(field, 60)!r}, should be a number"
+            )
+        return value
+
+    def _column(self, name: str, values: list[Any]) -> Column:
+        if self._attributes[name] is not None or name in self._as_text:
+            texts = [v if isinstance(v, str) else f"{v:g}" for v in values]
+            index = {text: k for k, text in enumerate(sorted(set(texts)))}
+            return Column(np.array([index[text] for text in texts], dtype=np.int32), tuple(index))
+        with np.errstate(over="ignore"):  # becomes infinity, which is refused with its place
+            dtype = np.float64 if name == self._target else np.float32
+            return Column(np.array(values).astype(dtype))
+
+
+def _where(path: Path, numbers: np.ndarray, row: int) -> str:
+    return f"{path}:{numbers[row]}"

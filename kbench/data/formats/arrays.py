@@ -1,12 +1,12 @@
-"""Arrays as they are: .npy pairs, .npz archives and MATLAB files.
+"""Arrays as they are: pairs of .npy files, .npz archives and MATLAB files.
 
-An .npz holds `X` and `y`, or `X_train`, `y_train`, `X_test` and `y_test`; a plain .npy is mapped
-and not loaded, so that it may be larger than memory. `source.arrays` says which variables of a
-MATLAB file are X and y.
+An .npz file holds `X` and `y`, or `X_train`, `y_train`, `X_test` and `y_test`. `source.arrays`
+names the variables of a MATLAB file that are X and y; X may be sparse. A plain .npy file is mapped
+and not loaded, so that it may be larger than memory.
 """
 
 import io
-import zipfile
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,73 +14,104 @@ from typing import Any
 import numpy as np
 
 from kbench.data.content import read as read_bytes
-from kbench.data.formats import Part, row_of
+from kbench.data.formats import FLOAT32_OVERFLOW, Part, listed, parsing, row_of
 from kbench.data.formats.molecules import sorted_triangle
 from kbench.errors import DataError
 
 _NPY = b"\x93NUMPY"
-_PARTS = ("train", "test")
-_CHECKED_ROWS = 4096
-_LIMIT = 2.0**128 - 2.0**103  # from here on rounding to float32 gives inf
+_CHECKED_ROWS = 4096  # rows whose values are checked at a time; bounds the temporary arrays
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`."""
     options = source.get("arrays") or {}
+    names = (options.get("X") or "X", options.get("y") or "y")
     found: dict[str, Part] = {}
     for part, paths in parts.items():
         if source["format"] == "npy":
-            arrays = {"X": npy(paths[0]), "y": npy(paths[1])}
+            arrays = dict(zip(names, map(npy, paths), strict=True))
         else:
-            arrays = (_mat if source["format"] == "mat" else _npz)(paths[0])
+            arrays = _mat(paths[0], names) if source["format"] == "mat" else _npz(paths[0])
         if part == "all" and "X_train" in arrays:
-            for own in _PARTS:
-                found[own] = _part(arrays, {"X": f"X_{own}", "y": f"y_{own}"}, paths[0])
-        else:
-            found[part] = _part(_with_targets(arrays, options, source), options, paths[0])
+            for own in ("train", "test"):
+                found[own] = _part(arrays, (f"X_{own}", f"y_{own}"), options, paths)
+            continue
+        if "known" in source and names[1] not in arrays and names[0] in arrays:
+            # Rows for a trained model need no targets.
+            arrays = arrays | {names[1]: np.zeros(arrays[names[0]].shape[:1])}
+        found[part] = _part(arrays, names, options, paths)
     return found
 
 
-def _with_targets(
-    arrays: dict[str, np.ndarray], options: Mapping[str, Any], source: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
-    """The arrays; further rows for a model (`source.known`) may lack targets, which become 0."""
-    X, y = (options.get(key) or key for key in ("X", "y"))
-    if "known" not in source or y in arrays or X not in arrays:
-        return arrays
-    return arrays | {y: np.zeros(len(arrays[X]))}
-
-
-def _part(arrays: Mapping[str, np.ndarray], options: Mapping[str, Any], path: Path) -> Part:
-    names = [options.get(key) or key for key in ("X", "y")]
+def _part(
+    arrays: Mapping[str, Any],
+    names: tuple[str, str],
+    options: Mapping[str, Any],
+    paths: list[Path],
+) -> Part:
+    """Features and targets from the arrays `names`; paths : the file of X, then that of y."""
     for name in names:
         if name not in arrays:
-            shown = ", ".join(sorted(arrays)) or "nothing"
-            raise DataError(f"{path}: no array {name}, there is {shown}")
-    X, y = arrays[names[0]], np.ravel(arrays[names[1]])
+            raise DataError(f"{paths[0]}: no array {name}, there is {listed(sorted(arrays))}")
+    X, y = arrays[names[0]], arrays[names[1]]
+    for path, name, array in zip((paths[0], paths[-1]), names, (X, y), strict=True):
+        require_numbers(array, path, name)
+    if not isinstance(X, np.ndarray):
+        X = _as_csr(X, paths[0], names[0])
+    if not isinstance(y, np.ndarray):  # a sparse vector
+        y = y.toarray() if min(y.shape) == 1 else np.empty((0, 0))
+    y = np.ravel(y)
     if X.ndim == 3 and options.get("matrices") == "sorted_triangle" and X.shape[1] == X.shape[2]:
         X = sorted_triangle(X.astype(np.float64))
-    for name, array in zip(names, (X, y), strict=True):
-        if array.dtype.kind not in "fiub":
-            raise DataError(f"{path}: {name} is of type {array.dtype}, should be numbers")
-    if X.ndim != 2 or X.shape[0] != y.size or not X.size:
+    require_shapes(X, y, paths, names)
+    require_finite_targets(y, row_of(paths[-1]))
+    for begin in range(0, X.shape[0], _CHECKED_ROWS):
+        require_finite(X[begin : begin + _CHECKED_ROWS], row_of(paths[0], begin))
+    return Part(X, y.astype(np.float64), None, row_of(paths[-1]))
+
+
+def _as_csr(X: Any, path: Path, name: str) -> Any:
+    """A SciPy matrix of any format as CSR, its indices checked.
+
+    MATLAB's sparse matrices are CSC. The arrays of a damaged file may point outside the matrix,
+    which SciPy's compiled conversion would follow.
+    """
+    with parsing(path, f"a MATLAB file whose sparse matrix {name} has indices within its shape"):
+        if hasattr(X, "check_format"):
+            X.check_format(full_check=True)
+        csr = X.tocsr()
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+    return csr
+
+
+def require_numbers(array: Any, path: Path, name: str) -> None:
+    """Refuse an array of anything but real numbers or truth values."""
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{path}: {name} is of type {array.dtype}, should be numbers")
+
+
+def require_shapes(X: Any, y: np.ndarray, paths: list[Path], names: tuple[str, str]) -> None:
+    """Refuse arrays that are not X : (n, d) and y : (n,) with n and d of at least 1."""
+    if X.ndim != 2 or y.shape != X.shape[:1] or 0 in X.shape:
+        files = " and ".join(dict.fromkeys(str(path) for path in paths))
         raise DataError(
-            f"{path}: {names[0]} has shape {X.shape} and {names[1]} {y.shape}, should be (n, d) "
+            f"{files}: {names[0]} has shape {X.shape} and {names[1]} {y.shape}, should be (n, d) "
             "and (n,)"
         )
-    require_finite_targets(y, row_of(path))
-    for begin in range(0, X.shape[0], _CHECKED_ROWS):
-        require_finite(X[begin : begin + _CHECKED_ROWS], row_of(path, begin))
-    return Part(X, y.astype(np.float64), None, row_of(path))
 
 
-def require_finite(X: np.ndarray, where: Callable[[int], str]) -> None:
-    """Refuse rows with a number that float32 does not hold; X : (rows, d)."""
-    if X.dtype.kind != "f" or -_LIMIT < float(X.min()) <= float(X.max()) < _LIMIT:
+def require_finite(X: Any, where: Callable[[int], str]) -> None:
+    """Refuse rows with a number that is infinite or missing in float32; X : (rows, d)."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    if values.dtype.kind != "f" or not values.size:
         return
-    row, column = np.argwhere(~(np.abs(X.astype(np.float64)) < _LIMIT))[0]
+    if -FLOAT32_OVERFLOW < float(values.min()) <= float(values.max()) < FLOAT32_OVERFLOW:
+        return
+    dense = X if isinstance(X, np.ndarray) else X.toarray()
+    row, column = np.argwhere(~(np.abs(dense.astype(np.float64)) < FLOAT32_OVERFLOW))[0]
     raise DataError(
-        f"{where(int(row))}: column {column + 1} is {X[row, column]}, should be a finite number"
+        f"{where(int(row))}: column {column + 1} is {dense[row, column]}, should be a finite number"
     )
 
 
@@ -92,38 +123,39 @@ def require_finite_targets(y: np.ndarray, where: Callable[[int], str]) -> None:
 
 
 def npy(path: Path) -> np.ndarray:
-    """The array of an .npy file: mapped where the file is plain, else read."""
-    try:
+    """The array of an .npy file: mapped if the file is not compressed, else read."""
+    with parsing(path, "an .npy file of numbers"):
         with open(path, "rb") as raw:
             plain = raw.read(len(_NPY)) == _NPY
         if plain:
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        return np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise _damaged(path, "npy", error) from None
+        found = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            raise DataError(f"{path}: an .npz archive, should be an .npy file of numbers")
+        return found
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
-    # As it lies there where it can be: an .npz is itself a zip archive.
-    opened = path if path.suffix == ".npz" else io.BytesIO(read_bytes(path))
-    try:
+    with parsing(path, "an .npz file of numbers"):
+        # An .npz file is itself a zip archive: only other compression is undone.
+        opened = path if path.suffix == ".npz" else io.BytesIO(read_bytes(path))
         with np.load(opened, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise _damaged(path, "npz", error) from None
 
 
-def _mat(path: Path) -> dict[str, np.ndarray]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
+def _mat(path: Path, names: tuple[str, str]) -> dict[str, Any]:
+    """The variables `names` of a MATLAB file; all of them if one is absent, for the message."""
+    from scipy.io import loadmat, whosmat
 
-    try:
-        arrays = loadmat(io.BytesIO(read_bytes(path)))
-    except (MatReadError, ValueError, TypeError, NotImplementedError, OSError) as error:
-        raise _damaged(path, "MATLAB", error) from None
-    return {name: array for name, array in arrays.items() if not name.startswith("__")}
-
-
-def _damaged(path: Path, form: str, error: Exception) -> DataError:
-    reason = " ".join(str(error).split())[:200]
-    return DataError(f"{path}: no {form} file of numbers, or damaged ({reason})")
+    with (
+        parsing(path, "a MATLAB file of numbers, version 4, 6 or 7"),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("error", UserWarning)  # of values that SciPy may read wrongly
+        content = read_bytes(path)
+        arrays = loadmat(io.BytesIO(content), variable_names=names)
+        found = {name: array for name, array in arrays.items() if name in names}
+        if len(found) < len(names):
+            for name, *_ in whosmat(io.BytesIO(content)):
+                found.setdefault(name, np.zeros(0))
+        return found

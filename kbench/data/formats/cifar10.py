@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.content import read as read_bytes
-from kbench.data.formats import Part, row_of
+from kbench.data.formats import Part, listed, parsing, row_of
 from kbench.errors import DataError
 
 RECORD = 1 + 3 * 32 * 32
@@ -26,14 +26,15 @@ BATCHES = {
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
     """Training and test rows of the one archive, uint8 pixels."""
     ((path,),) = parts.values()
-    try:
-        with tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive:
-            members = {Path(m.name).name: m for m in archive if m.isfile()}
-            found = {}
-            for part, names in BATCHES.items():
-                found[part] = np.vstack([_batch(archive, members, n, path) for n in names])
-    except tarfile.TarError as error:
-        raise DataError(f"{path}: no tar archive, or damaged ({error})") from None
+    with (
+        parsing(path, "a tar archive of CIFAR-10's batches"),
+        tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive,
+    ):
+        members = {Path(m.name).name: m for m in archive if m.isfile()}
+        found = {
+            part: np.vstack([_batch(archive, members, name, path) for name in names])
+            for part, names in BATCHES.items()
+        }
     return {
         part: Part(rows[:, 1:], rows[:, 0].astype(np.float64), None, row_of(path))
         for part, rows in found.items()
@@ -43,18 +44,20 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 def _batch(archive: tarfile.TarFile, members: Mapping[str, Any], name: str, path: Path) -> Any:
     stream = archive.extractfile(members[name]) if name in members else None
     if stream is None:
-        shown = ", ".join(sorted(members)[:8]) or "nothing"
-        raise DataError(f"{path}: no {name} in it, there is {shown}; the binary version has it")
+        raise DataError(
+            f"{path}: no {name} in it, there is {listed(sorted(members))}; should be the binary "
+            "version"
+        )
     content = stream.read()
     if len(content) % RECORD or not content:
         raise DataError(
             f"{path}: {name} has {len(content)} bytes, should be whole images of {RECORD}"
         )
     rows = np.frombuffer(content, dtype=np.uint8).reshape(-1, RECORD)
-    strange = np.flatnonzero(rows[:, 0] > 9)
-    if strange.size:
-        label = rows[strange[0], 0]
+    wrong = np.flatnonzero(rows[:, 0] > 9)
+    if wrong.size:
+        label = rows[wrong[0], 0]
         raise DataError(
-            f"{path}: {name}, image {strange[0] + 1}: label {label}, should be from 0 to 9"
+            f"{path}: {name}, image {wrong[0] + 1}: label {label}, should be from 0 to 9"
         )
     return rows

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.data.content import text_pieces
-from kbench.data.formats import DELIMITERS, Part
+from kbench.data.formats import DELIMITERS, FLOAT32_OVERFLOW, Part, number, printable
 from kbench.data.formats.arrow import columns
-from kbench.data.formats.table import Table, chosen, is_number, read_tables, target_of
+from kbench.data.formats.table import Table, chosen, read_tables, target_of
 from kbench.errors import DataError
 
-_BLOCK_BYTES = 4 << 20
-_FLOAT32_OVERFLOW = float(2.0**128 - 2.0**103)
+_BLOCK_BYTES = 4 << 20  # least block that pyarrow parses at a time
+_MAX_COLUMNS = 1_000_000
+"""Columns from which on a first line is taken for damage: each costs about 1 KiB of memory."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -106,7 +107,7 @@ def _table(text: bytes, form: _Form, path: Path, *, line: int, skip: int) -> Tab
             pa.BufferReader(content),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
-                block_size=_BLOCK_BYTES,
+                block_size=max(_BLOCK_BYTES, len(content)),  # a row has to lie within a block
                 skip_rows=skip,
                 column_names=form.names,
             ),
@@ -117,8 +118,8 @@ def _table(text: bytes, form: _Form, path: Path, *, line: int, skip: int) -> Tab
                 strings_can_be_null=False,
             ),
         )
-    except pa.ArrowInvalid as error:
-        reason = " ".join(str(error).split())[:200]
+    except pa.ArrowException as error:
+        reason = printable(str(error))
         raise _diagnosed(content, form, path, line) or DataError(f"{path}: {reason}") from None
     where = partial(_where, path, line, line + skip - 1)
     arrays = columns(found, form.target, path, where)
@@ -132,35 +133,43 @@ def _form(
     content: bytes, options: Mapping[str, Any], path: Path, *, text_target: bool, line: int
 ) -> _Form:
     """The layout, from the config and from the first line that is not empty."""
-    number, raw = next(_lines(content, line))
-    first = raw.decode("utf-8", "replace")
-    told = options.get("delimiter")
-    delimiter = DELIMITERS[told] if told else _guess(first)
+    place, raw = next(_lines(content, line))
+    try:
+        first = raw.decode()
+    except UnicodeDecodeError:
+        raise _not_utf8(path, place) from None
+    named = options.get("delimiter")
+    delimiter = DELIMITERS[named] if named else _guess(first)
+    if first.count(delimiter) >= _MAX_COLUMNS:
+        raise DataError(
+            f"{path}:{place}: {first.count(delimiter) + 1} fields between delimiters "
+            f"{delimiter!r}, should be {_MAX_COLUMNS} at most"
+        )
     fields = _fields(first, delimiter)
     names = list(options.get("names") or [])
     header = options.get("header")
     if header is None:
-        header = not names and not any(is_number(field) for field in fields)
+        header = not names and not any(number(field) is not None for field in fields)
     shown = f"{len(fields)} field{'s' * (len(fields) > 1)} between delimiters {delimiter!r}"
     if len(fields) < 2:
         raise DataError(
-            f"{path}:{number}: {shown}, should be two at least; set dataset.source.columns."
+            f"{path}:{place}: {shown}, should be two at least; set dataset.source.columns."
             f"delimiter to one of {', '.join(DELIMITERS)}"
         )
     if names and len(names) != len(fields):
-        raise DataError(f"{path}:{number}: {shown}, dataset.source.columns.names has {len(names)}")
+        raise DataError(f"{path}:{place}: {shown}, dataset.source.columns.names has {len(names)}")
     if not names:
         names = fields if header else [str(k) for k in range(1, len(fields) + 1)]
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
-    if twice is not None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise DataError(
-            f"{path}:{number}: two columns {twice!r}; name them by dataset.source.columns.names, "
+            f"{path}:{place}: two columns {twice!r}; name them by dataset.source.columns.names, "
             "or set dataset.source.columns.header=false if this line is a row"
         )
     target = target_of(names, options, path)
     dropped = frozenset(chosen(names, options, "drop", path)) - {target}
     texts = frozenset(chosen(names, options, "categorical", path)) - dropped - {target}
-    skip = number if header else number - 1
+    skip = place if header else place - 1
     return _Form(delimiter, names, skip, target, texts, dropped, text_target)
 
 
@@ -215,22 +224,26 @@ def _where(path: Path, line: int, after: int, row: int) -> str:
 
 def _diagnosed(content: bytes, form: _Form, path: Path, line: int) -> DataError | None:
     """The first line that cannot be read, and why."""
-    for number, raw in _lines(content, line, after=form.skip):
+    for place, raw in _lines(content, line, after=form.skip):
         try:
             fields = _fields(raw.decode(), form.delimiter)
         except UnicodeDecodeError:
-            return DataError(f"{path}:{number}: not UTF-8 text; convert the file")
+            return _not_utf8(path, place)
         if len(fields) != len(form.names):
             s = "s" * (len(fields) != 1)
             return DataError(
-                f"{path}:{number}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
+                f"{path}:{place}: {len(fields)} field{s} between delimiters {form.delimiter!r}, "
                 f"should be {len(form.names)}"
             )
         for name, field in zip(form.names, fields, strict=True):
             reason = _wrong(name, field, form)
             if reason is not None:
-                return DataError(f"{path}:{number}: {reason}")
+                return DataError(f"{path}:{place}: {reason}")
     return None
+
+
+def _not_utf8(path: Path, place: int) -> DataError:
+    return DataError(f"{path}:{place}: not UTF-8 text; convert the file")
 
 
 def _wrong(name: str, field: str, form: _Form) -> str | None:
@@ -238,9 +251,10 @@ def _wrong(name: str, field: str, form: _Form) -> str | None:
     if name in form.dropped or name in form.texts or (name == form.target and form.text_target):
         return None
     what = f"target {name!r}" if name == form.target else f"column {name!r}"
-    if not is_number(field):
-        found = repr(field) if field else "empty"
+    value = number(field)
+    if value is None:
+        found = repr(printable(field, 60)) if field else "empty"
         more = "" if name == form.target else ", or named in dataset.source.columns.categorical"
         return f"{what} is {found}, should be a number{more}"
-    limit = float("inf") if name == form.target else _FLOAT32_OVERFLOW
-    return None if abs(float(field)) < limit else f"{what} is {field}, should be a finite number"
+    limit = float("inf") if name == form.target else FLOAT32_OVERFLOW
+    return None if abs(value) < limit else f"{what} is {field}, should be a finite number"

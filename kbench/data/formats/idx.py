@@ -1,9 +1,10 @@
-"""Reader of idx files (MNIST): images of bytes in one file, labels in another.
+"""Reader of idx files (MNIST): images of bytes in one file, their labels in another.
 
 A file begins with two zero bytes, the type (8: bytes), the number of dimensions and the length of
 each as big-endian int32; the entries follow. http://yann.lecun.com/exdb/mnist/
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,16 +34,14 @@ def _part(images: Path, labels: Path) -> Part:
 
 def _array(path: Path) -> np.ndarray:
     content = read_bytes(path)
-    if len(content) < 4 or content[:3] != b"\x00\x00\x08" or not content[3]:
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08" or not 1 <= content[3] <= 3:
         raise DataError(
             f"{path}: begins with {bytes(content[:4]).hex(' ') or 'nothing'}, an idx file of bytes "
-            "with 00 00 08 and its number of dimensions"
+            "with 00 00 08 and its number of dimensions, 1 to 3"
         )
     start = 4 + 4 * content[3]
     shape = [int.from_bytes(content[k : k + 4], "big") for k in range(4, start, 4)]
-    size = 1
-    for length in shape:
-        size *= length
+    size = math.prod(shape)
     if len(content) != start + size or not size:
         shown = " x ".join(str(length) for length in shape)
         raise DataError(

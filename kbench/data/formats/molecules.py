@@ -7,6 +7,7 @@ diagonal is the feature vector, 23 * 24 / 2 = 276 numbers for QM7.
 """
 
 import io
+import re
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.content import read as read_bytes
-from kbench.data.formats import Part
+from kbench.data.formats import FLOAT32_OVERFLOW, Part, finite_number, parsing, printable
 from kbench.errors import DataError
 
 ATOMS = 23
@@ -75,13 +76,11 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
 
 def _molecules(path: Path) -> Part:
-    try:
-        with tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive:
-            texts = {
-                m.name: _text(archive, m) for m in archive if m.name.endswith((".xyz", ".txt"))
-            }
-    except (tarfile.TarError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: no tar archive of text, or damaged ({error})") from None
+    with (
+        parsing(path, "a tar archive of text files"),
+        tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive,
+    ):
+        texts = {m.name: _text(archive, m) for m in archive if m.name.endswith((".xyz", ".txt"))}
     tables = [name for name in texts if name.endswith(".txt")]
     if len(tables) != 1:
         raise DataError(f"{path}: {len(tables)} .txt files in it, should be one table of energies")
@@ -89,16 +88,18 @@ def _molecules(path: Path) -> Part:
     for number, line in enumerate(texts[tables[0]].splitlines(), start=1):
         if not line.strip():
             continue
-        place = f"{path}:{tables[0]}:{number}"
+        place = f"{path}:{printable(tables[0])}:{number}"
         name, energy = _listed(line, place)
         if name not in texts:
-            raise DataError(f"{place}: {name} is not in the archive")
+            raise DataError(f"{place}: {printable(name)} is not in the archive")
         places.append(place)
         energies.append(energy)
-        charges, positions = _geometry(texts[name], f"{path}:{name}")
-        if len(np.unique(positions, axis=0)) < len(positions):
-            raise DataError(f"{path}:{name}: two atoms at the same place")
-        matrices.append(coulomb_matrix(charges, positions))
+        charges, positions = _geometry(texts[name], f"{path}:{printable(name)}")
+        with np.errstate(all="ignore"):  # coordinates too close or too far apart, refused below
+            matrix = coulomb_matrix(charges, positions)
+        if not np.all(np.abs(matrix) < FLOAT32_OVERFLOW):
+            raise DataError(f"{path}:{printable(name)}: two atoms at the same place, or almost")
+        matrices.append(matrix)
     if not matrices:
         raise DataError(f"{path}:{tables[0]}: no rows")
     X = sorted_triangle(np.array(matrices))
@@ -112,12 +113,9 @@ def _text(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
 
 def _listed(line: str, place: str) -> tuple[str, float]:
     fields = line.split()
-    try:
-        energy = float(fields[1])
-    except (IndexError, ValueError):
-        energy = np.nan
+    energy = finite_number(fields[1]) if len(fields) > 1 else np.nan
     if not np.isfinite(energy):
-        raise DataError(f"{place}: {line.strip()[:60]!r}, should be a file name and an energy")
+        raise DataError(f"{place}: {printable(line, 60)!r}, should be a file name and an energy")
     return fields[0], energy
 
 
@@ -125,21 +123,19 @@ def _geometry(text: str, place: str) -> tuple[np.ndarray, np.ndarray]:
     """Charges (atoms,) and positions (atoms, 3) of an xyz file: a number, a comment, the atoms."""
     lines = text.splitlines()
     count = lines[0].strip() if lines else ""
-    if not count.isdecimal() or not 1 <= int(count) <= ATOMS:
-        raise DataError(f"{place}:1: {count!r}, should be a number of atoms up to {ATOMS}")
+    if not re.fullmatch("[0-9]{1,3}", count) or not 1 <= int(count) <= ATOMS:
+        shown = printable(count, 60)
+        raise DataError(f"{place}:1: {shown!r}, should be a number of atoms up to {ATOMS}")
     atoms = lines[2 : 2 + int(count)]
     if len(atoms) < int(count):
         raise DataError(f"{place}:{len(lines)}: ends after {len(atoms)} of {count} atoms")
     charges, positions = [], []
     for number, line in enumerate(atoms, start=3):
         fields = line.split()
-        try:
-            position = [float(v) for v in fields[1:4]]
-        except ValueError:
-            position = []
+        position = [finite_number(text) for text in fields[1:4]]
         if len(position) != 3 or fields[0] not in CHARGES or not np.isfinite(position).all():
             raise DataError(
-                f"{place}:{number}: {line.strip()[:60]!r}, should be an element of "
+                f"{place}:{number}: {printable(line, 60)!r}, should be an element of "
                 f"{', '.join(CHARGES)} and three coordinates"
             )
         charges.append(CHARGES[fields[0]])

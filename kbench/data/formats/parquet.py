@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from kbench.data.content import read as read_bytes
-from kbench.data.formats import Part, row_of
+from kbench.data.formats import Part, parsing, row_of
 from kbench.data.formats.arrow import columns
 from kbench.data.formats.table import Table, chosen, read_tables, require_finite, target_of
 from kbench.errors import DataError
 
 _MAGIC = b"PAR1"
-_BATCH_VALUES = 1 << 18
+_BATCH_VALUES = 1 << 18  # values decoded at a time: 2 MiB in float64
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
@@ -35,7 +35,7 @@ def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) 
     from pyarrow import parquet
 
     n = 0
-    try:
+    with parsing(path, "a Parquet file"):
         with open(path, "rb") as raw:
             plain = raw.read(len(_MAGIC)) == _MAGIC
         opened = parquet.ParquetFile(path if plain else pa.BufferReader(read_bytes(path)))
@@ -46,9 +46,6 @@ def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) 
                     found = pa.Table.from_batches([batch])
                     yield _table(found, path, options, begin=n, chunk=chunk)
                     n += batch.num_rows
-    except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{path}: no Parquet file, or damaged ({reason})") from None
     if not n:
         raise DataError(f"{path}: no rows")
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.config import nearest
-from kbench.data.formats import Layout, Part
+from kbench.data.formats import Layout, Part, listed, number, printable
 from kbench.errors import DataError
 
 
@@ -59,7 +59,7 @@ def choose(names: list[str], wanted: str | int, key: str, path: Path) -> str:
             f"{path}:1: dataset.source.columns.{key} is column {wanted}, there are {len(names)}"
         )
     if wanted not in names:
-        hint = nearest(wanted, names) or f"; there are {', '.join(names[:12])}"
+        hint = nearest(wanted, map(printable, names)) or f"; there are {listed(names)}"
         raise DataError(
             f"{path}:1: no column {wanted!r}, which dataset.source.columns.{key} names{hint}"
         )
@@ -189,7 +189,7 @@ class Coding:
     def labels(self) -> tuple[str, ...] | None:
         if self.known is not None:
             return self._known_labels
-        if self._texts is None or all(is_number(text) for text in self._texts):
+        if self._texts is None or all(number(text) is not None for text in self._texts):
             return None
         return tuple(sorted(self._texts))
 
@@ -296,15 +296,6 @@ def _features(table: Table, layout: Mapping[str, list[str]], unknown_is_error: b
     starts = np.cumsum(np.concatenate(counts))
     entries = (np.concatenate(values), np.concatenate(rows), starts)
     return csc_matrix(entries, shape=(table.n, starts.size - 1)).tocsr()
-
-
-def is_number(text: str) -> bool:
-    """Whether Python reads the text as a number; nan and inf are."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _target(table: Table, labels: tuple[str, ...] | None, *, may_lack: bool) -> np.ndarray:

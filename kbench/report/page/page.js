@@ -1,6 +1,6 @@
 "use strict";
-// Sorting, filters, the theme, and the details of the runs behind a cell. The rows are columns in
-// #rows; a line or a cell of a table names its own as "first count" in data-r.
+// Routes between the lists and their details, search and filters, sorting, the runs behind a cell,
+// the theme. Details and rows come out of the compressed #bundle when the first one is opened.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const one = (selector, root = document) => root.querySelector(selector);
@@ -12,15 +12,24 @@ function element(name, content = [], attributes = {}) {
   return made;
 }
 
-// rows
+// the bundle: {details: {id: {title, view, html}}, rows: columns}
 
-let data;
+let bundle;
+
+async function unpacked() {
+  if (bundle === undefined) {
+    const bytes = Uint8Array.from(atob(one("#bundle").textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    bundle = JSON.parse(await new Response(stream).text());
+  }
+  return bundle;
+}
 
 function value(name, i) {
-  data ??= JSON.parse(one("#rows").textContent);
-  const column = data.columns[name];
+  const rows = bundle.rows;
+  const column = rows.columns[name];
   if (column === undefined) return null;
-  if (name === "command") return column[i].map((word) => data.words[word]).join(" ");
+  if (name === "command") return column[i].map((word) => rows.words[word]).join(" ");
   if (name === "phases") {
     const phases = Object.entries(column).map(([phase, seconds]) => [phase, entry(seconds, i)]);
     return Object.fromEntries(phases.filter(([, seconds]) => seconds !== null));
@@ -34,8 +43,7 @@ function entry(column, i) {
 }
 
 function names() {
-  value("key", 0);
-  return Object.keys(data.columns);
+  return Object.keys(bundle.rows.columns);
 }
 
 // Columns with a place of their own in the details.
@@ -55,7 +63,7 @@ function part(title, content) {
   return [element("h3", title), content];
 }
 
-function run(i, open) {
+function runDetails(i, open) {
   const status = value("status", i);
   const facts = ["accuracy", "rmse"]
     .filter((name) => value(name, i) !== null)
@@ -93,43 +101,114 @@ function run(i, open) {
   return details;
 }
 
-// the details of a line, at the address #run-KEY
+// routes: "#tables" is a list, "#claim-3" a place in one, "#dcsvm_table3" a detail, and
+// "#dcsvm_table3/run-KEY" the runs of one of its cells
 
+const detail = one("#detail");
 const dialog = one("dialog");
+const views = all("#lists > section");
+const scrolled = new Map();
+let current = "";
 
-function show() {
-  const key = location.hash.startsWith("#run-") ? location.hash.slice(5) : null;
-  const line = key && one(`tr a[href="#run-${CSS.escape(key)}"]`)?.closest("[data-r]");
-  if (!line) {
+async function route() {
+  const [name, run] = decodeURIComponent(location.hash.slice(1)).split("/");
+  const place = document.getElementById(name);
+  const view = views.find((section) => section === place || section.contains(place)) ?? null;
+  if (view || !name) {
+    showView(view ?? views[0], place);
+  } else {
+    const opened = await unpacked();
+    if (!(name in opened.details)) showView(views[0], null);
+    else if (current !== name) showDetail(name, opened.details[name]);
+  }
+  showRuns(run);
+}
+
+function showView(view, place) {
+  detail.hidden = true;
+  detail.replaceChildren();
+  one("#lists").hidden = false;
+  one("#find").hidden = false;
+  for (const section of views) section.hidden = section !== view;
+  mark(view.id);
+  const back = current !== "" && current !== view.id;
+  current = view.id;
+  for (const found of all(".target")) found.classList.remove("target");
+  if (place && place !== view) {
+    const row = place.closest("tr") ?? place;
+    if (row.hidden) clear();
+    row.classList.add("target");
+    row.scrollIntoView({ block: "center" });
+  } else {
+    scrollTo(0, back ? scrolled.get(view.id) ?? 0 : 0);
+  }
+}
+
+function showDetail(name, found) {
+  scrolled.set(current, scrollY);
+  current = name;
+  const list = views.find((section) => section.id === found.view);
+  const back = element("a", `← ${one("h2", list).textContent}`, { class: "back", href: `#${found.view}` });
+  const title = element("h2", found.title, { id: "detail-title", tabindex: "-1" });
+  const body = element("div");
+  body.innerHTML = found.html;
+  detail.replaceChildren(back, title, lineFilter(body), body);
+  for (const button of all("thead button", body)) button.onclick = () => sort(button.closest("th"));
+  for (const button of all(".all", body)) expand(button);
+  for (const article of all("article", body)) link(article);
+  one("#lists").hidden = true;
+  one("#find").hidden = true;
+  detail.hidden = false;
+  mark(found.view);
+  scrollTo(0, 0);
+  title.focus({ preventScroll: true });
+}
+
+function mark(id) {
+  for (const link of all("nav a")) {
+    if (link.getAttribute("href") === `#${id}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+addEventListener("hashchange", route);
+
+// the runs behind a cell
+
+function showRuns(run) {
+  const cell = run && one(`[data-r] a[href="#${CSS.escape(run)}"]`, detail)?.closest("[data-r]");
+  if (!cell) {
     if (dialog.open) dialog.close();
     return;
   }
-  const [first, count] = line.dataset.r.split(" ").map(Number);
-  one("#subject").textContent = `${one("th", line.closest("tr")).textContent}, ${one("h2", line.closest("section")).textContent}`;
-  one("#runs").replaceChildren(...Array.from({ length: count }, (_, k) => run(first + k, count === 1)));
+  const places = cell.dataset.r.split(",").map(Number);
+  const line = one("th", cell.closest("tr")).textContent;
+  one("#subject").textContent = `${line}, ${one("#detail-title").textContent}`;
+  one("#runs").replaceChildren(...places.map((i) => runDetails(i, places.length === 1)));
   if (!dialog.open) dialog.showModal();
 }
 
+function open(href) {
+  location.hash = `#${current}/${href.slice(1)}`;
+}
+
 dialog.addEventListener("close", () => {
-  if (location.hash.startsWith("#run-")) history.replaceState(null, "", location.pathname + location.search);
+  if (location.hash.includes("/run-")) history.replaceState(null, "", `#${current}`);
 });
 dialog.addEventListener("click", (event) => {
   if (event.target === dialog) dialog.close();
 });
-addEventListener("hashchange", show);
 
 document.addEventListener("click", (event) => {
-  const line = event.target.closest("[data-r]");
-  if (line && !event.target.closest("a") && getSelection().isCollapsed) {
-    location.hash = one("a", line).getAttribute("href");
+  const link = event.target.closest("a");
+  const href = link?.getAttribute("href");
+  if (href?.startsWith("#run-")) {
+    event.preventDefault();
+    open(href);
+    return;
   }
-  for (const menu of all(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
-});
-document.addEventListener("keydown", (event) => {
-  const menu = one(".menu[open]");
-  if (event.key !== "Escape" || !menu) return;
-  menu.open = false;
-  one("summary", menu).focus();
+  const cell = event.target.closest("[data-r]");
+  if (cell && !link && getSelection().isCollapsed) open(one("a", cell).getAttribute("href"));
 });
 
 // sorting: numbers by value, text by letters, cells without a number last in both directions
@@ -156,12 +235,65 @@ function sort(header) {
   header.setAttribute("aria-sort", order);
 }
 
-for (const button of all("article thead button")) button.onclick = () => sort(button.closest("th"));
+for (const button of all("#lists thead button")) button.onclick = () => sort(button.closest("th"));
 
-// filters: one rule of style hides what is not chosen, in tables, plots and legends alike
+// search and filters: an item shows where it has every word and every chosen value
 
-const filters = [["datasets", "data-d"], ["methods", "data-m"]].filter(([id]) => one(`#${id}`));
-const hiding = document.head.appendChild(element("style"));
+const form = one("#find");
+const items = all("#lists tbody tr");
+const counts = new Map(all("nav a").map((link) => [link.getAttribute("href").slice(1), element("small")]));
+for (const link of all("nav a")) link.append(counts.get(link.getAttribute("href").slice(1)));
+
+function find() {
+  const wanted = one("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const chosen = all("select", form).filter((select) => select.value !== "");
+  const active = wanted.length + chosen.length > 0;
+  for (const item of items) {
+    const text = item.textContent.toLowerCase();
+    item.hidden = !(wanted.every((word) => text.includes(word)) &&
+      chosen.every((select) => (item.dataset[select.dataset.facet] ?? "").includes(`|${select.value}|`)));
+  }
+  let total = 0;
+  for (const section of views) {
+    const left = all("tbody tr", section).filter((item) => !item.hidden).length;
+    total += left;
+    if (one("tbody", section)) counts.get(section.id).textContent = left;
+    const none = one(".none", section);
+    if (none) none.hidden = left > 0;
+  }
+  one("#matches").textContent = active ? `${total} match${total === 1 ? "" : "es"} in all lists` : "";
+  one("#clear").hidden = !active;
+  if (active && one("#overview").hidden === false) {
+    const first = views.find((section) => all("tbody tr", section).some((item) => !item.hidden));
+    if (first) location.hash = `#${first.id}`;
+  }
+}
+
+function clear() {
+  form.reset();
+  find();
+}
+
+form.addEventListener("input", find);
+form.addEventListener("reset", () => setTimeout(find));
+form.addEventListener("submit", (event) => event.preventDefault());
+
+// lines of a detail: those of chosen methods, further settings, the best of what is shown
+
+function lineFilter(body) {
+  const lines = all("tr[data-m]", body);
+  if (new Set(lines.map((line) => line.dataset.m)).size < 3) return "";
+  const input = element("input", [], { type: "search", placeholder: "svc, meka …", autocomplete: "off" });
+  input.addEventListener("input", () => {
+    const wanted = input.value.toLowerCase().split(/[\s,]+/).filter(Boolean);
+    for (const marked of all("[data-m]", body)) {
+      const shown = !wanted.length || wanted.some((word) => marked.dataset.m.toLowerCase().includes(word));
+      marked.classList.toggle("off", !shown);
+    }
+    all("table", body).forEach(markBest);
+  });
+  return element("label", [element("span", "Methods"), input], { class: "lines" });
+}
 
 function markBest(table) {
   for (const header of all("th[data-better]", table)) {
@@ -177,28 +309,7 @@ function markBest(table) {
   }
 }
 
-function filter() {
-  const hidden = [];
-  for (const [id, attribute] of filters) {
-    const off = all(`#${id} input:not(:checked)`);
-    hidden.push(...off.map((box) => `[${attribute}="${box.value}"]`));
-    one("summary", one(`#${id}`).parentElement).classList.toggle("some", off.length > 0);
-  }
-  hiding.textContent = hidden.length ? `${hidden.join()}{display:none}` : "";
-  all("article table").forEach(markBest);
-}
-
-for (const [id] of filters) {
-  one(`#${id}`).addEventListener("change", filter);
-  for (const button of all(`#${id} button`)) {
-    button.onclick = () => {
-      for (const box of all(`#${id} input`)) box.checked = button.dataset.all === "1";
-      filter();
-    };
-  }
-}
-
-for (const button of all(".all")) {
+function expand(button) {
   const words = button.textContent;
   button.onclick = () => {
     const every = button.closest("article").classList.toggle("every");
@@ -209,15 +320,14 @@ for (const button of all(".all")) {
 
 // a line and its marks point at each other
 
-for (const article of all("article")) {
+function link(article) {
   const plots = all(".plot", article);
   const focus = (event) => {
-    const line = event.target.closest("tr[data-r], .legend li, .plot a");
+    const line = event.target.closest?.("tr[data-r], .plot a");
     const href = line && (line.getAttribute("href") ?? one("a", line)?.getAttribute("href"));
-    const mark = href ? `a[href="${href}"]` : line && `a[data-m="${line.dataset.m}"]`;
     for (const plot of plots) {
       for (const on of all("a.on", plot)) on.classList.remove("on");
-      const marks = mark ? all(mark, plot) : [];
+      const marks = href ? all(`a[href="${CSS.escape(href)}"]`, plot) : [];
       for (const found of marks) found.classList.add("on");
       plot.classList.toggle("focus", marks.length > 0);
     }
@@ -226,6 +336,16 @@ for (const article of all("article")) {
   article.addEventListener("pointerleave", focus);
   article.addEventListener("focusin", focus);
 }
+
+// a way back to the top
+
+const up = one("#top");
+up.onclick = (event) => {
+  event.preventDefault();
+  scrollTo(0, 0);
+  one("nav a").focus({ preventScroll: true });
+};
+addEventListener("scroll", () => { up.hidden = scrollY < 1.5 * innerHeight; }, { passive: true });
 
 // light and dark: the reader's choice, else the system's
 
@@ -247,4 +367,6 @@ one("#theme").onclick = () => {
   stored(theme);
 };
 
-show();
+find();
+route();
+addEventListener("load", () => { if (views.some((view) => `#${view.id}` === location.hash)) scrollTo(0, 0); });

@@ -14,8 +14,8 @@ from kbench.report.cells import describe_machine, title
 from kbench.report.papers.layout import Selector, load, paper, selector
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import Quantity, quantity
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Line, Machine, Problem
-from kbench.report.versus import Sheet
 
 
 @dataclass(frozen=True)

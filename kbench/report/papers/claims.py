@@ -17,9 +17,11 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import title
-from kbench.report.papers.entries import ABSENT, SECONDS_IN, Entry, entry, quantity_of
+from kbench.report.papers.entries import ABSENT, SECONDS_IN, Cell, Entry, entry, quantity_of
 from kbench.report.papers.layout import (
     Choice,
+    Columns,
+    CurveValue,
     Measure,
     Selector,
     Table,
@@ -337,15 +339,16 @@ def _cell(claim: Claim, spelt: Any) -> _Cell:
 def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> _Term:
     table = cell.table
     if table is None:
-        one = Entry(None)
+        one = Entry()
         found = None if machine is None else runs.find(machine, cell.wanted, [choice])
         if found is not None:
+            assert isinstance(cell.measure, (Columns, CurveValue))
             value, sd = runs.value(found, cell.measure, cell.wanted.at) or (None, None)
             status = ", ".join(sorted(found.line.failures)) if value is None else ""
-            one = Entry(None, found, value, sd, status, (), found.considered)
+            one = Entry(found=found, value=value, sd=sd, status=status, considered=found.considered)
         missing = f"no rows of {' or '.join(cell.wanted.methods)} on {cell.data}"
     else:
-        one = entry(table, runs, machine, cell.row, cell.column, cell.measure, choice)
+        one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
         missing = f'no rows: "kbench -m {table.run}"'
     quantity = quantity_of(cell.measure)
     given, unit = None, "%" if quantity.title.endswith("%") else ""
@@ -371,3 +374,21 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         tuple(row["key"] for row in found.line.rows),
         one.considered,
     )
+
+
+def tables_of(claim: Claim) -> list[Table]:
+    """The tables whose cells a claim names, each once."""
+    cells = [put(cell, names) for names in claim.each for term in claim.terms for cell in term]
+    names = dict.fromkeys(cell.partition("|")[0].strip() for cell in cells if isinstance(cell, str))
+    return [paper(claim.paper).tables[name] for name in names]
+
+
+def methods_of(claim: Claim) -> set[str]:
+    """The methods whose runs a claim reads."""
+    return {
+        method
+        for names in claim.each
+        for term in claim.terms
+        for cell in term
+        for method in _cell(claim, put(cell, names)).wanted.methods
+    }

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 
 from kbench.report.papers.entries import ABSENT, Entry, Filled
 from kbench.report.papers.layout import PAPERS, paper
-from kbench.report.versus import Sheet
+from kbench.report.sheet import Sheet
 
 # How far a cell came, the furthest first.
 STATES = ("measured", "ended otherwise", "no rows", ABSENT)

@@ -1,56 +1,39 @@
-"""Figures as SVG that is the same for the same rows.
+"""The papers' figures as charts, from the points that `figures` finds in the rows.
 
 A method has one colour and one marker in all of them (`kbench.report.style`).
 """
 
-import io
 import math
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
+from kbench.report.charts import Axis, Chart, Plot, marker
 from kbench.report.papers.entries import ABSENT
 from kbench.report.papers.figures import Drawn, Figure, drawn, figures
 from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES
-from kbench.report.style import COLOURS, Style, distinct
+from kbench.report.style import Style, distinct
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+# Units of the view box that a chart takes, three of which stand beside each other.
+_WIDTH, _HEIGHT = 340, 270
 
-# The outlines of `kbench.report.style.MARKERS`, in matplotlib's letters.
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_WIDTH, _HEIGHT = 2.9, 2.3  # inches of a panel
-_ACROSS = 3
-_MOST_MARKS = 20  # of a line
+# Marks that one line has at most; a curve of more points has a mark at every k-th.
+_MOST_MARKS = 20
+
 _REGRESSOR = "_regressor"
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-_STYLE: Any = {
-    "svg.hashsalt": "kbench",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 8.0,
-    "axes.titlesize": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#dde1e5",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-}
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as an SVG document, None where no panel has points, and what its panels lack."""
+    """A figure as charts, none where no panel has points, and what its panels lack."""
 
     figure: Figure
-    svg: str | None
+    charts: tuple[Chart, ...]
+    legend: tuple[tuple[str, Style], ...]
     remarks: tuple[str, ...]
 
 
@@ -60,9 +43,19 @@ def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[Drawing]:
     for figure in (one for one in figures() if one.paper in papers):
         machines = [drawn(figure, runs, machine) for machine in runs.machines]
         panels = max(machines, key=len, default=[])
-        text = svg(figure, panels, method_styles()) if panels else None
-        found.append(Drawing(figure, text, _remarks(figure, panels)))
+        found.append(_drawing(figure, panels))
     return found
+
+
+def _drawing(figure: Figure, panels: Sequence[Drawn]) -> Drawing:
+    charts = tuple(_chart(figure, one) for one in panels)
+    entries: dict[str, Style] = {}
+    if not figure.exponents and not figure.heat and not figure.image:
+        for one in panels:
+            for label, style in _styles(one).items():
+                if one.points.get(label) or one.stopped.get(label):
+                    entries.setdefault(label, style)
+    return Drawing(figure, charts, tuple(entries.items()), _remarks(figure, panels))
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
@@ -103,157 +96,89 @@ def _methods(names: Iterable[str]) -> list[str]:
     return [name.removesuffix(_REGRESSOR) for name in names]
 
 
-def svg(figure: Figure, panels: Sequence[Drawn], marks: Mapping[str, Style]) -> str:
-    """The figure as an SVG document.
-
-    Parameters
-    ----------
-    figure : Figure
-    panels : sequence of Drawn
-    marks : mapping
-        Method -> its style.
-    """
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure as Canvas
-
-    across = min(_ACROSS, len(panels))
-    down = math.ceil(len(panels) / across)
-    with mpl.rc_context(_STYLE):
-        canvas = Canvas(
-            figsize=(_WIDTH * max(2, across), _HEIGHT * down + 0.35), layout="constrained"
-        )
-        FigureCanvasSVG(canvas)
-        axes = canvas.subplots(down, across, squeeze=False).ravel()
-        handles: dict[str, Any] = {}
-        for place, one in zip(axes, panels, strict=False):
-            if figure.image:
-                _image(canvas, place, one)
-            elif figure.heat:
-                _map(place, figure, one)
-            else:
-                place.grid(True)
-                _lines(place, figure, one, marks, handles)
-            place.set_title(_title(one))
-        for place in axes[len(panels) :]:
-            place.set_visible(False)
-        if max(len(one.points) for one in panels) > 1 and handles and not figure.exponents:
-            canvas.legend(
-                handles.values(),
-                handles.keys(),
-                loc="outside lower center",
-                ncols=max(1, int(canvas.get_figwidth() / _entry_width(handles))),
-                fontsize=8,
-            )
-        text = io.StringIO()
-        canvas.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+def _chart(figure: Figure, one: Drawn) -> Chart:
+    """A panel with its points."""
+    if figure.image:
+        return _image(figure, one)
+    return _map(figure, one) if figure.heat else _lines(figure, one)
 
 
 def _title(one: Drawn) -> str:
-    """The panel's title, and the data set where that does not begin with it."""
+    """The panel's title, and the data set where the title does not begin with it."""
     title, data = one.panel.title, one.data
     begins = re.match(rf"{re.escape(data)}(?!\w)", title, re.IGNORECASE)
     return title if begins else f"{title}\non {data}"
 
 
-def _entry_width(labels: Iterable[str]) -> float:
-    """Inches that an entry of a legend takes, sample and gap included."""
-    return 0.6 + 0.065 * max(map(len, labels))
+def _label(figure: Figure, one: Drawn) -> str:
+    return f"{figure.title}: {figure.caption}; {_title(one)}".replace("\n", " ")
 
 
-def _lines(
-    place: "Axes",
-    figure: Figure,
-    one: Drawn,
-    marks: Mapping[str, Style],
-    handles: dict[str, Any],
-) -> None:
-    several = len(set(one.methods.values())) < len(one.methods)
-    own = distinct([one.methods]) if several else marks
-    for label, points in one.points.items():
-        style = own[label if several else one.methods[label]]
-        if stopped := one.stopped.get(label):
-            place.plot(
-                *zip(*stopped, strict=True),
-                color=COLOURS[style.colour][0],
-                marker=_MARKERS[style.marker],
-                markersize=4.5,
-                fillstyle="none",
-                linestyle="none",
-                label=label if not points else None,
-            )
-        if not points:
-            continue
-        x, y, sd = zip(*points, strict=True)
-        (handle,) = place.plot(
-            x,
-            y,
-            color=COLOURS[style.colour][0],
-            marker=_MARKERS[style.marker],
-            markersize=4.5,
-            markevery=math.ceil(len(points) / _MOST_MARKS),
-            linewidth=1.1,
-        )
-        if any(sd):
-            place.errorbar(x, y, sd, fmt="none", ecolor=COLOURS[style.colour][0], elinewidth=0.8)
-        handles.setdefault(label, handle)
-        power = exponent(points) if figure.exponents else None
-        handle.set_label(label if power is None else f"{label}: {power:.2f}")
-    if figure.exponents:
-        place.legend(title="exponent", fontsize=6.5, title_fontsize=6.5)
-    if "x" in figure.log and all(p[0] > 0 for line in one.points.values() for p in line):
-        place.set_xscale("log")
-    if ("y" in figure.log or one.panel.excess) and all(
-        p[1] > 0 for line in one.points.values() for p in line
-    ):
-        place.set_yscale("log")
-    for axis in (place.xaxis, place.yaxis):
-        if axis.get_scale() == "log":
-            _decades(axis)
+def _styles(one: Drawn) -> Mapping[str, Style]:
+    """The style of each line: its method's, or one of its own where lines share a method."""
+    if len(set(one.methods.values())) < len(one.methods):
+        return distinct([one.methods])
+    known = method_styles()
+    further = distinct([list(one.methods.values())], known)
+    return {label: further[method] for label, method in one.methods.items()}
+
+
+def _lines(figure: Figure, one: Drawn) -> Chart:
+    known = [point for line in one.points.values() for point in line]
+    stopped = [point for line in one.stopped.values() for point in line]
+    xs = [point[0] for point in known] + [x for x, _ in stopped]
+    ys = [y + side * sd for _, y, sd in known for side in (-1, 1)] + [y for _, y in stopped]
     excess = "relative excess of " if one.panel.excess else ""
-    place.set_xlabel(one.panel.x.label)
-    place.set_ylabel(excess + one.panel.y.label)
+    wants_log = "y" in figure.log or one.panel.excess
+    # A deviation larger than its mean has no logarithm; then only the means count.
+    if wants_log and min(ys) <= 0.0:
+        ys = [y for _, y, _ in known] + [y for _, y in stopped]
+    across = Axis.around(one.panel.x.label, xs, log="x" in figure.log and min(xs) > 0.0)
+    up = Axis.around(excess + one.panel.y.label, ys, log=wants_log and min(ys) > 0.0)
+    title, label = _title(one), _label(figure, one)
+    plot = Plot(across, up, label=label, title=title, width=_WIDTH, height=_HEIGHT)
+    styles = _styles(one)
+    for name, points in one.points.items():
+        style = styles[name]
+        for x, y in one.stopped.get(name, ()):
+            plot.mark(x, y, style, hollow=True, words=f"{name}: stopped at its limit")
+        if points:
+            plot.line([(x, y) for x, y, _ in points], style)
+            every = math.ceil(len(points) / _MOST_MARKS)
+            for x, y, sd in points[::every]:
+                plot.mark(x, y, style, words=f"{name}: {x:.4g}, {y:.4g}", sd=sd)
+    if figure.exponents:
+        _exponents(plot, one, styles)
+    return plot.chart()
 
 
-def _decades(axis: Any) -> None:
-    """Ticks at powers of ten, or 1, 2 and 5 times them, or even ones, where there are too few."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    low, high = axis.get_view_interval()
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    locator: Any = MaxNLocator(4)
-    for steps in ((1.0,), (1.0, 2.0, 5.0)):
-        if sum(low <= step * 10.0**power <= high for power in powers for step in steps) > 1:
-            locator = LogLocator(subs=steps)
-            break
-    axis.set_major_locator(locator)
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: decade(value)))
+def _exponents(plot: Plot, one: Drawn, styles: Mapping[str, Style]) -> None:
+    """The legend with the exponent of each line, in the upper left corner where no line is."""
+    shown = [name for name, points in one.points.items() if points or one.stopped.get(name)]
+    for i, name in enumerate(shown):
+        power = exponent(one.points[name])
+        words = name if power is None else f"{name}: {power:.2f}"
+        y = plot.top + 14.0 + 15.0 * i
+        plot.add(marker(plot.left + 12, y - 4, styles[name]))
+        plot.text(plot.left + 22, y, words, "name")
 
 
-def decade(value: float) -> str:
-    """`0.01`, `20000`, `10⁶`, `2·10⁻⁵`."""
-    if 1e-3 <= value < 1e5:
-        return f"{value:g}"
-    mantissa, _, exponent = f"{value:.3e}".partition("e")
-    power = f"10{str(int(exponent)).translate(_RAISED)}"
-    return power if float(mantissa) == 1.0 else f"{float(mantissa):g}·{power}"
-
-
-def _image(canvas: "Canvas", place: "Axes", one: Drawn) -> None:
+def _image(figure: Figure, one: Drawn) -> Chart:
     (points,) = one.points.values()
     side = math.isqrt(len(points))
     values = [value for _, _, value in sorted(points, key=lambda point: (point[1], point[0]))]
     rows = [values[i * side : (i + 1) * side] for i in range(side)]
-    image = place.imshow(rows, cmap="cividis", vmin=0.0, vmax=max(values), interpolation="nearest")
-    canvas.colorbar(image, ax=place, shrink=0.8)
-    place.set_xticks([])
-    place.set_yticks([])
+    empty = Axis(f"0 is white, {max(values):.3g} is black", 0.0, 1.0, names=("",))
+    title, label = _title(one), _label(figure, one)
+    plot = Plot(
+        empty, Axis.named("", [""]), label=label, title=title, width=_HEIGHT, height=_HEIGHT
+    )
+    plot.image(rows)
+    return plot.chart()
 
 
-def _map(place: "Axes", figure: Figure, one: Drawn) -> None:
-    """Cells with their values in them, so that no colour has to be read."""
+def _map(figure: Figure, one: Drawn) -> Chart:
+    """Cells with their values in them, so that no shade has to be read."""
     quantity = QUANTITIES[figure.heat]
     points = [point for line in one.points.values() for point in line]
     xs = sorted({point[0] for point in points})
@@ -261,15 +186,9 @@ def _map(place: "Axes", figure: Figure, one: Drawn) -> None:
     values = [[math.nan] * len(xs) for _ in ys]
     for x, y, value in points:
         values[ys.index(y)][xs.index(x)] = value * quantity.factor
-    place.imshow(values, cmap="cividis", aspect="auto", origin="lower")
-    known = [v for row in values for v in row if not math.isnan(v)]
-    middle = (min(known) + max(known)) / 2
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            if not math.isnan(value):
-                ink = "black" if value > middle else "white"
-                place.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink)
-    place.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])
-    place.set_yticks(range(len(ys)), [f"{y:g}" for y in ys])
-    place.set_xlabel(one.panel.x.label)
-    place.set_ylabel(one.panel.y.label)
+    across = Axis.named(one.panel.x.label, [f"{x:g}" for x in xs])
+    up = Axis.named(one.panel.y.label, [f"{y:g}" for y in ys])
+    title, label = _title(one), _label(figure, one)
+    plot = Plot(across, up, label=label, title=title, width=_WIDTH, height=_HEIGHT)
+    plot.cells(values, [[f"{value:.2f}" for value in row] for row in values])
+    return plot.chart()

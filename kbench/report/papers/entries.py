@@ -7,7 +7,20 @@ from dataclasses import dataclass, replace
 
 from kbench.report.papers.cell_notes import differences, limits
 from kbench.report.papers.growth import exponent
-from kbench.report.papers.layout import Choice, Measure, Paper, Selector, Table, paper
+from kbench.report.papers.layout import (
+    Choice,
+    Columns,
+    CurveValue,
+    Growth,
+    Measure,
+    Paper,
+    Ratio,
+    Selector,
+    Sum,
+    Table,
+    Total,
+    paper,
+)
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Found, Identity, Runs
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
@@ -18,11 +31,11 @@ ABSENT = "data not present"
 # Seconds in the units of printed times.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
-# Through fewer points a line tells nothing of how straight it is.
+# An exponent is fitted through at least three points: two always lie on a line.
 LEAST_SIZES = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """One cell.
 
@@ -43,7 +56,7 @@ class Entry:
         Without rows, since neither the paper's data nor any that stand for them are at hand.
     """
 
-    printed: Printed | None
+    printed: Printed | None = None
     found: Found | None = None
     value: float | None = None
     sd: float | None = None
@@ -74,7 +87,7 @@ class Group:
             given = f"{given} {unit}"
         if entry.value is None:
             return given, ABSENT if entry.absent else entry.status
-        if self.measure.over:
+        if isinstance(self.measure, Growth):
             return given, f"n^{entry.value:.2f}"
         if unit in SECONDS_IN:
             scale = SECONDS_IN[unit]
@@ -109,46 +122,60 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
 
 def quantity_of(measure: Measure) -> Quantity:
     """How the measured values of a measure are printed."""
-    names = (measure.curve,) if measure.curve else measure.of
-    if len(names) == 1 and names[0] in QUANTITIES and measure.per is None:
-        return QUANTITIES[names[0]]
+    if isinstance(measure, CurveValue):
+        return QUANTITIES.get(measure.curve) or _plain(measure)
+    if isinstance(measure, Columns) and len(measure.of) == 1 and measure.per is None:
+        return QUANTITIES.get(measure.of[0]) or _plain(measure)
     return _plain(measure)
 
 
-def entry(
-    table: Table,
-    runs: Runs,
-    machine: Machine | None,
-    row: str,
-    column: str,
-    measure: Measure,
-    only: Choice | None = None,
-) -> Entry:
-    """One cell of a table on a machine, of one data set alone where `only` says so."""
-    if measure.ratio is not None and measure.to is not None:
-        return _ratio(table, runs, machine, row, column, measure.ratio, measure.to)
-    if measure.sum:
-        parts = [table.measures[label] for label in measure.sum]
-        return _sum([entry(table, runs, machine, row, column, one, only) for one in parts])
-    wanted = table.rows[row] & table.columns[column]
-    given = printed(table.paper).get((table.printed, row, column, measure.label))
-    one = Entry(given)
-    if machine is not None and measure.total is not None:
-        one = _total(given, table, runs, machine, wanted, column, measure.total, only)
-    elif machine is not None and measure.over is not None and wanted.data is not None:
-        one = _growth(given, table, runs, machine, wanted, measure, measure.over)
-    elif machine is not None and measure.reads and wanted.data is not None:
-        one = _measured(given, table, runs, machine, wanted, measure, only)
-    of = paper(table.paper)
-    absent = of.data_of(wanted) in of.absent and measure.reads and not one.measured
-    return replace(one, absent=True) if absent else one
+@dataclass(frozen=True)
+class Cell:
+    """Where a cell is: its table, row and column, the machine, one data set alone with `only`."""
+
+    table: Table
+    runs: Runs
+    machine: Machine | None
+    row: str
+    column: str
+    only: Choice | None = None
+
+    @property
+    def wanted(self) -> Selector:
+        """Which runs fill it."""
+        return self.table.rows[self.row] & self.table.columns[self.column]
+
+    def printed(self, measure: Measure) -> Printed | None:
+        """What the paper prints there."""
+        place = (self.table.printed, self.row, self.column, measure.label)
+        return printed(self.table.paper).get(place)
+
+
+def entry(cell: Cell, measure: Measure) -> Entry:
+    """What is printed and what is measured in one cell."""
+    if isinstance(measure, Ratio):
+        return _ratio(cell, measure)
+    if isinstance(measure, Sum):
+        return _sum([entry(cell, cell.table.measures[label]) for label in measure.parts])
+    found = Entry(printed=cell.printed(measure))
+    if cell.machine is not None:
+        if isinstance(measure, Total):
+            found = _total(cell, cell.machine, measure)
+        elif isinstance(measure, Growth) and cell.wanted.data is not None:
+            found = _growth(cell, cell.machine, measure)
+        elif isinstance(measure, (Columns, CurveValue)) and cell.wanted.data is not None:
+            found = _measured(cell, cell.machine, measure)
+    of = paper(cell.table.paper)
+    absent = of.data_of(cell.wanted) in of.absent and measure.reads and not found.measured
+    return replace(found, absent=True) if absent else found
 
 
 def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
     groups = []
     for column in table.columns:
         for measure in table.measures.values():
-            entries = [entry(table, runs, machine, row, column, measure) for row in table.rows]
+            cells = [Cell(table, runs, machine, row, column) for row in table.rows]
+            entries = [entry(one, measure) for one in cells]
             if any(one.printed or one.measured for one in entries):
                 groups.append(Group(_header(column, measure, entries), column, measure, entries))
     shown = [
@@ -168,30 +195,24 @@ def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
     return Filled(table, paper(table.paper), machine, rows, groups)
 
 
-def _measured(
-    given: Printed | None,
-    table: Table,
-    runs: Runs,
-    machine: Machine,
-    wanted: Selector,
-    measure: Measure,
-    only: Choice | None,
-) -> Entry:
+def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> Entry:
     """A cell of runs of its own."""
+    wanted = cell.wanted
     assert wanted.data is not None
-    choices = paper(table.paper).data[wanted.data] if only is None else (only,)
-    found = runs.find(machine, wanted, choices)
+    given = cell.printed(measure)
+    choices = paper(cell.table.paper).data[wanted.data] if cell.only is None else (cell.only,)
+    found = cell.runs.find(machine, wanted, choices)
     if found is None:
-        return Entry(given)
+        return Entry(printed=given)
+    known = Entry(printed=given, found=found, considered=found.considered)
     if not found.line.ok:
         status = ", ".join(sorted(found.line.failures))
-        said = limits(found.line, found.problem)
-        return Entry(given, found, None, None, status, said, found.considered)
-    value = runs.value(found, measure, wanted.at)
+        return replace(known, status=status, notes=limits(found.line, found.problem))
+    value = cell.runs.value(found, measure, wanted.at)
     if value is None:
-        return Entry(given, found, considered=found.considered)
-    notes = tuple(differences(table, wanted, found))
-    return Entry(given, found, value[0], value[1], "", notes, found.considered)
+        return replace(known, found=None)
+    notes = tuple(differences(cell.table, wanted, found))
+    return replace(known, value=value[0], sd=value[1], notes=notes)
 
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
@@ -201,57 +222,51 @@ def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
     return f"{column} {measure.label}".strip() + unit
 
 
-def _ratio(
-    table: Table,
-    runs: Runs,
-    machine: Machine | None,
-    row: str,
-    column: str,
-    label: str,
-    to: str,
-) -> Entry:
+def _ratio(cell: Cell, measure: Ratio) -> Entry:
     """One value over another, of the paper and of one problem on one machine."""
-    if row == to:
-        return Entry(None)
-    measure = table.measures[label]
-    own = entry(table, runs, machine, row, column, measure)
-    name, _, other = (part.strip() for part in to.partition(":"))
-    if other:
-        of = paper(table.paper).tables[name]
-        base = entry(of, runs, machine, row, column, of.measures[other])
+    if cell.row == measure.row:
+        return Entry()
+    own = entry(cell, cell.table.measures[measure.numerator])
+    if measure.table:
+        of = paper(cell.table.paper).tables[measure.table]
+        base = entry(replace(cell, table=of), of.measures[measure.denominator])
     else:
-        base = entry(table, runs, machine, to, column, measure)
+        base = entry(replace(cell, row=measure.row), cell.table.measures[measure.numerator])
     given = None
     if own.printed and base.printed:
         a, b = own.printed.number, base.printed.number
         if a is not None and b:
-            given = Printed(_plain(measure).text(a / b), status="printed", note="computed")
-    considered = own.considered | base.considered
+            text = _plain(cell.table.measures[measure.numerator]).text(a / b)
+            given = Printed(text, status="printed", note="computed")
+    known = Entry(printed=given, considered=own.considered | base.considered)
     if own.value is None or own.found is None or base.found is None:
-        return Entry(given, considered=considered)
+        return known
     if not _same(own.found.problem, base.found.problem):
-        return Entry(given, considered=considered)
+        return known
     if not base.value:
         status = f"{base.found.line.method}: {base.status}" if base.status else ""
         notes = base.notes if base.status else ()
-        return Entry(given, own.found, status=status, notes=notes, considered=considered)
-    return Entry(given, own.found, own.value / base.value, considered=considered)
+        return replace(known, found=own.found, status=status, notes=notes)
+    return replace(known, found=own.found, value=own.value / base.value)
 
 
 def _sum(parts: Sequence[Entry]) -> Entry:
     """The sum of cells of the same runs, where all of them have a value."""
-    considered = frozenset().union(*(part.considered for part in parts))
     numbers = [part.printed.number for part in parts if part.printed]
     given = None
     if len(numbers) == len(parts) and None not in numbers:
         total = math.fsum(number for number in numbers if number is not None)
         given = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
-    found = parts[0].found
+    known = Entry(
+        printed=given,
+        found=parts[0].found,
+        considered=frozenset().union(*(part.considered for part in parts)),
+    )
     values = [part.value for part in parts if part.value is not None]
-    if found is None or len(values) < len(parts):
-        ended = next((part for part in parts if part.status), Entry(given))
-        return Entry(given, found, None, None, ended.status, ended.notes, considered)
-    return Entry(given, found, math.fsum(values), notes=parts[0].notes, considered=considered)
+    if known.found is None or len(values) < len(parts):
+        ended = next((part for part in parts if part.status), Entry())
+        return replace(known, status=ended.status, notes=ended.notes)
+    return replace(known, value=math.fsum(values), notes=parts[0].notes)
 
 
 def _same(one: Problem, other: Problem) -> bool:
@@ -261,31 +276,26 @@ def _same(one: Problem, other: Problem) -> bool:
     return names and len(hashes) <= 1
 
 
-def _total(
-    given: Printed | None,
-    table: Table,
-    runs: Runs,
-    machine: Machine,
-    wanted: Selector,
-    column: str,
-    label: str,
-    only: Choice | None,
-) -> Entry:
+def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
     """The sum over all rows of another table; how many there are where some are missing."""
+    wanted = cell.wanted
     assert wanted.table is not None
-    of = paper(table.paper).tables[wanted.table]
-    parts = [entry(of, runs, machine, row, column, of.measures[label], only) for row in of.rows]
-    considered = frozenset().union(*(part.considered for part in parts))
+    of = paper(cell.table.paper).tables[wanted.table]
+    own = of.measures[measure.part]
+    parts = [entry(replace(cell, table=of, row=row), own) for row in of.rows]
+    known = Entry(
+        printed=cell.printed(measure),
+        found=next((part.found for part in parts if part.found), None),
+        considered=frozenset().union(*(part.considered for part in parts)),
+    )
     values = [part.value for part in parts if part.value is not None]
-    found = next((part.found for part in parts if part.found), None)
-    if found is None:
-        return Entry(given, considered=considered)
+    if known.found is None:
+        return known
     if len(values) < len(parts):
-        status = f"{len(values)} of {len(parts)}"
         ended = _counted([part for part in parts if part.status])
-        return Entry(given, found, None, None, status, ended, considered)
+        return replace(known, status=f"{len(values)} of {len(parts)}", notes=ended)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return Entry(given, found, math.fsum(values), None, "", notes, considered)
+    return replace(known, value=math.fsum(values), notes=notes)
 
 
 def _counted(failed: Sequence[Entry]) -> tuple[str, ...]:
@@ -294,40 +304,37 @@ def _counted(failed: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(f"{note}, {n} of the settings" for note, n in counts.items())
 
 
-def _growth(
-    given: Printed | None,
-    table: Table,
-    runs: Runs,
-    machine: Machine,
-    wanted: Selector,
-    measure: Measure,
-    over: str,
-) -> Entry:
+def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     """The exponent of a measure over a column, of the data sets' means."""
+    wanted = cell.wanted
     assert wanted.data is not None
-    choices = paper(table.paper).data[wanted.data]
+    runs = cell.runs
+    choices = paper(cell.table.paper).data[wanted.data]
     met = [found for one in choices if (found := runs.find(machine, wanted, (one,)))]
+    given = cell.printed(measure)
     if not met:
-        return Entry(given)
+        return Entry(printed=given)
     considered = frozenset().union(*(found.considered for found in met))
-    read = [(runs.value(one, Measure(over, (over,)), {}), one) for one in met if one.line.ok]
+    known = Entry(printed=given, found=met[-1], considered=considered)
+    over = Columns(label=measure.over, of=(measure.over,))
+    read = [(runs.value(one, over, {}), one) for one in met if one.line.ok]
     points = [
         (size[0], value[0])
         for size, found in read
         if size and (value := runs.value(found, measure, wanted.at)) and value[0] > 0.0
     ]
-    failed = [
+    failed = tuple(
         note for found in met if not found.line.ok for note in limits(found.line, found.problem)
-    ]
+    )
     if len(points) < LEAST_SIZES:
         status = f"{len(points)} of {len(choices)} sizes"
-        return Entry(given, met[-1], status=status, notes=tuple(failed), considered=considered)
-    slope = exponent(points)
+        return replace(known, status=status, notes=failed)
     least, most = (end(size for size, _ in points) for end in (min, max))
     note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
-    return Entry(given, met[-1], slope, None, "", (note, *failed), considered)
+    return replace(known, value=exponent(points), notes=(note, *failed))
 
 
 def _plain(measure: Measure) -> Quantity:
-    count = measure.whole or any(name.startswith("n_") for name in measure.of)
+    counts = isinstance(measure, Columns) and any(name.startswith("n_") for name in measure.of)
+    count = measure.whole or counts
     return Quantity(measure.label, measure.label, digits=3, decimals=0 if count else None)

@@ -8,12 +8,12 @@ import itertools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
 from kbench.report.papers.printed import printed
+from kbench.report.reading import package_text
 
 PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 
@@ -61,55 +61,88 @@ class Selector:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measure:
-    """What is read of the runs of a cell.
+    """A quantity of a table's cells; by itself one that is only printed and never measured.
 
     Attributes
     ----------
     label : str
         The printed quantity.
-    of : tuple of str
-        Columns of the row that are added up; `phases.x` is a phase.
-    per, factor : str, float
-        The sum is divided by the column `per` and multiplied by `factor`.
-    curve : str
-        The value of a curve instead, where the curves of the selector's `at`, or the one that it is
-        over, are near to what they are there; of several such places the last.
-    added, last : bool
-        The sum over those places; the curve's last value wherever it was told.
-    over : str
-        The exponent with which it grows with this column instead, a straight line through the
-        logarithms, over all data sets that stand for the paper's.
     whole : bool
         Printed without decimals.
-    sum : tuple of str
-        Other measures of the cell, added up.
-    ratio, to : str
-        Another measure's value over that of the row `to`, or over `measure` of the table `to`,
-        written as `table: measure`.
-    total : str
-        The sum of another measure over a table's rows.
     """
 
     label: str
-    of: tuple[str, ...] = ()
-    per: str | None = None
-    factor: float = 1.0
-    curve: str | None = None
-    added: bool = False
-    last: bool = False
-    over: str | None = None
     whole: bool = False
-    sum: tuple[str, ...] = ()
-    ratio: str | None = None
-    to: str | None = None
-    total: str | None = None
 
     @property
     def reads(self) -> bool:
-        """Whether it is measured: neither computed of another nor printed alone."""
-        return bool(self.of or self.curve or self.total)
+        """Whether runs are read for it: it is neither computed of other cells nor printed alone."""
+        return isinstance(self, (Columns, CurveValue, Total))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Measure):
+    """Columns of the row added up, divided by the column `per` and multiplied by `factor`.
+
+    A name `phases.x` reads the seconds of a phase.
+    """
+
+    of: tuple[str, ...]
+    per: str | None = None
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth(Columns):
+    """The exponent with which the columns grow with another one, `over`.
+
+    It is the slope of a straight line through the logarithms, over all data sets that stand for the
+    paper's.
+    """
+
+    over: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveValue(Measure):
+    """The value of a curve at the places that the cell's selector names (`Selector.at`).
+
+    `pick` says which of several values counts: that of the last place, the sum over all places, or
+    the end of the curve whatever the places are.
+    """
+
+    curve: str
+    pick: Literal["last place", "sum", "end"] = "last place"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(Measure):
+    """The sum of other measures of the same cell, named by their labels."""
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio(Measure):
+    """Another measure of the cell, `numerator`, over a value on the same problem and machine.
+
+    The denominator is the same measure in the row `row`, or in the same row the measure
+    `denominator` of the table `table`.
+    """
+
+    numerator: str
+    row: str = ""
+    table: str = ""
+    denominator: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total(Measure):
+    """The sum of the measure `part` over all rows of the table that the cell's selector names."""
+
+    part: str
 
 
 @dataclass(frozen=True)
@@ -192,7 +225,7 @@ def paper(name: str) -> Paper:
 
 def load(file: str) -> Any:
     """The content of a YAML file of this package."""
-    text = files("kbench.report.papers").joinpath(file).read_text(encoding="utf-8")
+    text = package_text("kbench.report.papers", file)
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
@@ -210,11 +243,40 @@ def selector(
 
 
 def measure(
-    label: str, *, of: str | list[str] | None = None, sum: Sequence[str] = (), **rest: Any
+    label: str,
+    *,
+    of: str | list[str] | None = None,
+    per: str | None = None,
+    factor: float = 1.0,
+    over: str | None = None,
+    curve: str | None = None,
+    added: bool = False,
+    last: bool = False,
+    sum: Sequence[str] = (),
+    ratio: str | None = None,
+    to: str = "",
+    total: str | None = None,
+    whole: bool = False,
 ) -> Measure:
-    """A measure as layouts spell it: one column or several."""
-    columns = (of,) if isinstance(of, str) else tuple(of or ())
-    return Measure(label, columns, sum=tuple(sum), **rest)
+    """A measure as layouts spell it; the keys that are given say of which kind it is."""
+    if ratio is not None:
+        table, colon, denominator = (part.strip() for part in to.partition(":"))
+        row = "" if colon else table
+        where = table if colon else ""
+        return Ratio(label=label, numerator=ratio, row=row, table=where, denominator=denominator)
+    if sum:
+        return Sum(label=label, parts=tuple(sum))
+    if total is not None:
+        return Total(label=label, part=total)
+    if curve is not None:
+        pick: Literal["last place", "sum", "end"] = "sum" if added else "last place"
+        return CurveValue(label=label, whole=whole, curve=curve, pick="end" if last else pick)
+    if of is None:
+        return Measure(label=label, whole=whole)
+    columns = (of,) if isinstance(of, str) else tuple(of)
+    if over is not None:
+        return Growth(label=label, of=columns, per=per, factor=factor, over=over)
+    return Columns(label=label, whole=whole, of=columns, per=per, factor=factor)
 
 
 def repetitions(

@@ -8,7 +8,8 @@ import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from kbench.report.reading import package_text
 
 Place = tuple[str, str, str, str]
 
@@ -44,7 +45,7 @@ class Printed:
 @cache
 def printed(paper: str) -> Mapping[Place, Printed]:
     """Place (table, row, column, quantity) -> value, in the order of the file."""
-    text = files("kbench.report.papers").joinpath(f"{paper}.csv").read_text(encoding="utf-8")
+    text = package_text("kbench.report.papers", f"{paper}.csv")
     return {
         (line["table"], line["row"], line["column"], line["quantity"]): Printed(
             line["value"], line["unit"], line["status"], line["note"]

@@ -1,8 +1,7 @@
 """The papers' report as text: which tables are asked for, in which format."""
 
-import csv
-import io
 import logging
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -11,31 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
-from kbench.report import latex, render, terminal
+from kbench.report import latex, markdown, terminal
+from kbench.report.charts import document
 from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
 from kbench.report.papers.claims import claims, verdict
 from kbench.report.papers.coverage import sheet as coverage_sheet
+from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Filled, filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
-from kbench.report.papers.verdicts import comma_separated as verdicts_csv
+from kbench.report.papers.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.report.papers.verdicts import sheets as verdict_sheets
-from kbench.report.rankings import Ranking, rankings
+from kbench.report.profiles import profiles
+from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, records, write
+from kbench.report.sheet import Sheet
 from kbench.report.tables import comparisons
-from kbench.report.versus import Sheet
+from kbench.report.tidy import csv_lines, csv_text, json_text, sheet_record
 
 if TYPE_CHECKING:
-    from kbench.report.papers.drawing import Drawing
     from kbench.run.results import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
 
-PAPER_FORMATS = ("terminal", "markdown", "csv", "latex", "html")
+PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
 # Characters that \small sets on a landscape page of A4.
 _LATEX_WIDTH = 130
@@ -61,7 +63,7 @@ def make_papers(
     tables : sequence of str, optional
         Tables as `hss_table5`, papers as `hss`, `cells`, `claims`,
         `systems`, `budgets`, `rankings`; all when not given.
-    format : {"terminal", "markdown", "csv", "latex", "html"}
+    format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
         Also write the text there.
     reference, width, colour
@@ -74,7 +76,7 @@ def make_papers(
     """
     if format not in PAPER_FORMATS:
         raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
-    report = _read(folder, tables, reference=reference)
+    report = read_report(folder, tables, reference=reference)
     columns = width or shutil.get_terminal_size((120, 24)).columns
     paint = terminal.coloured if colour else terminal.plain
     text = report.text(format, columns, paint)
@@ -85,30 +87,32 @@ def make_papers(
     return text
 
 
-def write_papers(folder: "ResultsFolder", where: Path) -> list[Path]:
-    """Write the report in every format that is a file, and each figure by itself, to `where`."""
-    report = _read(folder, None, reference=True)
-    names = {"html": "papers.html", "markdown": "papers.md", "latex": "papers.tex"}
+def write_papers(report: "Report", where: Path) -> list[Path]:
+    """Write the report in every format that is text, and each figure by itself, to `where`."""
+    names = {"markdown": "papers.md", "latex": "papers.tex", "csv": "papers.csv"}
     texts = {where / name: report.text(format) for format, name in names.items()}
-    texts[where / "papers.csv"] = report.text("csv")
-    texts[where / "claims.csv"] = verdicts_csv(report.verdicts)
+    texts[where / "claims.csv"] = csv_text(VERDICT_COLUMNS, verdict_records(report.verdicts))
     for one in report.drawings:
         path = where / "figures" / f"{one.figure.name}.svg"
-        if one.svg is None:
-            path.unlink(missing_ok=True)
+        if one.charts:
+            texts[path] = document(one.charts, one.legend)
         else:
-            texts[path] = one.svg
-    for ranking, drawing in report.profiles:
-        name = f"rankings_{ranking.task}_{ranking.machine.environment}_{ranking.machine.threads}"
-        texts[where / "figures" / f"{name}.svg"] = drawing
+            path.unlink(missing_ok=True)
+    for ranking in report.rankings:
+        machine = f"{ranking.machine.environment}_{ranking.machine.threads}"
+        name = re.sub(r"\W", "_", f"rankings_{ranking.task}_{machine}")
+        texts[where / "figures" / f"{name}.svg"] = document(*profiles(ranking))
     for path, text in texts.items():
         write(path, text)
     return list(texts)
 
 
-def _read(folder: "ResultsFolder", tables: Sequence[str] | None, *, reference: bool) -> "_Report":
+def read_report(
+    folder: "ResultsFolder", tables: Sequence[str] | None = None, *, reference: bool = True
+) -> "Report":
+    """What is asked for of the papers' report, from the rows of a folder; None asks for all."""
     runs, skipped = read_runs(folder, reference=reference)
-    return _Report(tables, runs, folder.environments(), skipped)
+    return Report(tables, runs, folder.environments(), skipped)
 
 
 def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
@@ -125,7 +129,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
     return Runs(records(rows), curves), skipped + folder.warnings
 
 
-class _Report:
+class Report:
     """What of the report is asked for: tables, and the other sheets."""
 
     def __init__(
@@ -158,73 +162,75 @@ class _Report:
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in asked else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
+        """Everything that is asked for as plain tables of at most `width` characters."""
         found = [
             sheet for one in self.filled for sheet in sheets.sheets(one, self.environments, width)
         ]
         if found:
             found[-1].notes.append(sheets.LEGEND)
-        if self.counted:
-            found.append(coverage_sheet(self.counted))
-        found += verdict_sheets(self.verdicts, width)
-        for one in self.systems:
-            whole = sheet(one, self.runs, self.environments)
-            steps = [name.partition(",")[0] for name in whole.header[1:]]
-            found += sheets.narrowed(whole, width, steps)
-        for budget in self.budgets:
-            whole = budget_sheet(budget, self.runs, self.environments)
-            limits = [name.partition(",")[0] for name in whole.header[1:]]
-            found += sheets.narrowed(whole, width, limits)
+        return found + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
+
+    def counts(self) -> list[Sheet]:
+        """How many cells are measured, where that is asked for."""
+        return [coverage_sheet(self.counted)] if self.counted else []
+
+    def studies(self, width: int | None = None) -> list[Sheet]:
+        """Systems, budgets and rankings."""
+        found = []
+        for whole in self.system_sheets() + self.budget_sheets():
+            found += sheets.narrowed(whole, width, _before_comma(whole))
         for ranking in self.rankings:
             whole = ranking_sheet(ranking)
             found += sheets.narrowed(whole, width, whole.header[1:])
         return found
 
+    def system_sheets(self) -> list[Sheet]:
+        return [sheet(one, self.runs, self.environments) for one in self.systems]
+
+    def budget_sheets(self) -> list[Sheet]:
+        return [budget_sheet(one, self.runs, self.environments) for one in self.budgets]
+
     def text(self, format: str, width: int = 120, paint: terminal.Paint = terminal.plain) -> str:
         if format == "csv":
             return self.csv()
+        if format == "json":
+            return self.json()
         if format == "html":
             return self.html()
         if format == "markdown":
-            return render.markdown_sheets(self.sheets())
+            return markdown.markdown_sheets(self.sheets())
         if format == "latex":
             return latex.latex_sheets(self.sheets(_LATEX_WIDTH))
         return terminal.sheets(self.sheets(width), width=width, paint=paint)
 
     @cached_property
-    def drawings(self) -> "list[Drawing]":
-        from kbench.report.papers.drawing import drawings
-
+    def drawings(self) -> list[Drawing]:
         return drawings(self.runs, {one.table.paper for one in self.filled})
 
-    @cached_property
-    def profiles(self) -> list[tuple[Ranking, str]]:
-        """The rankings with the drawing of their profiles."""
-        from kbench.report.profiles import profiles
-
-        return [(one, profiles(one)) for one in self.rankings]
-
     def html(self) -> str:
-        from kbench.report.papers.page import page
+        from kbench.report.pages import page
 
-        return page(
-            self.filled,
-            self.verdicts,
-            [sheet(one, self.runs, self.environments) for one in self.systems],
-            [budget_sheet(one, self.runs, self.environments) for one in self.budgets],
-            self.profiles,
-            self.drawings,
-            self.environments,
-            self.skipped,
-        )
+        return page([], self, self.environments, [], settings=0, remarks=self.skipped)
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, all other sheets."""
         if self.filled:
-            return sheets.comma_separated(self.filled)
+            return csv_text(sheets.CELL_COLUMNS, sheets.cell_records(self.filled))
         if self.verdicts:
-            return verdicts_csv(self.verdicts)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        for one in self.sheets():
-            writer.writerows([one.header, *one.rows])
-        return text.getvalue()
+            return csv_text(VERDICT_COLUMNS, verdict_records(self.verdicts))
+        return csv_lines([line for one in self.sheets() for line in (one.header, *one.rows)])
+
+    def json(self) -> str:
+        """An object with the cells of the tables, the verdicts, and all other sheets."""
+        return json_text(
+            {
+                "cells": sheets.cell_records(self.filled),
+                "claims": verdict_records(self.verdicts),
+                "sheets": [sheet_record(one) for one in self.counts() + self.studies()],
+            }
+        )
+
+
+def _before_comma(sheet: Sheet) -> list[str]:
+    """What headers such as `a step, fit s` say before the comma: those columns stay together."""
+    return [name.partition(",")[0] for name in sheet.header[1:]]

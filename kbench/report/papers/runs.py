@@ -7,12 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kbench.report.papers.layout import Choice, Measure, Selector
+from kbench.report.papers.layout import Choice, Columns, CurveValue, Selector
 from kbench.report.tables import Comparison, Line, Machine, Problem, Row, comparisons, mean_sd
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
+
+# Largest difference of logarithms at which a place of a curve is the one that is asked for: a
+# factor of 1.5, since empty clusters leave a level with somewhat fewer of them than the paper has.
+_NEAR = math.log(1.5)
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class Runs:
         ]
 
     def value(
-        self, found: Found, measure: Measure, at: Mapping[str, float]
+        self, found: Found, measure: Columns | CurveValue, at: Mapping[str, float]
     ) -> tuple[float, float | None] | None:
         """Mean and deviation over the ok seeds; None where nothing was measured."""
         values = [self._read(row, measure, at) for row in found.line.ok]
@@ -151,20 +155,22 @@ class Runs:
             for name, value in params.items()
         )
 
-    def _read(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
-        if measure.curve is not None:
-            return self._on_curve(row, measure, {} if measure.last else at)
+    def _read(
+        self, row: Row, measure: Columns | CurveValue, at: Mapping[str, float]
+    ) -> float | None:
+        if isinstance(measure, CurveValue):
+            return self._on_curve(row, measure, {} if measure.pick == "end" else at)
         parts = [_column(row, name) for name in measure.of]
         if not parts or any(part is None for part in parts):
             return None
         value = math.fsum(part for part in parts if part is not None) * measure.factor
         if measure.per is not None:
-            share = _column(row, measure.per)
-            return value / share if share else None
+            divisor = _column(row, measure.per)
+            return value / divisor if divisor else None
         return value
 
-    def _on_curve(self, row: Row, measure: Measure, at: Mapping[str, float]) -> float | None:
-        assert measure.curve is not None
+    def _on_curve(self, row: Row, measure: CurveValue, at: Mapping[str, float]) -> float | None:
+        """The value of a curve where other curves, or the one it is over, are near `at`."""
         curves = self._curves.get(identity(row), {})
         if not at:
             values = curves.get(measure.curve, ((), ()))[1]
@@ -175,11 +181,13 @@ class Runs:
         near = [
             (distance, value)
             for *place, value in points
-            if (distance := _distance(place, list(at.values()))) < math.log(1.5)
+            if (distance := _distance(place, list(at.values()))) < _NEAR
         ]
         nearest = min((distance for distance, _ in near), default=0.0)
         there = [value for distance, value in near if distance == nearest]
-        return (math.fsum(there) if measure.added else there[-1]) if there else None
+        if not there:
+            return None
+        return math.fsum(there) if measure.pick == "sum" else there[-1]
 
 
 def identity(row: Row) -> Identity:

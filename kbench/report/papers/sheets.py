@@ -1,20 +1,21 @@
-"""Filled tables as plain sheets, for every format that is text, and as one tidy CSV."""
+"""Filled tables as plain sheets, for every format that is text, and as one record for each cell."""
 
-import csv
-import io
-import json
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import describe_machine
 from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import ABSENT, Entry, Filled
-from kbench.report.versus import Sheet
+from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
+from kbench.report.papers.layout import load
+from kbench.report.sheet import Sheet
 
-RATIO = (
-    "× LIBSVM is a share of LIBSVM's seconds on the same machine, the part of a time that travels."
-)
+# Columns of `cell_records`.
+CELL_COLUMNS = ["table", "row", "column", "quantity", "printed", "unit", "printed_status"]
+CELL_COLUMNS += ["measured", "sd", "status", "runs", "ok", "dataset", "variant", "n_train"]
+CELL_COLUMNS += ["method", "params", "environment", "threads", "keys", "notes"]
+
+RATIO = load("legend.yaml")["ratio"]
 
 LEGEND = (
     "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
@@ -116,36 +117,49 @@ def said_of_paper(entry: Entry) -> list[str]:
     return own
 
 
-def comma_separated(tables: Iterable[Filled]) -> str:
-    """Every cell with its printed and measured value in the row's unit, nothing rounded."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["table", "row", "column", "quantity", "printed", "unit", "printed_status", "measured"]
-    names += ["sd", "status", "runs", "ok", "dataset", "variant", "n_train", "method", "params"]
-    writer.writerow([*names, "environment", "threads", "keys", "notes"])
-    for filled in tables:
-        for group in filled.groups:
-            for row, one in zip(filled.rows, group.entries, strict=True):
-                writer.writerow(_line(filled, group.column, group.measure.label, row, one))
-    return text.getvalue()
+def cell_records(tables: Iterable[Filled]) -> list[dict[str, Any]]:
+    """One record for each cell, its printed and measured value in the row's unit, not rounded."""
+    return [
+        _record(filled, group, row, cell)
+        for filled in tables
+        for group in filled.groups
+        for row, cell in zip(filled.rows, group.entries, strict=True)
+    ]
 
 
-def _line(filled: Filled, column: str, quantity: str, row: str, one: Entry) -> list[Any]:
-    given = one.printed
-    line: list[Any] = [filled.table.id, row, column, quantity]
-    line += ["", "", ""] if given is None else [given.text, given.unit, given.status]
-    line += [one.value, one.sd, ABSENT if one.absent else one.status]
-    found = one.found
-    if found is None:
-        line += [""] * 10
-    else:
-        runs = found.line.rows
-        line += [len(runs), len(found.line.ok), found.problem.dataset, found.problem.variant]
-        line += [found.problem.n_train, found.line.method]
-        line.append(json.dumps(found.line.params, sort_keys=True))
-        line += [found.machine.environment, found.machine.threads]
-        line.append(" ".join(run["key"] for run in runs))
-    return [*line, "; ".join(said(one))]
+def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, Any]:
+    record: dict[str, Any] = dict.fromkeys(CELL_COLUMNS)
+    record |= {
+        "table": filled.table.id,
+        "row": row,
+        "column": group.column,
+        "quantity": group.measure.label,
+        "measured": cell.value,
+        "sd": cell.sd,
+        "status": ABSENT if cell.absent else cell.status,
+        "notes": "; ".join(said(cell)),
+    }
+    if cell.printed is not None:
+        record |= {
+            "printed": cell.printed.text,
+            "unit": cell.printed.unit,
+            "printed_status": cell.printed.status,
+        }
+    if cell.found is not None:
+        line, problem = cell.found.line, cell.found.problem
+        record |= {
+            "runs": len(line.rows),
+            "ok": len(line.ok),
+            "dataset": problem.dataset,
+            "variant": problem.variant,
+            "n_train": problem.n_train,
+            "method": line.method,
+            "params": line.params,
+            "environment": cell.found.machine.environment,
+            "threads": cell.found.machine.threads,
+            "keys": " ".join(row["key"] for row in line.rows),
+        }
+    return record
 
 
 def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str:

@@ -20,8 +20,8 @@ from kbench.report.papers.cell_notes import limits
 from kbench.report.papers.layout import Selector, load, paper, selector
 from kbench.report.papers.runs import Runs, preference
 from kbench.report.quantities import Quantity, decimals_for, quantity
+from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Machine
-from kbench.report.versus import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]

@@ -1,15 +1,14 @@
-"""Verdicts as sheets, for every format that is text, and as CSV."""
+"""Verdicts as sheets, for every format that is text, and as records."""
 
-import csv
-import io
 import itertools
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
-from kbench.report.papers.claims import Verdict
+from kbench.report.papers.claims import FAILS, HOLDS, OUTSIDE, WEAKER, Bound, Verdict
 from kbench.report.papers.layout import paper
 from kbench.report.quantities import decimals_for
-from kbench.report.versus import Sheet
+from kbench.report.sheet import Sheet
 
 LEGEND = (
     "Figures are ratios, differences in points, values, or shares of the settings; of several data"
@@ -17,6 +16,10 @@ LEGEND = (
     " is the same query over the printed numbers. Verdicts are computed, thresholds are in"
     " kbench/report/papers/claims.yaml."
 )
+
+# Columns of `verdict_records`.
+VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
+VERDICT_COLUMNS += ["asked", "worst", "why", "data", "keys"]
 
 # Characters that the five columns take beside the claim; on fewer the last two join the others.
 _BESIDE = 94
@@ -65,26 +68,60 @@ def _narrow(texts: Sequence[str], width: int) -> list[list[str]]:
     return [textwrap.wrap(f"{says} ({where})", half), textwrap.wrap(given, half)]
 
 
-def comma_separated(verdicts: Sequence[Verdict]) -> str:
-    """One line for each claim, nothing rounded."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
-    writer.writerow([*names, "asked", "worst", "why", "data", "keys"])
-    for one in verdicts:
-        claim = one.claim
-        line = [claim.paper, claim.where, claim.says, one.outcome, one.figure, one.printed]
-        line += [
-            one.unit,
-            one.answered,
-            one.asked,
-            one.worst,
-            one.why,
-            "; ".join(one.data),
-            " ".join(one.keys),
-        ]
-        writer.writerow(line)
-    return text.getvalue()
+def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """One record for each claim, nothing rounded."""
+    return [
+        {
+            "paper": one.claim.paper,
+            "where": one.claim.where,
+            "claim": one.claim.says,
+            "verdict": one.outcome,
+            "figure": one.figure,
+            "printed": one.printed,
+            "unit": one.unit,
+            "answered": one.answered,
+            "asked": one.asked,
+            "worst": one.worst,
+            "why": one.why,
+            "data": "; ".join(one.data),
+            "keys": " ".join(one.keys),
+        }
+        for one in verdicts
+    ]
+
+
+def sentence(one: Verdict) -> str:
+    """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
+    if one.figure is None or one.claim.holds is None or one.claim.weaker is None:
+        return f"{'No run can tell' if one.outcome == OUTSIDE else 'Not measured'}: {one.why}."
+    where = f" on {one.worst}" if one.worst else ""
+    figure, asked, least = (
+        _amount(one, one.figure),
+        _limit(one, one.claim.holds),
+        _limit(one, one.claim.weaker),
+    )
+    said = {
+        HOLDS: f"It holds: {figure}{where}, where {asked} is asked.",
+        WEAKER: f"It holds in a weaker form: {figure}{where}; {asked} is asked, {least} is met.",
+        FAILS: f"It fails: {figure}{where}, where {asked} is asked, or {least} in a weaker form.",
+    }[one.outcome]
+    if one.asked > 1:
+        said += f" Rows answer {one.answered} of {one.asked} cases."
+    if one.printed is not None:
+        said += f" The paper prints {_amount(one, one.printed)}."
+    return said
+
+
+def _limit(one: Verdict, bound: Bound) -> str:
+    share = one.claim.share is not None
+    number = f"{100 * bound.limit:g} % of the cases" if share else f"{bound.limit:g} {one.unit}"
+    return f"{'at least' if bound.sign == '>=' else 'at most'} {number.strip()}"
+
+
+def _amount(one: Verdict, value: float) -> str:
+    """A figure with its unit, a share as the percentage of cases in which the claim is true."""
+    text = _figure(one, value)
+    return f"{text} of the cases" if one.claim.share is not None else text
 
 
 def _said(one: Verdict) -> str:

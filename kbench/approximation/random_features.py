@@ -1,0 +1,111 @@
+"""Random features of a given rank: the form in which approximations are compared.
+
+Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), compare methods at
+equal rank k, where random features count a cosine and a sine of one frequency as one column: 2 k
+real features.
+"""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from kbench.approximation.fastfood import Fastfood
+from kbench.approximation.feature_map import FeatureMap
+from kbench.approximation.fourier import FourierFeatures, RandomFourierFeatures
+
+
+class RandomFeatures(FeatureMap):
+    """Random Fourier features, dense or structured, by rank.
+
+    Parameters
+    ----------
+    rank : int, default=128
+        Half the number of features.
+    features : {"fourier", "orthogonal", "quasi", "fastfood"}, default="fourier"
+        Independent, orthogonal or quasi-Monte Carlo frequencies of `RandomFourierFeatures`, or the
+        structured ones of `Fastfood`.
+    kernel : {"rbf", "laplacian"}, default="rbf"
+        "laplacian" with features="fourier" or "quasi" only.
+    gamma : float or {"scale", "auto"}, default="scale"
+    form : {"cos_sin", "phase"}, default="cos_sin"
+        A cosine and a sine for each of `rank` frequencies, or one cosine with a random phase for
+        each of 2 `rank` frequencies.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    feature_map_ : RandomFourierFeatures or Fastfood, fitted
+    kernel_, n_features_out_, nbytes_, n_parameters_
+        As in `FeatureMap`.
+
+    Notes
+    -----
+    Transforming a row with D features costs O(D d), with "fastfood" O(D log d).
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **{
+            name: RandomFourierFeatures._parameter_constraints[name]
+            for name in ("kernel", "gamma", "form", "random_state")
+        },
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "features": [StrOptions({"fourier", "orthogonal", "quasi", "fastfood"})],
+    }
+
+    def __init__(
+        self,
+        rank: int = 128,
+        *,
+        features: str = "fourier",
+        kernel: str = "rbf",
+        gamma: float | str = "scale",
+        form: str = "cos_sin",
+        random_state: Any = None,
+    ) -> None:
+        self.rank = rank
+        self.features = features
+        self.kernel = kernel
+        self.gamma = gamma
+        self.form = form
+        self.random_state = random_state
+
+    def _fit(self, X: Any, rng: np.random.RandomState) -> None:
+        if self.features in ("orthogonal", "fastfood") and self.kernel != "rbf":
+            raise ValueError(
+                f"features={self.features!r} approximates kernel='rbf' only, got "
+                f"kernel={self.kernel!r}; use features='fourier'"
+            )
+        options: dict[str, Any] = {
+            "n_components": 2 * self.rank,
+            "gamma": self.gamma,
+            "form": self.form,
+            "random_state": rng.randint(2**31),
+        }
+        self.feature_map_: FourierFeatures
+        if self.features == "fastfood":
+            self.feature_map_ = Fastfood(**options)
+        else:
+            sampling = "independent" if self.features == "fourier" else self.features
+            self.feature_map_ = RandomFourierFeatures(
+                kernel=self.kernel, sampling=sampling, **options
+            )
+        self.feature_map_.fit(X)
+        self.kernel_ = self.feature_map_.kernel_
+        self.n_features_out_ = self.feature_map_.n_features_out_
+
+    @property
+    def nbytes_(self) -> int:
+        return self.feature_map_.nbytes_
+
+    @property
+    def n_parameters_(self) -> int:
+        return self.feature_map_.n_parameters_
+
+    def flops(self, n_features: int) -> float:
+        return self.feature_map_.flops(n_features)
+
+    def _filler(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
+        return self.feature_map_._filler(dtype)

@@ -1,0 +1,128 @@
+"""What a user's own file says about itself: its format, the data set's name and the task.
+
+So `dataset=file dataset.path=my.csv dataset.source.columns.target=y` is enough; what the user types
+wins. The task follows from the targets of the first rows, by the rule of `task_of`. A path may be
+`openml:NUMBER`; its task has to be given.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.data import formats, guarded
+from kbench.data.folders import SUFFIXES as COMPRESSED
+from kbench.data.folders import is_mirror, mirrored_name
+
+DEFAULT_NAME = "file"
+"""Name in `configs/dataset/file.yaml`, which stands for no name."""
+
+MOST_CLASSES = 50
+"""Most different whole numbers that are taken for classes; more are a regression's targets."""
+
+_ROWS = 100_000
+"""Rows of text that are read for the task: 20 ms of LIBSVM text (`scripts/bench_reader.py`)."""
+
+
+def complete(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a user's file with `source.format`, `name` and `task` filled in if absent.
+
+    Other configs are returned as they are. Reads the file only if `task` is absent.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read.
+    """
+    source = dict(config.get("source") or {})
+    path = config.get("path")
+    if source.get("kind") != "file" or not isinstance(path, str):
+        return dict(config)
+    place = Path(mirrored_name(path) if is_mirror(path) else path).expanduser()
+    bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
+    if source.get("format") is None:
+        source["format"] = formats.SUFFIXES.get(bare.suffix.lower(), "libsvm")
+    completed = {**config, "source": source}
+    if config.get("name") == DEFAULT_NAME:
+        is_format = bare.suffix in formats.SUFFIXES or bare.suffix[1:] in formats.FORMATS
+        name = bare.stem if is_format else bare.name
+        completed["name"] = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip("._-") or DEFAULT_NAME
+    known = formats.FORMATS.get(source["format"])
+    if config.get("task") is None and place.is_file() and known and not known.pieces:
+        completed["task"] = task_of(source["format"], {"all": [place]}, source)
+    return completed
+
+
+def task_of(name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]) -> str:
+    """The task that the targets of some files suggest.
+
+    Parameters
+    ----------
+    name : str
+        Format of the files.
+    parts : mapping of str to list of Path
+    source : mapping
+        `source` of the config.
+
+    Returns
+    -------
+    str
+        binary for two different targets; multiclass for texts, and for at most MOST_CLASSES
+        different whole numbers; otherwise regression.
+    """
+    seen: set[float | str] = set()
+    n = 0
+    for values in _targets(name, parts, source):
+        seen.update(values.tolist())
+        n += values.size
+        numbers = [value for value in seen if isinstance(value, float)]
+        if len(seen) > 2 and (len(numbers) > MOST_CLASSES or any(v % 1 for v in numbers)):
+            return "regression"
+        if n >= _ROWS:
+            break
+    return "binary" if len(seen) == 2 else "multiclass"
+
+
+def _targets(
+    name: str, parts: Mapping[str, list[Path]], source: Mapping[str, Any]
+) -> Iterator[np.ndarray]:
+    """Targets piece by piece: float64, or texts."""
+    paths = [path for files in parts.values() for path in files]
+    if name == "libsvm":
+        from kbench.data import libsvm
+
+        for path in paths:
+            for found in libsvm.pieces(path):
+                yield found.labels
+        return
+    if name == "csv":
+        from kbench.data.formats.csv_text import tables
+
+        for path in paths:
+            for table in tables(path, source.get("columns") or {}, text_target=True):
+                assert table.target is not None
+                column = table.columns[table.target]
+                yield _as_numbers(np.array(column.categories, dtype=object)[column.values])
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        request = (name, parts, {**source, "format": name}, "multiclass", None)
+        found_parts = (
+            guarded.read(*request, Path(folder) / "arrays")
+            if formats.FORMATS[name].guarded
+            else formats.read(*request)
+        )
+        for part in found_parts.values():
+            labels = part.labels
+            y = np.array(part.y)
+            yield y if labels is None else np.array(labels, dtype=object)[y.astype(np.intp)]
+
+
+def _as_numbers(texts: np.ndarray) -> np.ndarray:
+    """float64 if every text but the empty one is a number, else the texts."""
+    values = {text: formats.number(text) for text in set(texts.tolist()) - {""}}
+    if any(value is None for value in values.values()):
+        return texts
+    return np.array([values[text] for text in texts if text], dtype=np.float64)

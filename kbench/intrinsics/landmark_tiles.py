@@ -1,0 +1,328 @@
+"""Vector code for Gaussian landmarks: sixteen landmarks, or sixteen rows, at a time.
+
+Written as LLVM instructions because numba keeps the sixteen sums of a plain loop in memory, which
+was measured three times slower. LLVM lowers the vectors on every processor, so there is no second
+implementation; `tests/intrinsics/test_landmark_tiles.py` compares each function with NumPy.
+
+All arguments are integers: addresses of float32 arrays (`rows`: of int64 addresses of rows) and
+counts. Nothing is checked, so callers pass only shapes that they made or checked themselves. A
+table of landmarks has one block for sixteen of them: 16 numbers -width, then 16 entries of the
+landmarks for each feature. An exponent is -width_j ||x - u_j||^2, to the base 2.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from kbench.intrinsics.vector_instructions import (
+    FREE,
+    INT32,
+    INT64,
+    LANES,
+    VECTOR,
+    accumulators,
+    constant,
+    exp2,
+    fused,
+    load,
+    pick,
+    pointer,
+    splat,
+    store,
+    sum_of,
+    sum_within,
+)
+
+
+def _exponent_tile(n_rows: int, n_blocks: int) -> Any:
+    def compile_exponent_tile(typing_context, rows, features, table, n_features, at, slot):
+        """Write the exponents of n_blocks blocks of landmarks at n_rows rows, `slot` apart by row.
+
+        features : address of the int32 indices of the `count` features that the landmarks have.
+        at : address of the float32 output. Sums stay in registers, so that numbers are loaded once
+        for all rows, or all blocks. The order of summation is that of tiles of any other shape.
+        """
+
+        def generate(context, builder, signature, arguments):
+            rows, features, table, count, at, slot = arguments
+            addresses, chosen = pointer(builder, rows, INT64), pointer(builder, features, INT32)
+            numbers, target = pointer(builder, table), pointer(builder, at)
+            places = (builder.gep(addresses, [INT64(r)]) for r in range(n_rows))
+            points = [pointer(builder, builder.load(place)) for place in places]
+            block = builder.mul(builder.add(count, INT64(1)), INT64(LANES))
+            starts = [builder.mul(block, INT64(b)) for b in range(n_blocks)]
+            sums = [accumulators(builder, n_blocks) for _ in range(n_rows)]
+            with cgutils.for_range(builder, count, intp=INT64) as loop:
+                index = builder.sext(builder.load(builder.gep(chosen, [loop.index])), INT64)
+                offset = builder.mul(builder.add(loop.index, INT64(1)), INT64(LANES))
+                entries = [load(builder, numbers, builder.add(s, offset)) for s in starts]
+                for point, totals in zip(points, sums, strict=True):
+                    value = splat(builder, builder.load(builder.gep(point, [index])))
+                    for entry, total in zip(entries, totals, strict=True):
+                        difference = builder.fsub(value, entry)
+                        square = fused(builder, difference, difference, builder.load(total))
+                        builder.store(square, total)
+            for r, totals in enumerate(sums):
+                for b, (start, total) in enumerate(zip(starts, totals, strict=True)):
+                    t = builder.fmul(builder.load(total), load(builder, numbers, start))
+                    place = builder.add(builder.mul(slot, INT64(r)), INT64(LANES * b))
+                    store(builder, t, target, place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 6), generate
+
+    return compile_exponent_tile
+
+
+def _compile_powers(typing_context, exponents, values, n_blocks):
+    """values = 2^exponents, for n_blocks blocks of sixteen."""
+
+    def generate(context, builder, signature, arguments):
+        source, target = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            store(builder, exp2(builder, load(builder, source, offset)), target, offset)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 3), generate
+
+
+def _compile_square_roots(typing_context, numbers, n_blocks):
+    """Replace n_blocks blocks of sixteen numbers t <= 0 by sqrt(-t)."""
+
+    def generate(context, builder, signature, arguments):
+        target = pointer(builder, arguments[0])
+        root = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(VECTOR, [VECTOR]), f"llvm.sqrt.v{LANES}f32"
+        )
+        with cgutils.for_range(builder, arguments[1], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            t = builder.fsub(constant(0.0), load(builder, target, offset))
+            store(builder, builder.call(root, [t]), target, offset)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 2), generate
+
+
+def _compile_weighted_sum(typing_context, values, coef, n_blocks):
+    """Return sum_j coef_j values_j over n_blocks blocks of sixteen."""
+
+    def generate(context, builder, signature, arguments):
+        value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        (total,) = accumulators(builder, 1)
+        with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            terms = load(builder, value, offset), load(builder, factor, offset)
+            builder.store(fused(builder, *terms, builder.load(total)), total)
+        return sum_within(builder, builder.load(total))
+
+    return types.float32(*[types.intp] * 3), generate
+
+
+def _compile_weighted_difference(typing_context, values, origin, coef, n_blocks):
+    """Return sum_j coef_j (values_j - origin_j) over n_blocks blocks of sixteen."""
+
+    def generate(context, builder, signature, arguments):
+        value, start, factor = (pointer(builder, address) for address in arguments[:3])
+        (total,) = accumulators(builder, 1)
+        with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
+            offset = builder.mul(loop.index, INT64(LANES))
+            difference = builder.fsub(load(builder, value, offset), load(builder, start, offset))
+            weight = load(builder, factor, offset)
+            builder.store(fused(builder, difference, weight, builder.load(total)), total)
+        return sum_within(builder, builder.load(total))
+
+    return types.float32(*[types.intp] * 4), generate
+
+
+def _compile_form_block(typing_context, values, block, coef, n_rows):
+    """Return sum_j (coef_0j + sum_{1 <= i <= n_rows} values_{i-1} coef_ij) block_j, j < 16.
+
+    values : n_rows numbers; block : sixteen of them; coef : (1 + n_rows, 16). One block of
+    columns of the quadratic form that evaluates monomials c_i c_j.
+    """
+
+    def generate(context, builder, signature, arguments):
+        value, column = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        matrix = pointer(builder, arguments[2])
+        total = cgutils.alloca_once_value(builder, load(builder, matrix, INT64(0)))
+        with cgutils.for_range(builder, arguments[3], intp=INT64) as loop:
+            factor = splat(builder, builder.load(builder.gep(value, [loop.index])))
+            offset = builder.add(builder.mul(loop.index, INT64(LANES)), INT64(LANES))
+            row = load(builder, matrix, offset)
+            builder.store(fused(builder, factor, row, builder.load(total)), total)
+        product = builder.fmul(builder.load(total), load(builder, column, INT64(0)), flags=FREE)
+        return sum_within(builder, product)
+
+    return types.float32(*[types.intp] * 4), generate
+
+
+def _bound_block(upper: bool) -> Any:
+    def compile_bound_block(typing_context, distances, spans, n_landmarks, values):
+        """Write 2^-b^2 for the bounds b of sixteen pseudo landmarks.
+
+        distances : n_landmarks numbers, from the row to the landmarks; spans : (n_landmarks, 16),
+        from the landmarks to the pseudo landmarks. The lower bounds of the triangle inequality are
+        max_j |distances_j - spans_j|, the upper ones min_j (distances_j + spans_j).
+        """
+
+        def generate(context, builder, signature, arguments):
+            distance = pointer(builder, arguments[0])
+            span = pointer(builder, arguments[1])
+            best = cgutils.alloca_once_value(builder, constant(1e18 if upper else 0.0))
+            with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+                side = splat(builder, builder.load(builder.gep(distance, [loop.index])))
+                other = load(builder, span, builder.mul(loop.index, INT64(LANES)))
+                old = builder.load(best)
+                if upper:
+                    bound = builder.fadd(side, other)
+                    closer = builder.fcmp_ordered("<", bound, old)
+                else:
+                    bound = builder.fsub(side, other)
+                    negative = builder.fcmp_ordered("<", bound, constant(0.0))
+                    bound = builder.select(negative, builder.fsub(other, side), bound)
+                    closer = builder.fcmp_ordered(">", bound, old)
+                builder.store(builder.select(closer, bound, old), best)
+            bound = builder.load(best)
+            exponent = builder.fmul(bound, builder.fsub(constant(0.0), bound))
+            store(builder, exp2(builder, exponent), pointer(builder, arguments[3]), INT64(0))
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 4), generate
+
+    return compile_bound_block
+
+
+def _compile_transposed(typing_context, rows, n_features, at):
+    """Write sixteen rows of n_features >= 16 features feature by feature, sixteen numbers each."""
+
+    def generate(context, builder, signature, arguments):
+        addresses, count = pointer(builder, arguments[0], INT64), arguments[1]
+        target = pointer(builder, arguments[2])
+        places = (builder.gep(addresses, [INT64(r)]) for r in range(LANES))
+        points = [pointer(builder, builder.load(place)) for place in places]
+
+        def square(first):
+            columns = _transpose(builder, [load(builder, point, first) for point in points])
+            for k, column in enumerate(columns):
+                place = builder.add(first, INT64(k))
+                store(builder, column, target, builder.mul(place, INT64(LANES)))
+
+        n_before = builder.udiv(builder.sub(count, INT64(1)), INT64(LANES))
+        with cgutils.for_range(builder, n_before, intp=INT64) as loop:
+            square(builder.mul(loop.index, INT64(LANES)))
+        # The last sixteen features; some of them may have been written already.
+        square(builder.sub(count, INT64(LANES)))
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 3), generate
+
+
+def _transpose(builder: Any, vectors: list[Any]) -> list[Any]:
+    """Columns of a 16 x 16 matrix given by rows: four rounds exchange entries at a distance."""
+    for distance in (8, 4, 2, 1):
+        exchanged = list(vectors)
+        for i in range(LANES):
+            if i & distance:
+                continue
+            a, b = vectors[i], vectors[i | distance]
+            first = [j + LANES - distance if j & distance else j for j in range(LANES)]
+            second = [j + LANES if j & distance else j + distance for j in range(LANES)]
+            exchanged[i] = pick(builder, a, b, first)
+            exchanged[i | distance] = pick(builder, a, b, second)
+        vectors = exchanged
+    return vectors
+
+
+def _kernel_tile(n_vectors: int, n_landmarks: int) -> Any:
+    def compile_kernel_tile(typing_context, points, table, n_features, values, slot):
+        """Kernel values of a block of sixteen landmarks at n_vectors times sixteen rows.
+
+        points : the rows as `transposed` writes them. Writes sixteen numbers, one for each row, by
+        landmark; the next sixteen rows are `slot` numbers further. Sums of n_landmarks landmarks
+        at a time stay in registers.
+        """
+
+        def generate(context, builder, signature, arguments):
+            entries, numbers = (pointer(builder, address) for address in arguments[:2])
+            count, target, slot = arguments[2], pointer(builder, arguments[3]), arguments[4]
+            width = builder.mul(count, INT64(LANES))
+            starts = [builder.mul(width, INT64(v)) for v in range(n_vectors)]
+
+            def number(place, j):
+                return splat(
+                    builder, builder.load(builder.gep(numbers, [builder.add(place, INT64(j))]))
+                )
+
+            with cgutils.for_range(builder, INT64(LANES // n_landmarks), intp=INT64) as part:
+                first = builder.mul(part.index, INT64(n_landmarks))
+                sums = [accumulators(builder, n_vectors) for _ in range(n_landmarks)]
+                with cgutils.for_range(builder, count, intp=INT64) as loop:
+                    offset = builder.mul(loop.index, INT64(LANES))
+                    row_entries = [load(builder, entries, builder.add(s, offset)) for s in starts]
+                    place = builder.add(builder.add(offset, INT64(LANES)), first)
+                    for j, totals in enumerate(sums):
+                        entry = number(place, j)
+                        for value, total in zip(row_entries, totals, strict=True):
+                            difference = builder.fsub(value, entry)
+                            square = fused(builder, difference, difference, builder.load(total))
+                            builder.store(square, total)
+                for j, totals in enumerate(sums):
+                    width_j = number(first, j)
+                    line = builder.mul(builder.add(first, INT64(j)), INT64(LANES))
+                    for v, total in enumerate(totals):
+                        t = builder.fmul(builder.load(total), width_j)
+                        place = builder.add(builder.mul(slot, INT64(v)), line)
+                        store(builder, exp2(builder, t), target, place)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 5), generate
+
+    return compile_kernel_tile
+
+
+def _compile_weighted_sums(typing_context, values, coef, n_blocks, sums):
+    """Write sixteen sums sum_j coef_j values_j, one a row, of `compile_kernel_tile` values."""
+
+    def generate(context, builder, signature, arguments):
+        value, factor = pointer(builder, arguments[0]), pointer(builder, arguments[1])
+        # LANES partial sums, added as those of `weighted_sum`, give the same bits.
+        totals = accumulators(builder, LANES)
+        with cgutils.for_range(builder, arguments[2], intp=INT64) as loop:
+            first = builder.mul(loop.index, INT64(LANES))
+            for j, total in enumerate(totals):
+                place = builder.add(first, INT64(j))
+                weight = splat(builder, builder.load(builder.gep(factor, [place])))
+                term = load(builder, value, builder.mul(place, INT64(LANES)))
+                builder.store(fused(builder, term, weight, builder.load(total)), total)
+        result = sum_of(builder, [builder.load(total) for total in totals])
+        store(builder, result, pointer(builder, arguments[3]), INT64(0))
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4), generate
+
+
+# Shapes of tiles: their sums fill the vector registers, 32 of sixteen floats with AVX-512 and
+# otherwise 16 of eight (`scripts/bench_fast_prediction.py`).
+_MANY = bool(get_host_cpu_features().get("avx512f"))
+ROWS, BLOCKS = 6, 2 if _MANY else 1
+VECTORS = 4 if _MANY else 2
+rows_by_blocks: Any = intrinsic(_exponent_tile(ROWS, BLOCKS))
+rows_by_1: Any = intrinsic(_exponent_tile(ROWS, 1))
+row_by_blocks: Any = intrinsic(_exponent_tile(1, BLOCKS))
+row_by_1: Any = intrinsic(_exponent_tile(1, 1))
+powers: Any = intrinsic(_compile_powers)
+square_roots: Any = intrinsic(_compile_square_roots)
+weighted_sum: Any = intrinsic(_compile_weighted_sum)
+weighted_difference: Any = intrinsic(_compile_weighted_difference)
+form_block: Any = intrinsic(_compile_form_block)
+lower_block: Any = intrinsic(_bound_block(upper=False))
+upper_block: Any = intrinsic(_bound_block(upper=True))
+transposed: Any = intrinsic(_compile_transposed)
+kernels_of_vectors: Any = intrinsic(_kernel_tile(VECTORS, 4 if _MANY else 2))
+kernels_of_1: Any = intrinsic(_kernel_tile(1, 8 if _MANY else 4))
+weighted_sums: Any = intrinsic(_compile_weighted_sums)

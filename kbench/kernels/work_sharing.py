@@ -1,0 +1,118 @@
+"""Compiled loops that several threads divide between them, without waiting for the interpreter.
+
+A thread that sleeps, or waits for the interpreter's lock, starts tens of microseconds late, which
+is as long as many of the loops take. A helper thread that polls a mailbox in memory starts at once:
+
+    caller   posts the loop in the mailbox of each helper: FREE -> POSTED
+             takes blocks of iterations in turn until none are left
+             withdraws the loop where a helper has not started, POSTED -> FREE; waits for the others
+    helper   POSTED -> BUSY, takes blocks in turn, -> FREE
+             returns to the interpreter when it is called, CALLED -> FREE, or after polling in vain
+
+A loop is posted as the address of compiled code and of its arguments, which lie on the caller's
+stack and stay there until all helpers have finished. A helper that starts late takes fewer blocks;
+which thread computes which block changes nothing in the result.
+
+A divided loop is declared in three steps, all at module level because numba's cache on disk needs
+functions that it can find again:
+
+    @njit(cache=True, nogil=True)
+    def _plain(x, y, start, stop): ...         iterations start .. stop - 1; raises nothing
+
+    _expose = divided(_plain)
+
+    @njit(cache=True, nogil=True)
+    def _shared(arguments, n, block, mailboxes):
+        share(_expose(arguments), n, block, mailboxes)
+
+    LOOP = Loop(_plain, _shared)
+
+`threads.run` then calls `_plain` where one thread is allowed, and `_shared` where there are more:
+a process with one thread never compiles the sharing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from kbench.intrinsics.atomics import call, divided, load, pause, replace, store, yield_core
+
+__all__ = ["AWAKE", "CALLED", "STATE", "Loop", "divided", "new_mailbox", "serve", "share"]
+
+FREE, POSTED, BUSY, CALLED = range(4)
+# Positions in a mailbox, and its length: two cache lines, so that no two threads write to the same.
+STATE, CODE, ARGUMENTS, TURN, N, BLOCK, AWAKE = range(7)
+_LENGTH = 16
+# Polls after which a helper yields its core to other threads (about 10 microseconds), and polls in
+# vain after which it returns to the interpreter and sleeps (about 2 milliseconds): waking it costs
+# tens of microseconds, and polling keeps a core from others.
+_POLLS_BEFORE_YIELD = 256
+_POLLS_BEFORE_SLEEP = 1 << 16
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A compiled loop in two forms, of which a process usually compiles one.
+
+    Attributes
+    ----------
+    plain : compiled function of (*arguments, start, stop)
+    shared : compiled function of (arguments : tuple, n, block, mailboxes : (h,) int64 addresses)
+        Divides the n iterations into blocks of `block`, and these among the caller and h helpers.
+    """
+
+    plain: Callable[..., None]
+    shared: Callable[..., None]
+
+
+def new_mailbox() -> np.ndarray:
+    """Return the mailbox of a sleeping helper; (16,) int64."""
+    return np.zeros(_LENGTH, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def share(exposed, n, block, mailboxes):
+    """Do the loop of `exposed` : (code, arguments, turn) together with the helpers."""
+    code, arguments, turn = exposed
+    for mailbox in mailboxes:
+        store(mailbox + 8 * CODE, code)
+        store(mailbox + 8 * ARGUMENTS, arguments)
+        store(mailbox + 8 * TURN, turn)
+        store(mailbox + 8 * N, n)
+        store(mailbox + 8 * BLOCK, block)
+        store(mailbox, POSTED)
+    call(code, arguments, turn, n, block)
+    for mailbox in mailboxes:
+        if not replace(mailbox, POSTED, FREE):
+            polls = 0
+            while load(mailbox) == BUSY:
+                polls += 1
+                _wait(polls)
+
+
+@njit
+def _wait(polls):
+    pause()
+    if polls % _POLLS_BEFORE_YIELD == 0:
+        yield_core()
+
+
+@njit(cache=True, nogil=True)
+def serve(mailbox):
+    """Do the loops that are posted at this address, until called or idle for 2 milliseconds."""
+    polls = 0
+    while polls < _POLLS_BEFORE_SLEEP:
+        if replace(mailbox, POSTED, BUSY):
+            code, arguments = load(mailbox + 8 * CODE), load(mailbox + 8 * ARGUMENTS)
+            turn, n = load(mailbox + 8 * TURN), load(mailbox + 8 * N)
+            call(code, arguments, turn, n, load(mailbox + 8 * BLOCK))
+            store(mailbox, FREE)
+            polls = 0
+        elif replace(mailbox, CALLED, FREE):
+            return
+        else:
+            polls += 1
+            _wait(polls)
+    store(mailbox + 8 * AWAKE, 0)

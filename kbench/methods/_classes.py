@@ -1,0 +1,87 @@
+"""Class labels as numbers, signs and indicators, and decision values as labels.
+
+With two classes there is one decision function, which is positive for `classes[1]`. With q > 2
+classes there are q of them, one against the rest or one score each, and the largest value decides.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+
+def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Classes of a training set and the class number of each row.
+
+    Parameters
+    ----------
+    y : (n,) labels of any type that NumPy can sort
+
+    Returns
+    -------
+    classes : (q,) sorted
+    index : (n,) ints, with `classes[index]` equal to y
+
+    Raises
+    ------
+    ValueError
+        The labels are not discrete (floats that are not whole numbers, for example).
+    """
+    kind = y.dtype.kind if isinstance(y, np.ndarray) and y.ndim == 1 else "O"
+    if kind not in "biuU" and not (kind == "f" and np.array_equal(y, np.rint(y))):
+        check_classification_targets(y)
+    classes, index = np.unique(y, return_inverse=True)
+    return classes, index.reshape(-1)
+
+
+def require_two(n_classes: int, what: str = "class") -> None:
+    """Raise a ValueError unless there are at least two classes."""
+    if n_classes < 2:
+        raise ValueError(f"y has {n_classes} {what}, but 2 classes are needed")
+
+
+def index_of(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Class number of each label y : (n,) among sorted `classes`; (n,) ints.
+
+    Raises
+    ------
+    ValueError
+        A label is not among the classes.
+    """
+    index = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[index] != y
+    if np.any(unknown):
+        raise ValueError(
+            f"y has the class {y[unknown][0]}, which is not among the known classes: "
+            f"{', '.join(map(str, classes))}"
+        )
+    return index
+
+
+def indicators(index: np.ndarray, n_classes: int) -> np.ndarray:
+    """Whether each row belongs to the positive class of each decision function; (n, m) bool.
+
+    m is 1 for two classes and `n_classes` otherwise.
+    """
+    return np.equal.outer(index, [1] if n_classes == 2 else range(n_classes))
+
+
+def signs(index: np.ndarray, n_classes: int) -> np.ndarray:
+    """Targets of the binary problems, (n, m) float64: +1 for the positive class, -1 for others."""
+    return np.where(indicators(index, n_classes), 1.0, -1.0)
+
+
+def winners(values: np.ndarray) -> np.ndarray:
+    """Class numbers for decision values (..., m); (...) ints. m is 1 for two classes."""
+    if values.shape[-1] == 1:
+        return (values[..., 0] > 0).astype(np.intp)
+    return np.argmax(values, axis=-1)
+
+
+def decode(classes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Labels of rows with decision values (u,) for two classes or (u, n_classes); (u,)."""
+    if values.ndim == 1:
+        # `where` on arrays of one label keeps the type of strings and takes half the time of
+        # indexing with the comparison.
+        return np.where(values > 0, classes[1:], classes[:1])
+    return classes[winners(values)]

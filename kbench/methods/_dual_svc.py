@@ -1,0 +1,131 @@
+"""Base of the classifiers that solve the dual, without intercept, on parts of the training rows.
+
+The subclasses are dataclasses: a subclass lists only the parameters that it adds, and the generated
+`__init__` does what scikit-learn asks of it, which is to store the parameters.
+"""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+
+from kbench.methods._box_svc import BoxSVC, Problem
+from kbench.methods._parts import Part
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.trace import Deadline, Trace
+
+
+class Trained(NamedTuple):
+    """Solutions of the dual on one or more parts of the rows."""
+
+    parts: Sequence[Part]  # with the results of their solves
+    n_iter: int  # steps of all solves
+    # alpha : (n, m) -> the decision function X : (u, d) -> (u, m), which has `nbytes`; None: the
+    # kernel expansion of alpha
+    machine: Callable[[np.ndarray], Any] | None = None
+    intercept: Sequence[float] | float = 0.0  # (m,), or one number for all problems
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DualSVC(BoxSVC):
+    """Parameters of the machine, `fit`, and the attributes that describe the solution.
+
+    A subclass implements `_train`.
+    """
+
+    C: float = 1.0
+    kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float | None = 1e-3
+    cache_mb: float = 200.0
+    class_weight: dict | str | None = None
+    max_iter: int = -1
+    max_time: float | None = None
+    dtype: str = "float32"
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict] = {
+        **{k: v for k, v in BoxSVC._parameter_constraints.items() if k != "shrinking"},
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
+        """Solve the dual of the method's parts of the rows."""
+
+    # Subclasses have nested sets of parameters and no nested estimators.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Train the machine or machines.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR; with kernel="precomputed" (n, n)
+        y : (n,) labels
+        sample_weight : (n,), optional
+            Multiplies C row by row. It does not influence how the rows are divided.
+        trace : Trace, optional
+            Receives the phases and the intermediate states that the class describes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of range or contradicts another one, or y has fewer than two classes.
+        """
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
+        with trace.phase("prepare"):
+            problem = self._problem(X, y, sample_weight)
+        trained = self._train(problem, deadline, trace)
+        with trace.phase("prepare"):
+            alpha = np.zeros_like(problem.Y)
+            for part in trained.parts:
+                alpha[part.rows] += part.alpha
+            results = [result for part in trained.parts for result in part.results]
+            self._finish(problem, alpha, results, trained.intercept)
+            self.n_iter_ = trained.n_iter
+            build = self._expansion(problem) if trained.machine is None else trained.machine
+            self._machine = build(alpha)
+        self.kernel_entries_ = problem.kernel.n_entries
+        self.model_bytes_ = self._machine.nbytes
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _expansion(self, problem: Problem) -> Callable[[np.ndarray], KernelExpansion]:
+        """alpha : (n, m) -> the functions sum_i y_i alpha_i k(x_i, x)."""
+
+        def build(alpha: np.ndarray) -> KernelExpansion:
+            rows = np.flatnonzero(alpha.any(axis=1))
+            coef = (alpha * problem.Y)[rows]
+            return KernelExpansion(
+                problem.kernel, rows, coef, prediction_dtype(problem.kernel, coef)
+            )
+
+        return build
+
+
+def n_steps(parts: Sequence[Part]) -> int:
+    """Steps of the solves of all parts."""
+    return sum(result.n_iter for part in parts for result in part.results)
+
+
+def fewer(name: str, value: int, limit: int, what: str) -> int:
+    """The value of parameter `name`, or `limit` with a warning if it exceeds the number of rows."""
+    if value <= limit:
+        return value
+    warnings.warn(
+        f"{name}={value} is more than the {limit} {what}; {name} is set to {limit}",
+        UserWarning,
+        stacklevel=5,
+    )
+    return limit

@@ -1,0 +1,60 @@
+"""Checks of parameters and training rows that cost microseconds where scikit-learn's cost hundreds.
+
+On 100 rows a support vector machine is solved in less time than scikit-learn takes to look at its
+input. Plain NumPy arrays of finite floats are recognised here; whatever else comes, and every
+mistake, goes to scikit-learn's own checks, so that messages and conversions are theirs.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+# Sets of parameters that have passed the check, of all estimators; 0.5 KB each.
+_passed: set[tuple] = set()
+_MOST_PASSED = 1000
+
+
+class QuickChecks(BaseEstimator):
+    """Mixin of estimators that are fitted to few rows, often."""
+
+    def _validate_params(self) -> None:
+        """scikit-learn's check of parameters, once for equal parameters."""
+        learnt = vars(self)
+        try:
+            values = [learnt[name] for name in type(self).__init__.__code__.co_varnames[1:]]
+            key = (type(self), *((type(value), value) for value in values))
+            if key in _passed:
+                return
+        except (KeyError, TypeError):
+            # Not hashable (a dict of class weights), or an estimator with another `__init__`.
+            super()._validate_params()
+            return
+        super()._validate_params()
+        if len(_passed) < _MOST_PASSED:
+            _passed.add(key)
+
+    def _checked_rows_and_targets(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        """X : (n, d) array or CSR of floats and y : (n,), checked; sets `n_features_in_`.
+
+        options : of scikit-learn's `validate_data`
+        """
+        if (
+            type(X) is np.ndarray
+            and type(y) is np.ndarray
+            and X.dtype in _FLOATS
+            and X.ndim == 2
+            and min(X.shape) > 0
+            and y.shape == X.shape[:1]
+            and y.dtype.kind in "biufU"
+            and "feature_names_in_" not in vars(self)
+            and np.isfinite(X.sum())
+            and (y.dtype.kind != "f" or np.isfinite(y.sum()))
+        ):
+            self.n_features_in_ = X.shape[1]
+            return X, y
+        return validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **options
+        )

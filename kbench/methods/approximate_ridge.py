@@ -1,0 +1,178 @@
+"""Kernel ridge regression on an approximate kernel matrix.
+
+    (G~ + alpha I) c = y
+
+with G~ from any approximation of `kbench.approximation`: MEKA, BKA, the Nystrom kinds, random
+Fourier features, Fastfood. This is the comparison of Si, Hsieh and Dhillon, "Memory Efficient
+Kernel Approximation" (JMLR 18, 2017), section 6.3.
+"""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from kbench.approximation import (
+    MEKA,
+    Approximation,
+    KernelApproximation,
+    Machine,
+    kernel_error,
+)
+from kbench.kernels import KernelMatrix
+from kbench.methods._composition import fresh_part
+from kbench.methods._ridge import (
+    RidgeClassifierMixin,
+    RidgeMachine,
+    RidgeRegressorMixin,
+    compared_rows,
+    warn_unconverged,
+)
+from kbench.solvers import solve_cg
+from kbench.trace import Trace
+
+
+class _ApproximateRidge(RidgeMachine):
+    """What the regressor and the classifier share."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RidgeMachine._parameter_constraints,
+        "approximation": [HasMethods(["fit", "kernel_matrix"]), None],
+        "solver": [StrOptions({"direct", "cg", "pcg"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "error_rows": [Interval(Integral, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        approximation: Approximation | None = None,
+        *,
+        alpha: float = 1.0,
+        solver: str = "direct",
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        error_rows: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.approximation = approximation
+        self.alpha = alpha
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.error_rows = error_rows
+        self.random_state = random_state
+
+    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        # The fitted part is not kept: it may hold features of all training rows.
+        part = fresh_part(self.approximation, MEKA(), self.random_state)
+        matrix = part.fit(X, trace=trace).kernel_matrix(X, trace=trace)
+        self.n_parameters_ = matrix.n_parameters_
+        if matrix.kernel_entries_:
+            self.kernel_entries_ = matrix.kernel_entries_
+        with trace.phase("solve"):
+            if self.solver == "direct":
+                coef = matrix.solve(Y, self.alpha)
+                self.n_iter_, self.converged_ = 1, True
+            else:
+                coef = self._conjugate_gradients(matrix, Y, trace)
+            machine = matrix.machine(coef)
+        if self.error_rows:
+            with trace.pause():
+                exact = KernelMatrix(part.kernel_, X)
+                self.kernel_error_ = kernel_error(exact, matrix, compared_rows(X, self.error_rows))
+        return machine
+
+    def _conjugate_gradients(
+        self, matrix: KernelApproximation, Y: np.ndarray, trace: Trace
+    ) -> np.ndarray:
+        """(G~ + alpha I)^-1 Y; by the direct solver if G~ + alpha I is indefinite."""
+        options = {}
+        if self.solver == "pcg":
+            options["precondition"] = matrix.preconditioner(self.alpha)
+        result = solve_cg(
+            lambda V: matrix @ V + self.alpha * V,
+            Y,
+            **options,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            trace=trace,
+        )
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        if result.indefinite:
+            return matrix.solve(Y, self.alpha)
+        warn_unconverged(result, self.max_iter, self.tol)
+        return result.x
+
+
+class ApproximateRidge(RidgeRegressorMixin, _ApproximateRidge):
+    """Kernel ridge regression without intercept on an approximate kernel matrix.
+
+    Parameters
+    ----------
+    approximation : kernel approximation or None, default=None
+        For example `MEKA`, `BKA`, `SpectralNystrom`, `Nystrom`, `RandomFeatures`,
+        `RandomFourierFeatures` or `Fastfood` of `kbench.approximation`; None is `MEKA()`. It is
+        cloned before it is fitted. If its `random_state` is None, it gets that of the estimator.
+    alpha : float, default=1.0
+        Added to the diagonal of the kernel matrix: lambda of the papers.
+    solver : {"direct", "cg", "pcg"}, default="direct"
+        Woodbury's identity and a Cholesky factorisation, exact; conjugate gradients, which the
+        papers use; or preconditioned conjugate gradients. If the matrix is so indefinite that there
+        is no factorisation (MEKA with sampled links), all three replace its negative eigenvalues
+        by zero, with a RuntimeWarning.
+    tol : float, default=1e-6
+        Relative residual at which "cg" and "pcg" stop.
+    max_iter : int, default=500
+        Largest number of iterations of "cg" and "pcg".
+    error_rows : int, default=1000
+        Rows on which `kernel_error_` is measured, outside the clock; 0 for none.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    kernel_error_ : float
+        Relative Frobenius error of the approximate kernel matrix on `error_rows` rows, which are
+        the same for every approximation and seed. Absent if `error_rows` is 0.
+    n_parameters_ : int
+        Numbers that the approximate kernel matrix stores.
+    kernel_entries_ : int
+        Kernel values computed for it; absent for random features, which need none.
+    n_iter_ : int
+    converged_ : bool
+        Of conjugate gradients; 1 and True for the direct solver.
+    timings_ : dict of str to float
+        Seconds of the phases of the approximation ("cluster", "bases" and "links" of MEKA,
+        "cluster" and "blocks" of BKA, "landmarks" and "features" of feature maps) and of "solve".
+    model_bytes_, n_features_in_ : int
+
+    Notes
+    -----
+    With W of rank r in c clusters of rank k each, "direct" costs O(n k^2 + r^3 / 3) beside the
+    approximation, "cg" O(n k + r^2) an iteration, "pcg" twice that and O(n k^2) before. Prediction
+    needs the landmarks of a row's own cluster (MEKA), all landmarks, or the features of the row.
+
+    References
+    ----------
+    S. Si, C.-J. Hsieh, I. S. Dhillon, "Memory Efficient Kernel Approximation", JMLR 18, 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.approximation import MEKA
+    >>> from kbench.methods import ApproximateRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ApproximateRidge(MEKA(20, n_clusters=3, gamma=5.0), alpha=0.1, random_state=0)
+    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.3
+    True
+    """
+
+
+class ApproximateRidgeClassifier(RidgeClassifierMixin, _ApproximateRidge):
+    """Kernel ridge classification on an approximate kernel matrix.
+
+    Fits targets -1 and +1, one-vs-rest for more than two classes, which share the approximation and
+    its factorisation. Parameters and attributes are those of `ApproximateRidge`, and `classes_`.
+    """

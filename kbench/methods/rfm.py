@@ -1,0 +1,199 @@
+"""Recursive feature machines: kernel ridge in a metric that is learned by the same machine.
+
+    learn M, the kernel, its width and the ridge on a sample (`kbench.metric.LearnedMetric`)
+    z = M^(1/2) x for all rows
+    up to `max_exact` rows:   c = (K(Z, Z) + ridge I)^-1 Y
+    beyond:                   the same within clusters of the transformed rows, each of about
+                              `cluster_size` rows; a new row is evaluated by the cluster of the
+                              nearest centroid
+
+A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature learning in neural
+networks and backpropagation-free machine learning models", Science 383, 2024, Algorithm 1; division
+by clusters as in xRFM (2025) and in BKA (Si, Hsieh and Dhillon, JMLR 18, 2017, section 4).
+"""
+
+import math
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+from joblib import Parallel, delayed
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from kbench.approximation import Machine
+from kbench.approximation.local_expansions import LocalExpansions
+from kbench.clustering import Centroids, sampled_kmeans
+from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.methods._ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin
+from kbench.metric import LearnedMetric
+from kbench.prediction import KernelExpansion, group_rows
+from kbench.solvers.kernel_ridge import shifted_cholesky
+from kbench.trace import Trace
+
+# Rows that centroids are learned from: 20,000 rows place a few dozen centroids well.
+_CLUSTERED_ROWS = 20000
+# A cluster may exceed `cluster_size` by this factor before it is divided: its factorisation then
+# takes 3.4 times as long as that of a cluster of the wanted size.
+_LARGEST = 1.5
+# Most rounds of dividing; each halves the largest cluster, so 20 end in practice.
+_SPLITS = 20
+
+
+class InMetric:
+    """A function of transformed rows as a function of rows.
+
+    Parameters
+    ----------
+    metric : LearnedMetric, fitted
+    machine : Machine
+        X : (u, r) -> (u, m) float64 on transformed rows.
+    """
+
+    def __init__(self, metric: LearnedMetric, machine: Machine) -> None:
+        self.metric, self.machine = metric, machine
+
+    @property
+    def nbytes(self) -> int:
+        return self.machine.nbytes + self.metric.components_.nbytes + self.metric.mean_.nbytes
+
+    def flops(self, n_features: int) -> float:
+        rank = self.metric.components_.shape[1]
+        return rank + self.machine.flops(rank) * rank / n_features
+
+    def __call__(self, X: Any) -> np.ndarray:
+        return self.machine(self.metric.transform(X))
+
+
+class RecursiveFeatureMachine(RidgeMachine):
+    """Base of the regressor and the classifier.
+
+    Parameters
+    ----------
+    metric : LearnedMetric or None, default=None
+        Learns the metric; None is one with its default parameters.
+    max_exact : int, default=10000
+        Most rows that one kernel matrix is factorised for; more are divided into clusters.
+    cluster_size : int, default=5000
+        Rows of a cluster, about.
+    n_jobs : int or None, default=None
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    metric_ : LearnedMetric
+        Fitted; `metric_.feature_importances_` says which features matter.
+    n_clusters_ : int
+        1 for an exact machine.
+    kernel_entries_ : int
+        Kernel values of the last machine, those for learning the metric left out.
+    n_parameters_, model_bytes_, n_features_in_ : int
+    timings_ : dict of str to float
+        Seconds of "metric", "cluster", "blocks" and "solve".
+
+    Notes
+    -----
+    The metric costs what `LearnedMetric` states, the machine n^3 / 3 operations and 4 n^2 bytes up
+    to `max_exact` rows, and n s^2 / 3 with clusters of s rows beyond. Prediction costs O(n d) a
+    row, or O(s d).
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "metric": [HasMethods(["fit", "transform"]), None],
+        "max_exact": [Interval(Integral, 1, None, closed="left")],
+        "cluster_size": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        metric: LearnedMetric | None = None,
+        *,
+        max_exact: int = 10000,
+        cluster_size: int = 5000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.metric = metric
+        self.max_exact = max_exact
+        self.cluster_size = cluster_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        rng = check_random_state(self.random_state)
+        seed = rng.randint(2**31)
+        metric = LearnedMetric() if self.metric is None else clone(self.metric)
+        if metric.random_state is None:
+            metric.set_params(random_state=seed)
+        classifier = is_classifier(self)
+        target = Y
+        if classifier:
+            target = Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0] > 0.0
+        metric.set_params(task="classification" if classifier else "regression")
+        with trace.phase("metric"):
+            self.metric_ = metric.fit(X, target, trace=trace)
+            Z = metric.transform(X).astype(np.float32)
+        kernel = make_kernel(metric.kernel_, Z, gamma=metric.gamma_)
+        if len(Z) <= self.max_exact:
+            groups, centroids = [np.arange(len(Z))], None
+        else:
+            with trace.phase("cluster"):
+                centroids, labels = self._divide(Z, rng)
+                groups = [rows for _, rows in group_rows(labels)]
+        self.n_clusters_ = len(groups)
+        with trace.phase("solve"):
+            solved = Parallel(n_jobs=self.n_jobs)(
+                delayed(_solve)(kernel, Z[rows], Y[rows], metric.ridge_) for rows in groups
+            )
+        machines = [machine for machine, _ in solved]
+        self.kernel_entries_ = sum(entries for _, entries in solved)
+        self.n_parameters_ = sum(len(rows) * (Z.shape[1] + Y.shape[1]) for rows in groups)
+        if centroids is None:
+            return InMetric(metric, machines[0])
+        return InMetric(metric, LocalExpansions(centroids, machines, Y.shape[1]))
+
+    def _divide(self, Z: np.ndarray, rng: np.random.RandomState) -> tuple[Centroids, np.ndarray]:
+        """Centroids by k-means, more where a cluster is too large, and the cluster of each row.
+
+        A centroid with more than `_LARGEST` times `cluster_size` rows is replaced by two of its own
+        rows' k-means; this is repeated, because the assignment of other rows changes with it.
+        """
+        sample = rng.permutation(len(Z))[:_CLUSTERED_ROWS]
+        wanted = math.ceil(len(Z) / self.cluster_size)
+        means = sampled_kmeans(Z, wanted, sample)[0].means
+        for _ in range(_SPLITS):
+            labels = Centroids(means).assign(Z)
+            counts = np.bincount(labels, minlength=len(means))
+            large = counts > _LARGEST * self.cluster_size
+            if not large.any():
+                break
+            halves = []
+            for cluster in np.flatnonzero(large):
+                rows = rng.permutation(np.flatnonzero(labels == cluster))[:_CLUSTERED_ROWS]
+                halves.append(sampled_kmeans(Z[rows], 2, np.arange(len(rows)))[0].means)
+            means = np.vstack([means[~large & (counts > 0)], *halves])
+        labels = Centroids(means).assign(Z)
+        occupied, labels = np.unique(labels, return_inverse=True)
+        return Centroids(means[occupied]), labels.reshape(-1)
+
+
+def _solve(kernel: Kernel, Z: np.ndarray, Y: np.ndarray, ridge: float) -> tuple[Machine, int]:
+    """The ridge machine of rows Z : (n, r), and the kernel values it took."""
+    matrix = KernelMatrix(kernel, Z, np.float32)
+    factor = shifted_cholesky(matrix, ridge)
+    coef = scipy.linalg.cho_solve(factor, Y.astype(np.float32), check_finite=False)
+    expansion = KernelExpansion(matrix, np.arange(len(Z)), coef, np.dtype(np.float32))
+    return expansion, matrix.n_entries
+
+
+class RecursiveFeatureRegressor(RidgeRegressorMixin, RecursiveFeatureMachine):
+    """Kernel ridge regression in a learned metric; parameters as in `RecursiveFeatureMachine`."""
+
+
+class RecursiveFeatureClassifier(RidgeClassifierMixin, RecursiveFeatureMachine):
+    """Kernel ridge classification in a learned metric; parameters as in
+    `RecursiveFeatureMachine`."""

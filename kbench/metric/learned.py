@@ -1,0 +1,436 @@
+"""A linear map of the features that is learned from labelled rows: the metric of a recursive
+feature machine.
+
+    M = I                                                             on standardised features
+    repeat n_rounds times
+      c = (K_M + ridge I)^-1 Y            K_M from k(||x - z||_M),  ||u||_M^2 = u' M u
+      M = mean over rows of grad f grad f',  f = sum_i c_i k_M(x_i, .)
+    keep the M with the lowest error on held-out rows; it may be the first one, I
+
+A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature learning in neural
+networks and backpropagation-free machine learning models", Science 383, 2024, Algorithm 1
+(recursive feature machine). D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M. Belkin, "xRFM",
+2025, choose kernel, ridge and rounds by held-out rows, too.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kbench.kernels import KernelMatrix
+from kbench.kernels.matrix import expand
+from kbench.kernels.named import make_kernel
+from kbench.metric.gradients import gradient_outer_product
+from kbench.solvers.kernel_ridge import shifted_cholesky
+from kbench.trace import Trace
+
+# Kernel widths in units of the median distance between training rows under the current metric.
+# On kin40k, protein, wine and pendigits the better of the two kernels is within 2 % of the lowest
+# held-out error over the widths 1/4, 1/2, 1 and 2 (`scripts/bench_metric.py widths`).
+_WIDTH = {"matern12": 1.0, "rbf": 0.5}
+# Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
+_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+# Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
+_MEDIAN_ROWS = 500
+# Most held-out rows: 4,000 estimate an error rate of 10 % to half a point.
+_MOST_HELD_OUT = 4000
+# Weight of the squared error of a classifier beside its error rate; it decides between equal rates.
+_TIE_BREAK = 1e-3
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One metric that was tried, with its error on the held-out rows."""
+
+    error: float
+    n_round: int
+    kernel: str
+    structure: str
+    ridge: float
+    gamma: float
+    root: np.ndarray  # (d, r), M = root root' on standardised features
+    n_rows: int
+
+
+class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Learn a metric M from labelled rows; `transform` maps x to M^(1/2) x.
+
+    A machine whose kernel depends on Euclidean distances then works with distances of M: features
+    that matter are stretched, others vanish. The map is linear, so it can stand in front of any
+    machine in a Pipeline.
+
+    Parameters
+    ----------
+    structure : {"auto", "full", "diagonal"} or array-like of d group labels, default="auto"
+        "diagonal" weighs features, "full" also mixes them, labels make M block diagonal. "auto"
+        takes of "full" and "diagonal" the one with the lower held-out error.
+    kernel : {"auto", "matern12", "rbf"}, default="auto"
+        Kernel of the ridge machines: exp(-gamma r) or exp(-gamma r^2). "auto" compares both.
+    n_rounds : int, default=3
+        Most rounds; fewer are used where the held-out error is lower.
+    ridge : float or "auto", default="auto"
+    rank : int or None, default=None
+        Most columns of the map, those of the largest eigenvalues of M; None keeps every direction.
+    task : {"auto", "classification", "regression"}, default="auto"
+        What y is. "auto" takes the type of the target as scikit-learn tells it: integers are
+        classes.
+    max_rows : int, default=8000
+        Rows that the metric is learned from, the held-out rows left out.
+    search_rows : int, default=2000
+        Rows on which kernel, structure and ridge are compared, before one choice is fitted to
+        `max_rows`.
+    gradient_rows : int, default=2500
+        Rows at which gradients are taken.
+    validation_fraction : float, default=0.2
+        Fraction of the rows that is held out, at most 4,000 rows.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    metric_ : (d, d) float64
+        M in units of the input features: the squared distance is (x - z)' M (x - z).
+    components_ : (d, r) float64
+        transform(x) = (x - mean_) components_. Transformed rows have total variance 1.
+    mean_ : (d,) float64
+    feature_importances_ : (d,) float64
+        Diagonal of M for standardised features, divided by its sum.
+    kernel_, structure_ : str
+    gamma_, ridge_ : float
+        Kernel width for transformed rows and ridge that had the lowest held-out error.
+    n_rounds_ : int
+        Rounds that were used; 0 means that the standardised features were not improved upon.
+    scores_ : list of dict
+        Every candidate: error, round, kernel, structure, ridge, number of rows.
+    n_features_in_ : int
+
+    Notes
+    -----
+    A round with n rows costs O(n^3 / 3 + n^2 d + a n d m) time for a gradient rows and m outputs,
+    and 4 n^2 bytes.
+
+    It does not help where all features matter alike (the map is then close to the identity, and
+    `n_rounds_` may be 0), and where few rows determine many features: a full metric has d (d + 1) /
+    2 numbers.
+
+    References
+    ----------
+    A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, Science 383, 2024, Algorithm 1.
+    D. Beaglehole, D. Holzmuller, A. Radhakrishnan, M. Belkin, "xRFM: Accurate, scalable, and
+    interpretable feature learning models for tabular data", 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kbench.metric import LearnedMetric
+    >>> X = np.random.default_rng(0).normal(size=(600, 10))
+    >>> y = np.sin(2 * X[:, 3])
+    >>> metric = LearnedMetric(random_state=0).fit(X, y)
+    >>> int(metric.feature_importances_.argmax())
+    3
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "structure": [StrOptions({"auto", "full", "diagonal"}), "array-like"],
+        "kernel": [StrOptions({"auto", "matern12", "rbf"})],
+        "n_rounds": [Interval(Integral, 0, None, closed="left")],
+        "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "task": [StrOptions({"auto", "classification", "regression"})],
+        "max_rows": [Interval(Integral, 2, None, closed="left")],
+        "search_rows": [Interval(Integral, 2, None, closed="left")],
+        "gradient_rows": [Interval(Integral, 1, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        structure: Any = "auto",
+        *,
+        kernel: str = "auto",
+        n_rounds: int = 3,
+        ridge: float | str = "auto",
+        rank: int | None = None,
+        task: str = "auto",
+        max_rows: int = 8000,
+        search_rows: int = 2000,
+        gradient_rows: int = 2500,
+        validation_fraction: float = 0.2,
+        random_state: Any = None,
+    ) -> None:
+        self.structure = structure
+        self.kernel = kernel
+        self.n_rounds = n_rounds
+        self.ridge = ridge
+        self.rank = rank
+        self.task = task
+        self.max_rows = max_rows
+        self.search_rows = search_rows
+        self.gradient_rows = gradient_rows
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        """Learn the metric of rows X : (n, d), dense or CSR, and targets y : (n,) or (n, m).
+
+        Parameters
+        ----------
+        trace : Trace, optional
+            Told the held-out error of every candidate.
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, or fewer than two distinct targets.
+        """
+        trace = Trace() if trace is None else trace
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
+        )
+        rng = check_random_state(self.random_state)
+        targets = _Targets.of(y, self._is_classification(y))
+        held_out, training = self._rows(X.shape[0], rng)
+        scaler = _Standardised(X, training)
+        held_rows, held_targets = scaler(X[held_out]), targets.values[held_out]
+        self.scores_: list[dict[str, Any]] = []
+
+        def compare(n_rows: int, options: Sequence[tuple[str, Any, Sequence[float]]]) -> Candidate:
+            chosen = training[:n_rows]
+            Z, Y = scaler(X[chosen]), targets.values[chosen]
+            best: Candidate | None = None
+            for kernel, structure, ridges in options:
+                for candidate in self._rounds(
+                    Z, Y, held_rows, held_targets, targets, kernel, structure, ridges, rng
+                ):
+                    trace(validation_error=candidate.error)
+                    self.scores_.append(
+                        {
+                            "error": candidate.error,
+                            "round": candidate.n_round,
+                            "kernel": kernel,
+                            "structure": candidate.structure,
+                            "ridge": candidate.ridge,
+                            "n_rows": n_rows,
+                        }
+                    )
+                    if best is None or candidate.error < best.error:
+                        best = candidate
+            assert best is not None
+            return best
+
+        ridges = _RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
+        options = [
+            (kernel, structure, ridges)
+            for kernel in self._kernels()
+            for structure in self._structures()
+        ]
+        n_search = min(self.search_rows, len(training))
+        n_all = min(self.max_rows, len(training))
+        best = compare(n_search, options)
+        if n_all > n_search:
+            best = compare(
+                n_all, [(best.kernel, self._structure_named(best.structure), (best.ridge,))]
+            )
+        self._set(best, scaler)
+        return self
+
+    def _is_classification(self, y: Any) -> bool:
+        if self.task == "auto":
+            return type_of_target(y) in ("binary", "multiclass")
+        return self.task == "classification"
+
+    def _kernels(self) -> tuple[str, ...]:
+        return ("matern12", "rbf") if self.kernel == "auto" else (self.kernel,)
+
+    def _structures(self) -> tuple[Any, ...]:
+        if not isinstance(self.structure, str):
+            groups = np.asarray(self.structure)
+            if groups.shape != (self.n_features_in_,):
+                raise ValueError(
+                    f"structure has shape {groups.shape}, should be a group label for each of the "
+                    f"{self.n_features_in_} features"
+                )
+            return (groups,)
+        if self.structure == "auto":
+            return ("full", "diagonal") if self.n_features_in_ > 1 else ("diagonal",)
+        return (self.structure,)
+
+    def _structure_named(self, name: str) -> Any:
+        return np.asarray(self.structure) if name == "blocks" else name
+
+    def _rows(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+        """(held-out rows, training rows) in random order."""
+        order = rng.permutation(n)
+        n_held_out = min(max(1, round(self.validation_fraction * n)), _MOST_HELD_OUT)
+        if n - n_held_out < 1:
+            raise ValueError(f"n_samples={n} leaves no row to learn from; at least 2 are needed")
+        return order[:n_held_out], order[n_held_out:]
+
+    def _rounds(
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        held_rows: np.ndarray,
+        held_targets: np.ndarray,
+        targets: "_Targets",
+        kernel_name: str,
+        structure: Any,
+        ridges: Sequence[float],
+        rng: np.random.RandomState,
+    ) -> Iterator[Candidate]:
+        """The metrics of rounds 0, 1, ..., each with the best of the ridges."""
+        d = X.shape[1]
+        root = np.eye(d) / np.sqrt(d)
+        gradient_rows = rng.permutation(len(X))[: self.gradient_rows]
+        name = structure if isinstance(structure, str) else "blocks"
+        for n_round in range(self.n_rounds + 1):
+            Z = (X @ root).astype(np.float32)
+            gamma = _gamma(kernel_name, Z, rng)
+            matrix = KernelMatrix(make_kernel(kernel_name, Z, gamma=gamma), Z, np.float32)
+            new = matrix.kernel.prepare((held_rows @ root).astype(np.float32), np.dtype(np.float32))
+            tried = []
+            for ridge in ridges:
+                factor = shifted_cholesky(matrix, ridge)
+                coef = scipy.linalg.cho_solve(factor, Y.astype(np.float32), check_finite=False)
+                del factor
+                values = expand(matrix.kernel, new, matrix.points(slice(None)), coef, np.float32)
+                tried.append((targets.error(values, held_targets), ridge, coef))
+            error, ridge, coef = min(tried, key=lambda attempt: attempt[0])
+            yield Candidate(error, n_round, kernel_name, name, ridge, gamma, root, len(X))
+            if n_round == self.n_rounds:
+                return
+            G = gradient_outer_product(matrix, Z, coef, gradient_rows)
+            del matrix, new
+            # Gradients with respect to z = root' x become those with respect to x.
+            metric = _structured(root @ G @ root.T, structure)
+            trace_of_metric = float(np.trace(metric))
+            if not np.isfinite(trace_of_metric) or trace_of_metric <= 0.0:
+                # A constant function has no gradients: there is nothing to learn.
+                return
+            root = _root(metric / trace_of_metric)
+
+    def _set(self, best: Candidate, scaler: "_Standardised") -> None:
+        self.kernel_, self.structure_ = best.kernel, best.structure
+        self.ridge_, self.n_rounds_ = best.ridge, best.n_round
+        self.mean_ = scaler.mean
+        # Cutting directions off in every round would lose those that grow slowly.
+        root = best.root[:, : self.rank]
+        metric = root @ root.T
+        self.feature_importances_ = metric.diagonal() / np.trace(metric)
+        # Standardised features have variance 1, so transformed rows have total variance trace(M).
+        scale = float(np.sqrt(np.trace(metric)))
+        self.components_ = root / (scale * scaler.deviation[:, None])
+        self.gamma_ = best.gamma * (scale if best.kernel == "matern12" else scale**2)
+        self.metric_ = self.components_ @ self.components_.T
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[1]
+
+    def transform(self, X: Any) -> np.ndarray:
+        """M^(1/2) x of rows X : (u, d), dense or CSR; (u, r) in the dtype of X."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(X @ self.components_ - self.mean_ @ self.components_, X.dtype)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class _Standardised:
+    """Features with mean 0 and variance 1 on the training rows; constant ones become 0."""
+
+    def __init__(self, X: Any, rows: np.ndarray) -> None:
+        chosen = X[rows]
+        if sp.issparse(chosen):
+            self.mean = np.asarray(chosen.mean(axis=0), np.float64).ravel()
+            squares = np.asarray(chosen.multiply(chosen).mean(axis=0), np.float64).ravel()
+            variance = np.maximum(squares - self.mean**2, 0.0)
+        else:
+            self.mean = chosen.mean(axis=0, dtype=np.float64)
+            variance = chosen.var(axis=0, dtype=np.float64)
+        constant = variance <= np.finfo(np.float64).eps * self.mean**2
+        self.deviation = np.where(constant, np.inf, np.sqrt(variance))
+
+    def __call__(self, X: Any) -> np.ndarray:
+        rows = X.toarray() if sp.issparse(X) else X
+        return (rows - self.mean) / self.deviation
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """Targets as columns of unit variance, or classes as columns of -1 and +1."""
+
+    values: np.ndarray  # (n, m) float64
+    classes: bool
+
+    @staticmethod
+    def of(y: Any, classes: bool) -> "_Targets":
+        if classes:
+            labels, index = np.unique(y, return_inverse=True)
+            if len(labels) < 2:
+                raise ValueError(f"y has {len(labels)} class, but 2 classes are needed")
+            positive = [1] if len(labels) == 2 else range(len(labels))
+            return _Targets(np.where(np.equal.outer(index, positive), 1.0, -1.0), True)
+        values = np.asarray(y, np.float64).reshape(len(y), -1)
+        deviation = values.std(axis=0)
+        return _Targets(
+            (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), False
+        )
+
+    def error(self, values: np.ndarray, truth: np.ndarray) -> float:
+        """Held-out error: mean squared error, or the share of rows in the wrong class with ties
+        broken by it."""
+        squared = float(np.mean((values - truth) ** 2))
+        if not self.classes:
+            return squared
+        if truth.shape[1] == 1:
+            wrong = np.mean((values > 0.0) != (truth > 0.0))
+        else:
+            wrong = np.mean(values.argmax(axis=1) != truth.argmax(axis=1))
+        return float(wrong) + _TIE_BREAK * squared
+
+
+def _gamma(kernel: str, Z: np.ndarray, rng: np.random.RandomState) -> float:
+    """1 / width, or 1 / width^2 for the Gaussian kernel, from the median distance between rows."""
+    some = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
+    squares = np.einsum("ij,ij->i", some, some)
+    distances = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * some @ some.T, 0.0))
+    median = float(np.median(distances[np.triu_indices(len(some), 1)])) if len(some) > 1 else 1.0
+    width = _WIDTH[kernel] * (median or 1.0)
+    return 1.0 / (width if kernel == "matern12" else width**2)
+
+
+def _structured(metric: np.ndarray, structure: Any) -> np.ndarray:
+    """The part of M that the structure allows."""
+    if isinstance(structure, str):
+        return np.diag(metric.diagonal()) if structure == "diagonal" else metric
+    return np.where(np.equal.outer(structure, structure), metric, 0.0)
+
+
+def _root(metric: np.ndarray) -> np.ndarray:
+    """(d, r) with root root' = M, columns by falling length, without those that are rounding."""
+    values, vectors = np.linalg.eigh(metric)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = values > np.finfo(np.float32).eps * values[0]
+    return vectors[:, kept] * np.sqrt(values[kept])

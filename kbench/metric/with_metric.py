@@ -1,0 +1,139 @@
+"""A machine behind a learned metric, as one estimator."""
+
+from inspect import signature
+from typing import Any, ClassVar, Self
+
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from kbench.metric.learned import LearnedMetric
+from kbench.trace import Trace
+
+
+def _has(name: str) -> Any:
+    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
+
+
+class WithMetric(MetaEstimatorMixin, BaseEstimator):
+    """Learn a metric, then fit a machine to the transformed rows.
+
+    It differs from `make_pipeline(LearnedMetric(), machine)` in that the machine's phases and
+    intermediate models are reported to the trace, and that its learnt attributes (`n_support_`,
+    `objective_`, ...) are this estimator's.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The machine.
+    metric : LearnedMetric or None, default=None
+        None is one with its default parameters.
+    random_state : int, RandomState or None, default=None
+        Of the metric, where that has none of its own.
+
+    Attributes
+    ----------
+    metric_ : LearnedMetric
+    estimator_ : the fitted machine
+    timings_ : dict of str to float
+        Seconds of "metric" and of the machine's phases.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from kbench.metric import WithMetric
+    >>> X, y = load_digits(return_X_y=True)
+    >>> machine = WithMetric(KNeighborsClassifier(), random_state=0).fit(X[:1000], y[:1000])
+    >>> machine.score(X[1000:], y[1000:]) > 0.9
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "metric": [HasMethods(["fit", "transform"]), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, estimator: Any, metric: LearnedMetric | None = None, *, random_state: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.metric = metric
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None, **fit_params: Any) -> Self:
+        """Fit metric and machine to rows X : (n, d), dense or CSR, and targets y.
+
+        Parameters
+        ----------
+        trace : Trace, optional
+            Told the metric's held-out errors, and what the machine tells if it takes a trace.
+        **fit_params
+            Given to the machine's `fit`.
+        """
+        self._validate_params()
+        trace = Trace() if trace is None else trace
+        metric = LearnedMetric() if self.metric is None else clone(self.metric)
+        if metric.random_state is None:
+            seed = check_random_state(self.random_state).randint(2**31)
+            metric.set_params(random_state=seed)
+        if metric.task == "auto":
+            task = "classification" if is_classifier(self.estimator) else "regression"
+            metric.set_params(task=task)
+        with trace.phase("metric"):
+            self.metric_ = metric.fit(X, y, trace=trace)
+            Z = metric.transform(X)
+        self.estimator_ = clone(self.estimator)
+        if "trace" in signature(self.estimator_.fit).parameters:
+            fit_params["trace"] = trace
+        self.estimator_.fit(Z, y, **fit_params)
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Learnt attributes of the machine."""
+        if name.endswith("_") and not name.startswith("_") and "estimator_" in vars(self):
+            return getattr(self.estimator_, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def n_features_in_(self) -> int:
+        check_is_fitted(self, "metric_")
+        return self.metric_.n_features_in_
+
+    @property
+    def model_bytes_(self) -> int:
+        """Bytes that prediction keeps."""
+        metric = self.metric_
+        return self.estimator_.model_bytes_ + metric.components_.nbytes + metric.mean_.nbytes
+
+    def _transformed(self, X: Any) -> Any:
+        check_is_fitted(self, "estimator_")
+        return self.metric_.transform(X)
+
+    def predict(self, X: Any) -> Any:
+        """Predictions of the machine for rows X : (u, d)."""
+        return self.estimator_.predict(self._transformed(X))
+
+    @available_if(_has("decision_function"))
+    def decision_function(self, X: Any) -> Any:
+        """Decision values of the machine for rows X : (u, d)."""
+        return self.estimator_.decision_function(self._transformed(X))
+
+    @available_if(_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Class probabilities of the machine for rows X : (u, d)."""
+        return self.estimator_.predict_proba(self._transformed(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy of a classifier, R^2 of a regressor."""
+        return self.estimator_.score(self._transformed(X), y)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = get_tags(self.estimator)
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = False
+        return tags

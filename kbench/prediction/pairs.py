@@ -1,0 +1,222 @@
+"""Kernel values of all support vectors, computed once for the decision functions that share them.
+
+A machine of k classes, one against one, has k (k - 1) / 2 decision functions in the span of the
+same s support vectors. A support vector of class c has coefficients in the k - 1 functions of its
+class only, so with K the values at u rows, the product of the columns of class c with their
+(s_c, k - 1) coefficients, for each c, is all that is needed: u s (k - 1) multiplications instead of
+u s k (k - 1) / 2.
+"""
+
+import itertools
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.functions import squared_norms
+from kbench.kernels.matrix import nbytes
+from kbench.prediction.flops import expansion_flops
+
+# Kernel values computed at a time: 4 MB of float32.
+_ENTRIES = 2**20
+# Up to this many centres float64 takes at most 50 microseconds more for 100 rows.
+_FEW_CENTRES = 200
+
+
+class Centres(Protocol):
+    """Points of which kernel values at new rows are needed."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that have to be kept."""
+
+    def __len__(self) -> int: ...
+
+    def values(self, X: Any) -> np.ndarray:
+        """k(x, z_j) for rows X : (u, d) and centres z_j; (u, s) float32 or float64."""
+
+
+class GaussianCentres:
+    """exp(-gamma ||x - z||^2) = exp(<x, z> - h(x) - h(z)) by a matrix product, in NumPy alone.
+
+    Nothing has to be compiled, and a single row takes 15 microseconds.
+
+    Parameters
+    ----------
+    Z : (s, d) array or CSR
+        The centres.
+    gamma : float
+    error : float
+        If float32 values would change an expansion by about more than this, they are computed in
+        float64.
+    norm : float
+        Largest Euclidean norm of the coefficients of an expansion. Rounding exponents in float32
+        changes each value by about eps (1 + max h), up or down at random, and so an expansion by
+        about this times `norm`.
+    """
+
+    def __init__(self, Z: Any, gamma: float, *, error: float, norm: float) -> None:
+        Z = _dense(Z).astype(np.float64, copy=False)
+        self._mean = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
+        self._scale = math.sqrt(2.0 * gamma)
+        Z = (Z - self._mean) * self._scale
+        h = 0.5 * squared_norms(Z)
+        rounding = float(np.finfo(np.float32).eps) * (1.0 + float(h.max(initial=0.0))) * norm
+        exact = len(Z) <= _FEW_CENTRES or rounding > error
+        self._Z = np.ascontiguousarray(Z, np.float64 if exact else np.float32)
+        self._h = h.astype(self._Z.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return self._Z.nbytes + self._h.nbytes + self._mean.nbytes
+
+    def __len__(self) -> int:
+        return len(self._h)
+
+    def values(self, X: Any) -> np.ndarray:
+        A = (_dense(X) - self._mean) * self._scale
+        h = 0.5 * np.einsum("ij,ij->i", A, A)
+        out = A.astype(self._Z.dtype, copy=False) @ self._Z.T
+        out -= self._h
+        out -= h[:, None].astype(out.dtype)
+        np.minimum(out, 0.0, out=out)
+        return np.exp(out, out=out)
+
+
+class MatrixCentres:
+    """Centres of any kernel, among the points of its matrix.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    indices : (s,) ints
+    dtype : float32 or float64
+    """
+
+    def __init__(self, kernel: KernelMatrix, indices: np.ndarray, dtype: np.dtype) -> None:
+        matrix = kernel.astype(dtype)
+        self.kernel: Kernel = matrix.kernel
+        self.dtype = np.dtype(dtype)
+        self.centres = matrix.centres(indices)
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(self.centres)
+
+    def __len__(self) -> int:
+        size: int = self.centres.shape[0]
+        return size
+
+    def values(self, X: Any) -> np.ndarray:
+        points = self.kernel.prepare(X, self.dtype)
+        out = np.empty((X.shape[0], len(self)), self.dtype)
+        self.kernel.evaluate(points, self.centres, out)
+        return out
+
+
+class SharedExpansion:
+    """m functions in the span of the same centres.
+
+    Parameters
+    ----------
+    centres : Centres, s of them
+    coef : (s, m)
+
+    Attributes
+    ----------
+    nbytes : int
+        What has to be kept to evaluate it.
+    """
+
+    def __init__(self, centres: Centres, coef: np.ndarray) -> None:
+        self.centres, self.coef = centres, np.ascontiguousarray(coef, np.float64)
+
+    @property
+    def nbytes(self) -> int:
+        return self.centres.nbytes + self.coef.nbytes
+
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers."""
+        return expansion_flops(len(self.centres), self.coef.shape[1], n_features)
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Values at rows X : (u, d); (u, m) float64. O(u s (d + m))."""
+        out = np.zeros((X.shape[0], self.coef.shape[1]))
+        if len(self.centres):
+            for rows in _batches(X.shape[0], len(self.centres)):
+                values = self.centres.values(X[rows])
+                out[rows] = values @ self.coef.astype(values.dtype, copy=False)
+        return out
+
+
+class PairExpansion:
+    """The decision functions of all pairs of k classes.
+
+    Parameters
+    ----------
+    centres : Centres
+        s of them, sorted by class.
+    coef : (k - 1, s)
+        Of a centre of class c, rows 0 ... c - 1 are its coefficients against the earlier classes,
+        the others against the later ones.
+    n_centres : (k,) ints
+        Centres of each class.
+    """
+
+    def __init__(self, centres: Centres, coef: np.ndarray, n_centres: np.ndarray) -> None:
+        self.centres, self.coef = centres, np.ascontiguousarray(coef.T, np.float64)
+        self._ends = np.concatenate([[0], np.cumsum(n_centres)])
+
+    @property
+    def nbytes(self) -> int:
+        return self.centres.nbytes + self.coef.nbytes
+
+    def flops(self, n_features: int) -> float:
+        """Cost of a row, in products of `n_features` numbers."""
+        return expansion_flops(len(self.centres), self.coef.shape[1], n_features)
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Values of classes 0 and 1, 0 and 2, ... at rows X : (u, d); (u, k (k - 1) / 2) float64."""
+        k = len(self._ends) - 1
+        out = np.empty((X.shape[0], k * (k - 1) // 2))
+        for rows in _batches(X.shape[0], len(self.centres)):
+            out[rows] = self._values(X[rows]).T
+        return out
+
+    def winners(self, X: Any, intercept: np.ndarray) -> np.ndarray:
+        """Numbers of the classes that win most pairs, the first of equals; (u,) ints."""
+        k = len(self._ends) - 1
+        pairs = list(itertools.combinations(range(k), 2))
+        out = np.empty(X.shape[0], np.intp)
+        for rows in _batches(X.shape[0], len(self.centres)):
+            first_wins = self._values(X[rows]) > -intercept[:, None]
+            votes = np.zeros((k, first_wins.shape[1]), np.int16)
+            for (a, b), wins in zip(pairs, first_wins, strict=True):
+                votes[a] += wins
+                votes[b] += ~wins
+            out[rows] = votes.argmax(axis=0)
+        return out
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Values of all pairs, (k (k - 1) / 2, u)."""
+        k = len(self._ends) - 1
+        a, b = np.triu_indices(k, 1)
+        if not len(self.centres):
+            return np.zeros((len(a), X.shape[0]))
+        values = self.centres.values(X)
+        coef = self.coef.astype(values.dtype, copy=False)
+        sums = np.zeros((k, k - 1, X.shape[0]), values.dtype)
+        for c, (start, stop) in enumerate(itertools.pairwise(self._ends)):
+            np.matmul(coef[start:stop].T, values[:, start:stop].T, out=sums[c])
+        return sums[a, b - 1] + sums[b, a]
+
+
+def _batches(n_rows: int, n_centres: int) -> list[slice]:
+    step = max(1, _ENTRIES // max(1, n_centres))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else X

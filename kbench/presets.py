@@ -1,0 +1,183 @@
+"""Presets: named sets of default parameters, such as the settings of a paper's experiments.
+
+A preset supplies defaults only. A parameter that presets set has the default None, which means "use
+the preset's value"; any other value was chosen by the user and is kept. The tables stand here, in a
+module that imports nothing, because the planner fills the parameters of a row from them before
+any numerical code is loaded (`meta.presets` in a method's YAML file names the table).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Preset name (None: no preset) -> parameter -> value. Every preset of a table sets the same
+# parameters.
+Table = Mapping[str | None, Mapping[str, Any]]
+
+# "paper": Si, Hsieh and Dhillon (JMLR 18, 2017), with the eps of the experiments in the ICML 2014
+# version. "released": the authors' program, where `rank` is that of the whole matrix.
+_MEKA_DEFAULT = {
+    "landmarks": "kmeans",
+    "basis_sampling": "diagonal",
+    "link": "galerkin",
+    "rho": 2.0,
+    "pinv_cut": 0.03,
+    "eps": 0.0,
+    "zero_fraction": 0.0,
+    "rank_strategy": "same",
+    "n_samples": 20000,
+    "kmeans_iter": 10,
+}
+_MEKA_PAPER = _MEKA_DEFAULT | {
+    "landmarks": "uniform",
+    "link": "sampled",
+    "pinv_cut": 1e-6,
+    "eps": 0.1,
+}
+MEKA: Table = {
+    None: _MEKA_DEFAULT,
+    "paper": _MEKA_PAPER,
+    "released": _MEKA_PAPER
+    | {"eps": 0.0, "zero_fraction": 0.1, "rank_strategy": "total", "n_samples": 10000},
+}
+
+# DC-SVM of local machines. None: ours. A looser tolerance is up to 7 times as fast, and the
+# machines are approximate anyway. "paper": Hsieh, Si and Dhillon (ICML 2014), section 4: two levels
+# of 256 and 64 clusters. "released": the authors' program, whose early mode uses k-means.
+_DCSVM_LOCAL_DEFAULT = {
+    "n_clusters": 64,
+    "n_levels": 2,
+    "branching": 4,
+    "partition": "kmeans",
+    "n_samples": 1000,
+    "tol": 0.1,
+}
+DCSVM_LOCAL: Table = {
+    None: _DCSVM_LOCAL_DEFAULT,
+    "paper": _DCSVM_LOCAL_DEFAULT | {"partition": "kernel_kmeans", "tol": 1e-3},
+    "released": _DCSVM_LOCAL_DEFAULT | {"n_samples": 5000, "tol": 0.01},
+}
+
+# DC-SVM to the exact machine. "paper": Algorithm 1 with k = 4, l_max = 4, m = 1000. None: ours,
+# with a loose tolerance of the levels, which only provide a starting point. "released": the
+# authors' program, which trains 256, 64 and 16 clusters on one sample.
+_DCSVM_PAPER = {
+    "n_clusters": 4,
+    "n_levels": 4,
+    "branching": 4,
+    "partition": "kernel_kmeans",
+    "n_samples": 1000,
+    "tol": 1e-3,
+    "level_tol": 1e-3,
+}
+DCSVM: Table = {
+    None: _DCSVM_PAPER | {"level_tol": 0.1},
+    "paper": _DCSVM_PAPER,
+    "released": _DCSVM_PAPER
+    | {"n_clusters": 16, "n_levels": 3, "n_samples": 2000, "tol": 0.01, "level_tol": 0.01},
+}
+
+# Compression of HSS matrices. "paper_table4" and "paper_table5": the settings of these tables of
+# Cipolla and Gondzio, "Training very large scale nonlinear SVMs using Alternating Direction Method
+# of Multipliers coupled with the Hierarchically Semi-Separable kernel approximations" (EURO J.
+# Comput. Optim. 10, 2022), which sample near columns only. The others are ours: they add far
+# columns and a sketch, and bound the Frobenius norm of the residual. On ijcnn1 and cod-rna the
+# relative error is about 1e-2 with "fast" and below 1e-3 with "accurate" (`scripts/bench_hss.py
+# compress`). "precise" is for ridges far below the largest eigenvalue.
+HSS: Table = {
+    "paper_table4": {
+        "leaf_size": 512,
+        "n_neighbours": 64,
+        "n_trees": 6,
+        "rel_tol": 1.0,
+        "abs_tol": 0.1,
+        "trace_tol": 0.0,
+        "max_rank": 200,
+        "max_near": "none",
+        "n_far": 0,
+        "sketch": "none",
+    },
+    "paper_table5": {
+        "leaf_size": 512,
+        "n_neighbours": 512,
+        "n_trees": 3,
+        "rel_tol": 0.5,
+        "abs_tol": 0.05,
+        "trace_tol": 0.0,
+        "max_rank": 2000,
+        "max_near": "none",
+        "n_far": 0,
+        "sketch": "none",
+    },
+    "fast": {
+        "leaf_size": 256,
+        "n_neighbours": 16,
+        "n_trees": 3,
+        "rel_tol": 0.0,
+        "abs_tol": 0.0,
+        "trace_tol": 0.001,
+        "max_rank": 200,
+        "max_near": 500,
+        "n_far": 1500,
+        "sketch": 600,
+    },
+    "accurate": {
+        "leaf_size": 256,
+        "n_neighbours": 16,
+        "n_trees": 3,
+        "rel_tol": 0.0,
+        "abs_tol": 0.0,
+        "trace_tol": 0.0001,
+        "max_rank": 800,
+        "max_near": 500,
+        "n_far": 3000,
+        "sketch": 1500,
+    },
+    "precise": {
+        "leaf_size": 256,
+        "n_neighbours": 16,
+        "n_trees": 3,
+        "rel_tol": 0.0,
+        "abs_tol": 0.0,
+        "trace_tol": 1e-06,
+        "max_rank": 2000,
+        "max_near": 1000,
+        "n_far": 8000,
+        "sketch": 4000,
+    },
+}
+
+# Tables by the name that `meta.presets` of a method's YAML file gives.
+TABLES: dict[str, Table] = {
+    "dcsvm": DCSVM,
+    "dcsvm_local": DCSVM_LOCAL,
+    "hss": HSS,
+    "meka": MEKA,
+}
+
+
+def resolve(preset: str | None, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of all parameters that a preset table covers.
+
+    Parameters
+    ----------
+    preset : a key of `table`
+    table : preset -> parameter -> default
+    given : the user's values; None where the user chose nothing. Other names are ignored.
+
+    Returns
+    -------
+    dict
+        The user's value where it is not None, otherwise the preset's.
+
+    Raises
+    ------
+    ValueError
+        The table has no such preset.
+    """
+    if preset not in table:
+        names = ", ".join(str(name) for name in table)
+        raise ValueError(f"preset is {preset!r}, should be one of: {names}")
+    return {
+        name: default if given.get(name) is None else given[name]
+        for name, default in table[preset].items()
+    }

@@ -1,0 +1,322 @@
+"""Charts as SVG: axes with ticks, lines, marks, error bars, maps. The one way that kbench draws.
+
+A chart is the same text for the same numbers. Colours are classes `c0`, `c1`, ... of
+`kbench.report.style`, so that a chart inside a web page follows its light or dark ground; a chart
+that stands alone (`document`) brings light colours along. A plotting library would need as much
+code for links, names and two grounds, and its files are five to ten times as large.
+"""
+
+import base64
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from kbench.report.style import COLOURS, MARKERS, Style
+
+# Width of a letter of 12 px, and the height of a line, in units of the view box.
+LETTER, LINE = 6.4, 14.0
+
+_LEAST_TICKS = 3
+_TOP, _RIGHT, _BOTTOM = 14, 16, 44
+_SHADES = 64  # grey levels of an image
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+# What the style sheet of the pages says of charts, in light colours.
+_STYLE = """text{font:12px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#4a525b}
+.x{text-anchor:middle}.y,.end{text-anchor:end}.head{font-weight:600;fill:#1b1e22}
+.grid{stroke:#dde1e5;fill:none}.axis{stroke:#8a929b;fill:none}.line{fill:none;stroke:var(--k);stroke-width:1.6}
+.mark{fill:var(--k)}.hollow{fill:#fff;stroke:var(--k);stroke-width:1.4}.sd{stroke:var(--k);fill:none}
+.cell{fill:#22598f}.guide{stroke:#5b636d;stroke-dasharray:4 3;fill:none}
+"""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows: values from `low` to `high`, on a logarithmic scale with `log`.
+
+    With `names` the values are 0, 1, ..., one for each name.
+    """
+
+    title: str
+    low: float
+    high: float
+    log: bool = False
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def around(
+        cls, title: str, values: Iterable[float], *, log: bool = False, margin: float = 0.06
+    ) -> "Axis":
+        """The axis that shows `values` and nothing else, with a small margin on both sides.
+
+        `margin` is relative to the range; values that are all equal get a range of their size.
+        A logarithmic axis needs positive values.
+        """
+        known = list(values)
+        low, high = min(known), max(known)
+        if log:
+            pad = max(margin * math.log10(high / low), 0.08)
+            return cls(title, low / 10.0**pad, high * 10.0**pad, log=True)
+        pad = margin * (high - low) or 0.1 * abs(high) or 1.0
+        return cls(title, low - pad, high + pad)
+
+    @classmethod
+    def named(cls, title: str, names: Sequence[str]) -> "Axis":
+        """An axis with a place for each name."""
+        return cls(title, -0.5, len(names) - 0.5, names=tuple(names))
+
+    def fraction(self, value: float) -> float:
+        """Where `value` lies between the ends, 0 to 1; values beyond an end lie on it."""
+        inside = min(max(value, self.low), self.high)
+        if self.log:
+            return math.log(inside / self.low) / math.log(self.high / self.low)
+        return (inside - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Values with their texts: at least three, all between the ends."""
+        if self.names:
+            return list(enumerate(self.names))
+        if self.log:
+            for steps in ((1,), (1, 2, 5)):
+                if len(found := self._powers(steps)) >= _LEAST_TICKS:
+                    every = math.ceil(len(found) / 7)
+                    return [(value, number(value)) for value in found[::every]]
+        for about in (4, 6, 9, 14):
+            step = _round_up((self.high - self.low) / about)
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            if last - first + 1 >= _LEAST_TICKS:
+                break
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        values = [k * step for k in range(first, last + 1)]
+        large = max(abs(self.low), abs(self.high)) >= 1e5
+        return [(v, number(v) if large or decimals > 4 else f"{v:.{decimals}f}") for v in values]
+
+    def _powers(self, steps: Sequence[int]) -> list[float]:
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        values = [float(f"{step}e{decade}") for decade in decades for step in steps]
+        return [value for value in values if self.low <= value <= self.high]
+
+
+def number(value: float) -> str:
+    """`0.01`, `20000`, `10⁶`, `2·10⁻⁵`."""
+    if value == 0.0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:.3e}".partition("e")
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    factor = float(mantissa)
+    return power if factor == 1.0 else f"{factor:g}·{power}"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawn pair of axes: `body` is SVG of `width` x `height` units, `label` says what it is."""
+
+    width: int
+    height: int
+    body: str
+    label: str
+
+
+class Plot:
+    """A pair of axes that is drawn on; coordinates are those of the axes.
+
+    Parameters
+    ----------
+    x, y : Axis
+    label : str
+        What the chart shows, for readers who do not see it.
+    title : str
+        Above the axes; lines are separated by line breaks.
+    width, height : int
+        Units of the view box, about a pixel each.
+    """
+
+    def __init__(
+        self, x: Axis, y: Axis, *, label: str, title: str = "", width: int = 520, height: int = 320
+    ) -> None:
+        self.x, self.y = x, y
+        self.width, self.height, self.label = width, height, label
+        heads = title.splitlines()
+        longest = max((len(text) for _, text in y.ticks()), default=0)
+        self.left = (26 if y.title else 8) + LETTER * longest + 6
+        self.top = _TOP + LINE * len(heads)
+        self.right, self.bottom = width - _RIGHT, height - (_BOTTOM if x.title else 26)
+        self._parts = [
+            f'<text class="head x" x="{width / 2:g}" y="{LINE * (i + 1):g}">{escape(line)}</text>'
+            for i, line in enumerate(heads)
+        ]
+        self._axes()
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """The place of a point in units of the view box."""
+        across = self.left + self.x.fraction(x) * (self.right - self.left)
+        return across, self.bottom - self.y.fraction(y) * (self.bottom - self.top)
+
+    def add(self, svg: str) -> None:
+        """Put finished SVG on top."""
+        self._parts.append(svg)
+
+    def line(
+        self, points: Sequence[tuple[float, float]], style: Style | None = None, *, kind: str = ""
+    ) -> None:
+        """Straight lines through `points`, in the colour of `style` or of the class `kind`."""
+        path = "L".join(self._pair(x, y) for x, y in points)
+        names = kind or f"line c{style.colour if style else 0}"
+        self.add(f'<path class="{names}" d="M{path}"/>')
+
+    def mark(
+        self,
+        x: float,
+        y: float,
+        style: Style,
+        *,
+        words: str = "",
+        hollow: bool = False,
+        sd: float = 0.0,
+    ) -> None:
+        """A marker with a deviation, and `words` that show when one points at it."""
+        across, up = self.at(x, y)
+        bar = ""
+        if sd > 0.0:
+            (_, low), (_, high) = self.at(x, y - sd), self.at(x, y + sd)
+            path = f"M{short(across)} {short(low)}V{short(high)}"
+            bar = f'<path class="sd c{style.colour}" d="{path}"/>'
+        said = f"<title>{escape(words)}</title>" if words else ""
+        self.add(bar + marker(across, up, style, said, hollow=hollow))
+
+    def text(self, x: float, y: float, words: str, kind: str = "") -> None:
+        """Words at a place in units of the view box."""
+        names = f' class="{kind}"' if kind else ""
+        self.add(f'<text{names} x="{short(x)}" y="{short(y)}">{escape(words)}</text>')
+
+    def cells(self, rows: Sequence[Sequence[float]], texts: Sequence[Sequence[str]]) -> None:
+        """A map over two named axes: the larger a value, the darker its cell; NaN has none."""
+        known = [v for row in rows for v in row if not math.isnan(v)]
+        low, spread = min(known), max(known) - min(known) or 1.0
+        wide = (self.right - self.left) / len(rows[0])
+        high = (self.bottom - self.top) / len(rows)
+        for i, row in enumerate(rows):
+            for j, value in enumerate(row):
+                if math.isnan(value):
+                    continue
+                across, up = self.at(j, i)
+                shade = 0.08 + 0.42 * (value - low) / spread
+                place = f'x="{short(across - wide / 2)}" y="{short(up - high / 2)}"'
+                size = f'width="{short(wide)}" height="{short(high)}"'
+                self.add(f'<rect class="cell" {place} {size} fill-opacity="{shade:.2f}"/>')
+                self.text(across, up + 4, texts[i][j], "x head")
+
+    def image(self, rows: Sequence[Sequence[float]]) -> None:
+        """A picture of values from 0 (white) to the largest (black), the first row on top."""
+        data = base64.b64encode(_png(rows)).decode()
+        size = f'width="{short(self.right - self.left)}" height="{short(self.bottom - self.top)}"'
+        place = f'x="{short(self.left)}" y="{short(self.top)}" preserveAspectRatio="none"'
+        self.add(f'<image {place} {size} href="data:image/png;base64,{data}"/>')
+
+    def chart(self) -> Chart:
+        """What has been drawn."""
+        return Chart(self.width, self.height, "".join(self._parts), self.label)
+
+    def _axes(self) -> None:
+        for value, text in self.x.ticks():
+            x = short(self.at(value, self.y.low)[0])
+            if not self.x.names:
+                self.add(f'<path class="grid" d="M{x} {short(self.top)}V{short(self.bottom)}"/>')
+            self.add(f'<text class="x" x="{x}" y="{short(self.bottom + 16)}">{escape(text)}</text>')
+        for value, text in self.y.ticks():
+            y = short(self.at(self.x.low, value)[1])
+            if not self.y.names:
+                self.add(f'<path class="grid" d="M{short(self.left)} {y}H{short(self.right)}"/>')
+            place = f'x="{short(self.left - 7)}" y="{y}" dy=".35em"'
+            self.add(f'<text class="y" {place}>{escape(text)}</text>')
+        frame = f"M{short(self.left)} {short(self.top)}V{short(self.bottom)}H{short(self.right)}"
+        self.add(f'<path class="axis" d="{frame}"/>')
+        if self.x.title:
+            middle = short((self.left + self.right) / 2)
+            place = f'x="{middle}" y="{short(self.height - 8)}"'
+            self.add(f'<text class="x" {place}>{escape(self.x.title)}</text>')
+        if self.y.title:
+            middle = short((self.top + self.bottom) / 2)
+            place = f'transform="translate(13 {middle}) rotate(-90)"'
+            self.add(f'<text class="x" {place}>{escape(self.y.title)}</text>')
+
+    def _pair(self, x: float, y: float) -> str:
+        across, up = self.at(x, y)
+        return f"{short(across)} {short(up)}"
+
+
+def marker(x: float, y: float, style: Style, content: str = "", *, hollow: bool = False) -> str:
+    """The marker of a style at a place in units of the view box."""
+    kind = "hollow" if hollow else "mark"
+    place = f'transform="translate({short(x)} {short(y)})" d="{MARKERS[style.marker]}"'
+    return f'<path class="{kind} c{style.colour}" {place}>{content}</path>'
+
+
+def inline(chart: Chart) -> str:
+    """A chart as an element of a web page, whose style sheet colours it."""
+    role = "group" if "<a " in chart.body else "img"  # an image can hold no links
+    return (
+        f'<svg class="plot" viewBox="0 0 {chart.width} {chart.height}" role="{role}"'
+        f' aria-label="{escape(chart.label)}">{chart.body}</svg>'
+    )
+
+
+def document(charts: Sequence[Chart], legend: Sequence[tuple[str, Style]] = ()) -> str:
+    """Charts beside each other, three in a row, above their legend, as an SVG document."""
+    across = min(3, len(charts))
+    wide, high = max(one.width for one in charts), max(one.height for one in charts)
+    width = across * wide
+    parts = [
+        f'<g transform="translate({i % across * wide} {i // across * high})">{one.body}</g>'
+        for i, one in enumerate(charts)
+    ]
+    x, y = 16.0, high * math.ceil(len(charts) / across) + 14.0
+    for label, style in legend:
+        long = 30 + LETTER * len(label)
+        if x > 16.0 and x + long > width:
+            x, y = 16.0, y + 20
+        parts.append(
+            marker(x, y, style) + f'<text x="{x + 11:g}" y="{y + 4:g}">{escape(label)}</text>'
+        )
+        x += long
+    height = math.ceil(y + 14 if legend else y - 8)
+    colours = "".join(f".c{i}{{--k:{light}}}" for i, (light, _) in enumerate(COLOURS))
+    label = "; ".join(dict.fromkeys(one.label for one in charts))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+        f' width="{width}" height="{height}" role="img" aria-label="{escape(label)}">'
+        f'<style>{_STYLE}{colours}</style><rect width="100%" height="100%" fill="#fff"/>'
+        f"{''.join(parts)}</svg>\n"
+    )
+
+
+def short(value: float) -> str:
+    """A coordinate with one decimal."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _round_up(step: float) -> float:
+    """The next of 1, 2 and 5 times a power of ten, from `step` on."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(f * power for f in (1.0, 2.0, 5.0, 10.0) if f * power >= step * (1 - 1e-9))
+
+
+def _png(rows: Sequence[Sequence[float]]) -> bytes:
+    """Values as a grey PNG (W3C Recommendation, 2003) of `_SHADES` levels, 0 white."""
+    top = max(max(row) for row in rows) or 1.0
+    pixels = b"".join(
+        b"\0"
+        + bytes(255 - round(max(v, 0.0) / top * (_SHADES - 1)) * 255 // (_SHADES - 1) for v in row)
+        for row in rows
+    )
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checked = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checked
+
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels, 9))
+    return b"\x89PNG\r\n\x1a\n" + parts + chunk(b"IEND", b"")

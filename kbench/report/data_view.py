@@ -1,0 +1,248 @@
+"""The data sets of a page: a list of problems, and for each the tables and charts of its methods.
+
+A detail has a table for each machine, with every setting of every method, and charts of the score
+against fit time and against prediction cost. Lines and marks open the runs behind them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, replace
+from typing import Any
+
+from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
+from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.quantities import Quantity
+from kbench.report.site import Item, RowStore, View
+from kbench.report.style import styles
+from kbench.report.tables import Comparison, Line, Problem
+from kbench.report.tags import (
+    article,
+    cell,
+    element,
+    figure,
+    header,
+    key,
+    row_header,
+    table,
+    words,
+)
+from kbench.report.tags import notes as notes_list
+from kbench.report.tradeoff import COSTS, points, tradeoff
+
+# A blank as wide as a digit, and one as wide as a point: they align what stands above each other.
+_FIGURE, _POINT = "\u2007", "\u2008"
+
+_COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
+_COLUMNS += ["methods", "runs", "failed"]
+
+
+def data_view(
+    comparisons: Sequence[Comparison],
+    environments: Mapping[str, Mapping[str, Any]],
+    columns: Sequence[Quantity],
+    store: RowStore,
+    *,
+    settings: int,
+    papers: Mapping[str, Sequence[str]] | None = None,
+    legend: str = "",
+) -> View:
+    """The list of problems with their details.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+    environments : mapping
+        Description by id, as `ResultsFolder.environments` has them.
+    columns : sequence of Quantity
+        Beside the score.
+    store : RowStore
+        Takes the rows behind the lines.
+    settings : int
+        Lines of a method that a table shows at first.
+    papers : mapping, optional
+        Data set -> titles of the papers that use it.
+    legend : str
+        HTML that explains the variants, above the list.
+    """
+    methods = sorted({line.method for one in comparisons for line in one.lines})
+    details = _Details(columns, settings, environments, methods, store)
+    items = []
+    for group in _by_problem(comparisons):
+        problem = group[0].problem
+        detail = details.problem(group)
+        for i, one in enumerate(group):
+            facets = {
+                "set": [problem.dataset],
+                "method": sorted({line.method for line in one.lines}),
+                "paper": list((papers or {}).get(problem.dataset, ())),
+            }
+            own = detail if i == 0 else ""
+            items.append(Item(_cells(one), facets, anchor(problem), own, title(problem)))
+    head = [
+        header(text, kind="word" if text in ("best method", "measure", "task") else "")
+        for text in _COLUMNS
+    ]
+    about = (
+        f"{_legend(comparisons)}. Times of different environments or thread counts stand in"
+        " different tables. Prediction costs are multiples of the product of many rows with one"
+        " vector."
+    )
+    above = element("p", words(about), class_="about") + legend
+    return View("data", "Data sets", head, items, above)
+
+
+def anchor(problem: Problem) -> str:
+    """The address of a problem's detail, which stays the same while rows come and go."""
+    parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6]))
+    name = "-".join(str(part) for part in parts if part)
+    return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
+
+
+def summary(comparisons: Sequence[Comparison]) -> str:
+    """How many data sets, methods, runs and environments there are."""
+    rows = [row for one in comparisons for line in one.lines for row in line.rows]
+    failed = sum(row["status"] != "ok" for row in rows)
+    counts = [
+        (len({one.problem.dataset for one in comparisons}), "data set"),
+        (len({line.method for one in comparisons for line in one.lines}), "method"),
+        (len(rows), "run"),
+        (len({one.machine.environment for one in comparisons}), "environment"),
+    ]
+    said = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts]
+    said[2] += f" ({failed:,} failed)" if failed else ""
+    return " · ".join(said)
+
+
+class _Details:
+    """What the details of a page have in common."""
+
+    def __init__(
+        self,
+        columns: Sequence[Quantity],
+        settings: int,
+        environments: Mapping[str, Mapping[str, Any]],
+        methods: Sequence[str],
+        store: RowStore,
+    ) -> None:
+        self.columns = columns
+        self.settings = settings
+        self.environments = environments
+        self.styles = styles(methods)
+        self.store = store
+
+    def problem(self, group: Sequence[Comparison]) -> str:
+        """A description, and an article for each machine."""
+        about = element("p", words(describe_problem(group[0].problem)), class_="about")
+        return about + "".join(self._comparison(one) for one in group)
+
+    def _comparison(self, comparison: Comparison) -> str:
+        _, cut = comparison.shortened(self.settings)
+        machine = describe_machine(comparison.machine, self.environments)
+        drawn = [tradeoff(comparison, cost, self.styles, self.settings) for cost in COSTS]
+        shown = sorted({point.line.method for cost in COSTS for point in points(comparison, cost)})
+        legend = [(method, self.styles[method]) for method in shown]
+        charts = [one for one in drawn if one is not None]
+        more = ""
+        if cut:
+            text = f"Show all {len(comparison.lines)} lines"
+            more = element("button", text, class_="all", type="button")
+        below = notes(comparison, cut, self.settings, "the button shows all")
+        return article(
+            element("p", words(machine), class_="machine")
+            + (figure(charts, legend) if charts else "")
+            + self._table(comparison)
+            + more
+            + notes_list(below)
+        )
+
+    def _table(self, comparison: Comparison) -> str:
+        shown = grid(comparison, self.columns)
+        columns = [_aligned(shown, j) for j in range(len(shown.quantities))]
+        head = [header("method")]
+        head += [header(q.title, direction=q.direction) for q in shown.quantities]
+        head.append(header("runs"))
+        seen: dict[str, int] = {}
+        body = []
+        for i, line in enumerate(comparison.lines):
+            seen[line.method] = seen.get(line.method, 0) + 1
+            kinds = ["more"] if seen[line.method] > self.settings else []
+            kinds += [] if line.ok else ["failed"]
+            cells = [column[i] for column in columns] + [cell(shown.runs[i])]
+            body.append(self._line(line, " ".join(kinds), "".join(cells)))
+        return table(f"{title(comparison.problem)}: results", [head], body)
+
+    def _line(self, line: Line, kind: str, cells: str) -> str:
+        setting = line.label.removeprefix(line.method)
+        name = words(line.method) + (element("i", words(setting)) if setting else "")
+        link = element("a", key(self.styles[line.method]) + name, href=f"#run-{line.address}")
+        places = self.store.places(line.rows)
+        content = row_header(link) + cells
+        return element("tr", content, class_=kind, data_m=line.method, data_r=places)
+
+
+def _cells(one: Comparison) -> str:
+    """A line of the list: the problem's size, and the best method by the leading score."""
+    problem = one.problem
+    best = one.lines[0] if one.lines and one.lines[0].ok else None
+    measured = best.mean_sd(one.score.column) if best else None
+    failed = sum(len(line.rows) - len(line.ok) for line in one.lines)
+    link = element("a", words(title(problem)), href=f"#{anchor(problem)}")
+    return (
+        row_header(link)
+        + cell(best.label if best else "", "long")
+        + cell(one.score.text(measured[0]) if measured else "")
+        + cell(one.score.title, "word")
+        + cell(problem.task or "", "word")
+        + cell(_count(problem.n_train))
+        + cell(_count(problem.n_features))
+        + cell(len({line.method for line in one.lines}))
+        + cell(sum(len(line.rows) for line in one.lines))
+        + cell(failed or "")
+    )
+
+
+def _aligned(shown: Grid, j: int) -> list[str]:
+    """The cells of one column, padded so that points stand above each other."""
+    column = [row[j] for row in shown.cells]
+    decimals = max((_decimals(one) for one in column), default=0)
+    widest = max((_whole(one.sd) for one in column), default=0)
+    found = []
+    for one in column:
+        if one.status:
+            found.append(cell(one.status, "st"))
+            continue
+        if not one.mean:
+            found.append("<td></td>")
+            continue
+        missing = decimals - _decimals(one)
+        pad = _FIGURE * missing + (_POINT if missing and not _decimals(one) else "")
+        sd = ""
+        if one.sd:
+            sd = f"<small>{_FIGURE * (widest - _whole(one.sd))}±{one.sd}{pad}</small>"
+        elif widest:
+            sd = f"<small>{_FIGURE * (widest + 1 + decimals)}{_POINT}</small>"
+        found.append(element("td", one.mean + pad + sd, class_="best" if one.best else ""))
+    return found
+
+
+def _whole(number: str) -> int:
+    return len(number.partition(".")[0])
+
+
+def _decimals(one: Cell) -> int:
+    return len(one.mean.partition(".")[2])
+
+
+def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
+    groups: dict[Problem, list[Comparison]] = {}
+    for comparison in comparisons:
+        groups.setdefault(comparison.problem, []).append(comparison)
+    return list(groups.values())
+
+
+def _legend(comparisons: Sequence[Comparison]) -> str:
+    said = f"{LEGEND}; the best of a column is marked (↑ more, ↓ less is better)"
+    return f"{said}; {REFERENCE}" if has_reference(comparisons) else said
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

@@ -1,0 +1,62 @@
+"""Comparisons and plain tables as Markdown, with all text out of rows taken literally."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kbench.report.cells import Grid, describe_machine, describe_problem, grid, title
+from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.quantities import Quantity
+from kbench.report.safe import markdown as escaped
+from kbench.report.sheet import Sheet
+from kbench.report.tables import Comparison, Problem
+
+Environments = Mapping[str, Mapping[str, Any]]
+
+
+def markdown(
+    comparisons: Sequence[Comparison],
+    environments: Environments,
+    columns: Sequence[Quantity],
+    *,
+    settings: int,
+) -> str:
+    """One section for each problem, one table for each machine; the best of a column is bold."""
+    blocks = ["# Results", f"{LEGEND}; **best of its column** (↑ more, ↓ less is better)."]
+    if has_reference(comparisons):
+        blocks.append(f"{REFERENCE}.")
+    previous: Problem | None = None
+    for comparison in comparisons:
+        if comparison.problem != previous:
+            blocks.append(f"## {escaped(title(comparison.problem))}")
+            blocks.append(escaped(describe_problem(comparison.problem)) + ".")
+        previous = comparison.problem
+        shown, cut = comparison.shortened(settings)
+        blocks.append(escaped(describe_machine(comparison.machine, environments)) + ":")
+        blocks.append(_markdown_table(grid(shown, columns)))
+        below = notes(comparison, cut, settings, "format=csv has all")
+        blocks += [f"- {escaped(note)}" for note in below]
+    return "\n\n".join(blocks) + "\n"
+
+
+def markdown_sheets(found: Iterable[Sheet]) -> str:
+    """Plain tables, each below its name."""
+    blocks = []
+    for sheet in found:
+        rule = ["---" if j < sheet.words else "---:" for j in range(len(sheet.header))]
+        rows = [list(map(escaped, row)) for row in (sheet.header, *sheet.rows)]
+        rows.insert(1, rule)
+        blocks += [f"## {escaped(sheet.name)}", "\n".join(f"| {' | '.join(row)} |" for row in rows)]
+        blocks += [f"- {escaped(note)}" for note in sheet.notes]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _markdown_table(table: Grid) -> str:
+    header = ["method", *(quantity.header for quantity in table.quantities), "runs"]
+    rows = [header, ["---", *("---:" for _ in table.quantities), "---"]]
+    for name, cells, runs in zip(table.names, table.cells, table.runs, strict=True):
+        values = []
+        for cell in cells:
+            mean = escaped(cell.status) or (f"**{cell.mean}**" if cell.best else cell.mean)
+            values.append(f"{mean} ± {cell.sd}" if cell.sd else mean)
+        rows.append([escaped(name), *values, runs])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

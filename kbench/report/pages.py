@@ -1,0 +1,107 @@
+"""The web page of a results folder: data sets, the papers' tables, claims and figures, studies."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from kbench.report.data_view import data_view
+from kbench.report.data_view import summary as data_summary
+from kbench.report.papers import views
+from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.ratios import picture
+from kbench.report.quantities import Quantity
+from kbench.report.reading import package_text
+from kbench.report.site import RowStore, View, site
+from kbench.report.tables import Comparison
+from kbench.report.tags import words
+
+if TYPE_CHECKING:
+    from kbench.report.papers.report import Report
+
+
+def page(
+    comparisons: Sequence[Comparison],
+    report: "Report | None",
+    environments: Mapping[str, Mapping[str, Any]],
+    columns: Sequence[Quantity],
+    *,
+    settings: int,
+    remarks: Sequence[str] = (),
+) -> str:
+    """The text of the page.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+        The data sets; may be empty.
+    report : Report, optional
+        What there is of the papers.
+    environments : mapping
+        Description by id.
+    columns : sequence of Quantity
+        Beside the score of a data set.
+    settings : int
+        Lines of a method that a data set's table shows at first.
+    remarks : sequence of str
+        Said at the top, such as files that could not be read.
+    """
+    store = RowStore()
+    shown: list[View] = []
+    summaries = []
+    first = ""
+    if report is not None:
+        verdicts = report.verdicts
+        shown.append(views.claims_view(verdicts))
+        shown.append(views.tables_view(report.filled, verdicts, environments, store))
+        shown.append(views.figures_view(report.drawings))
+        first = picture(report.filled, verdicts, views.claim_id)
+        if report.filled or verdicts:
+            summaries.append(views.summary(report.filled, verdicts))
+    if comparisons or report is None:
+        summaries.insert(0, data_summary(comparisons))
+    if comparisons:
+        tables = [table for name in PAPERS for table in paper(name).tables.values()]
+        papers = views.papers_of(tables) if report is not None else {}
+        shown.append(
+            data_view(
+                comparisons,
+                environments,
+                columns,
+                store,
+                settings=settings,
+                papers=papers,
+                legend=_variants(comparisons),
+            )
+        )
+    if report is not None:
+        systems, budgets = report.system_sheets(), report.budget_sheets()
+        shown.append(views.studies_view(report.counted, systems, budgets, report.rankings))
+    used = sorted({one.machine.environment for one in comparisons})
+    if report is not None:
+        known = {one.machine.environment for one in report.filled if one.machine is not None}
+        used = sorted({*used, *known})
+    return site(
+        heading="kbench report",
+        summary=" · ".join(summaries),
+        picture=first,
+        views=shown,
+        rows=store.rows,
+        environments=environments,
+        used=used,
+        remarks=remarks,
+    )
+
+
+def _variants(comparisons: Sequence[Comparison]) -> str:
+    """What the variants that are shown mean, as a list of terms that opens."""
+    meanings = yaml.safe_load(package_text("kbench.report", "variants.yaml"))
+    shown = sorted({one.problem.variant for one in comparisons if one.problem.variant})
+    parts = {part.partition("=")[0] for name in shown for part in name.split(",")}
+    listed = "".join(
+        f"<dt>{words(name)}</dt><dd>{words(meanings[name])}</dd>"
+        for name in sorted(parts)
+        if name in meanings
+    )
+    summary = "<summary>What the variants in parentheses mean</summary>"
+    return f"<details>{summary}<dl>{listed}</dl></details>" if listed else ""

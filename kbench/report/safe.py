@@ -1,0 +1,53 @@
+"""Text from rows made harmless before a terminal, a spreadsheet or a viewer interprets it.
+
+Rows are data that people exchange, so every name, message and status in them may be hostile. Each
+writer passes such text through the function for its format: `printable` for terminals, `markdown`,
+`csv_cell` for spreadsheets (OWASP, "CSV Injection"). LaTeX is escaped in `kbench.report.latex`,
+HTML by `html.escape`.
+"""
+
+import re
+from typing import Any
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+_MARKDOWN = re.compile(r"([\\|*_<>`\[\]!&#~$])")
+
+
+def printable(text: str, keep: str = "") -> str:
+    """`text` with every control or format character written as its code, such as `\\x1b`.
+
+    Those are escape sequences, but also characters that reorder or hide text. White space of any
+    kind becomes a space; the characters of `keep` stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _visible(c) for c in text)
+
+
+def _visible(character: str) -> str:
+    if character.isspace():
+        return " "
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def csv_cell(value: Any) -> Any:
+    """`value` such that no spreadsheet takes it for a formula.
+
+    Text that begins with `= + - @` (or with white space before them) gets an apostrophe in front,
+    which spreadsheets read as "this is text". Numbers stay numbers, also as text, and so does the
+    lone dash with which papers mark an empty cell.
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable(value, keep="\n")
+    start = text.lstrip()
+    if start[:1] in ("=", "+", "-", "@") and len(start) > 1 and not _NUMBER.fullmatch(start):
+        return f"'{text}"
+    return text
+
+
+def markdown(text: str) -> str:
+    """`text` with every character that Markdown would interpret taken literally, on one line."""
+    return _MARKDOWN.sub(r"\\\1", printable(text))

@@ -1,0 +1,201 @@
+"""A web page as a place: an overview with search and filters, and a detail for each of its items.
+
+The page is one file that asks for nothing (a content security policy forbids it). The overview is
+HTML, readable without scripts. Details (tables, charts) and the rows behind them are one
+zlib-compressed JSON object in base64, which the script of the page unpacks when the first detail is
+opened: `{"details": {id: HTML}, "rows": columns}`, with the columns of `kbench.report.embedded`.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from kbench import __version__
+from kbench.report.embedded import packed_rows
+from kbench.report.style import COLOURS, MARKERS
+from kbench.report.tables import Row
+from kbench.report.tags import element, table, words
+
+# The filters of the overview: attribute of an item, and what its menu is called.
+FACETS = {"paper": "Paper", "set": "Data set", "method": "Method", "verdict": "Verdict"}
+
+
+class RowStore:
+    """The rows behind a page's cells, each kept once."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._places: dict[tuple[Any, ...], int] = {}
+
+    def places(self, rows: Sequence[Row]) -> str:
+        """The numbers of some rows, for the attribute `data-r` of their cell."""
+        found = []
+        for row in rows:
+            known = (row["key"], row["environment"], row["threads"], row["started_at"])
+            if known not in self._places:
+                self._places[known] = len(self.rows)
+                self.rows.append(row)
+            found.append(self._places[known])
+        return ",".join(map(str, found))
+
+
+@dataclass(frozen=True)
+class Item:
+    """A line of a list, and the detail that it opens.
+
+    Attributes
+    ----------
+    cells : str
+        The cells of the line, HTML, the first of them a row header.
+    facets : mapping
+        Facet -> the values by which filters find the item.
+    id, detail : str
+        The address of the detail and its HTML; empty where there is none.
+    title : str
+        Of the detail.
+    """
+
+    cells: str
+    facets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    id: str = ""
+    detail: str = ""
+    title: str = ""
+
+    @property
+    def line(self) -> str:
+        """The line with what the filters read, values between bars."""
+        own = {
+            f"data_{name}": f"|{'|'.join(dict.fromkeys(self.facets.get(name, ())))}|"
+            for name in FACETS
+            if self.facets.get(name)
+        }
+        return element("tr", self.cells, **own)
+
+
+@dataclass(frozen=True)
+class View:
+    """A list of items below a heading: `head` are its header elements, `above` is HTML."""
+
+    id: str
+    title: str
+    head: Sequence[str]
+    items: Sequence[Item]
+    above: str = ""
+
+
+def site(
+    *,
+    heading: str,
+    summary: str,
+    picture: str,
+    views: Sequence[View],
+    rows: Sequence[Row],
+    environments: Mapping[str, Mapping[str, Any]],
+    used: Sequence[str],
+    remarks: Sequence[str] = (),
+) -> str:
+    """The text of a page.
+
+    Parameters
+    ----------
+    heading, summary : str
+        Words.
+    picture : str
+        HTML that comes first.
+    views : sequence of View
+    rows : sequence of mapping
+        What `data-r` of the details counts.
+    environments : mapping
+        Description by id; `used` are those to describe.
+    remarks : sequence of str
+        Said at the top, such as files that could not be read.
+    """
+    shown = [view for view in views if view.items]
+    machines = "".join(_environment(name, environments) for name in used)
+    links = [("overview", "Overview"), *((view.id, view.title) for view in shown)]
+    links.append(("environments", "Environments"))
+    items = [item for view in shown for item in view.items]
+    details = {
+        item.id: {"title": item.title, "view": view.id, "html": item.detail}
+        for view in shown
+        for item in view.items
+        if item.detail
+    }
+    bundle = {"details": details, "rows": packed_rows(rows)}
+    template = files("kbench.report").joinpath("page")
+    script = template.joinpath("page.js").read_text()
+    parts = {
+        "title": words(heading),
+        "style": template.joinpath("page.css").read_text() + _colour_rules(),
+        "hash": base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode(),
+        "markers": _symbols(),
+        "links": "".join(f'<a href="#{id}">{words(name)}</a>' for id, name in links),
+        "filters": "".join(_menu(name, items) for name in FACETS),
+        "summary": words(summary),
+        "remarks": "".join(element("p", words(one), class_="remark") for one in remarks),
+        "picture": picture,
+        "views": "".join(map(_view, shown)),
+        "environments": machines,
+        "version": words(__version__),
+        "bundle": _compressed(bundle),
+        "script": script,
+    }
+    text = template.joinpath("page.html").read_text()
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text)
+
+
+def _compressed(value: Any) -> str:
+    """JSON as zlib in base64."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _view(view: View) -> str:
+    content = table(view.title, [view.head], [item.line for item in view.items])
+    none = '<p class="none" hidden>Nothing here matches the search and the filters.</p>'
+    heading = f"<h2>{words(view.title)}</h2>"
+    return element("section", heading + view.above + content + none, id=view.id)
+
+
+def _menu(name: str, items: Sequence[Item]) -> str:
+    """A drop-down list of the values that any item has."""
+    values = sorted({value for item in items for value in item.facets.get(name, ())})
+    if len(values) < 2:
+        return ""
+    options = "".join(element("option", words(value)) for value in ("", *values))
+    options = options.replace("<option></option>", '<option value="">any</option>', 1)
+    chosen = element("select", options, id=f"filter-{name}", data_facet=name)
+    return element("label", f"<span>{FACETS[name]}</span>{chosen}")
+
+
+def _symbols() -> str:
+    paths = "".join(
+        f'<symbol id="k{i}" viewBox="-7 -7 14 14"><path d="{outline}"/></symbol>'
+        for i, outline in enumerate(MARKERS)
+    )
+    return f'<svg class="defs" aria-hidden="true"><defs>{paths}</defs></svg>'
+
+
+def _colour_rules() -> str:
+    return "".join(
+        f".c{i}{{--k:light-dark({light},{dark})}}\n" for i, (light, dark) in enumerate(COLOURS)
+    )
+
+
+def _environment(name: str, environments: Mapping[str, Mapping[str, Any]]) -> str:
+    facts = {**environments.get(name, {})}
+    packages = facts.pop("packages", None) or {}
+    facts |= {"packages": ", ".join(f"{package} {v}" for package, v in sorted(packages.items()))}
+    listed = "".join(
+        f"<dt>{words(key).replace('_', ' ')}</dt><dd>{words(value)}</dd>"
+        for key, value in facts.items()
+        if value
+    )
+    listed = listed or "<dt>no description</dt><dd>its file is not in the results folder</dd>"
+    return f'<div class="card"><h3>{words(name)}</h3><dl>{listed}</dl></div>'

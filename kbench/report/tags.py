@@ -1,0 +1,138 @@
+"""Elements of the web pages: the one builder of their tables, charts, legends and notes.
+
+Text is escaped here, once; arguments that are HTML already say so.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from kbench.report.charts import Chart, inline
+from kbench.report.safe import printable
+from kbench.report.sheet import Sheet
+from kbench.report.style import Style
+
+# Columns that fit on a landscape page of A4; wider tables are printed on A3.
+_PRINTED = 20
+
+
+def words(text: object) -> str:
+    """Text as HTML."""
+    return escape(printable(str(text), keep="\n\t\u2007\u2008"))
+
+
+def element(tag: str, content: str = "", **attributes: object) -> str:
+    """An element with HTML inside; attributes that are None or "" are left out.
+
+    A trailing underscore of a name is dropped, others become hyphens: `class_`, `data_r`.
+    """
+    own = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{words(value)}"'
+        for name, value in attributes.items()
+        if value is not None and value != ""
+    )
+    return f"<{tag}{own}>{content}</{tag}>"
+
+
+def cell(text: object, kind: str = "") -> str:
+    """A cell of text; numbers stand on the right, the kinds `word` and `long` on the left."""
+    return element("td", words(text), class_=kind)
+
+
+def row_header(content: str, kind: str = "") -> str:
+    """The first cell of a line, of HTML."""
+    return element("th", content, scope="row", class_=kind)
+
+
+def header(text: str, *, direction: str = "", kind: str = "", name: str = "") -> str:
+    """A column's header, a button that sorts by it; `direction` says which values are better."""
+    better = {"max": " <span>↑</span>", "min": " <span>↓</span>"}.get(direction, "")
+    button = element("button", words(text) + better, type="button")
+    return element("th", button, scope="col", data_better=direction, class_=kind, aria_label=name)
+
+
+def spanning(text: str, columns: int) -> str:
+    """A header above several columns."""
+    return element("th", words(text), scope="colgroup", colspan=columns)
+
+
+def table(
+    label: str, head: Iterable[Sequence[str]], body: Iterable[str], *, spans: str = ""
+) -> str:
+    """A table that scrolls by itself, below headers that stay.
+
+    Parameters
+    ----------
+    label : str
+        What it is, for readers who do not see it.
+    head : iterable of sequences of str
+        Lines of header elements.
+    body : iterable of str
+        Finished lines.
+    spans : str
+        Column groups.
+    """
+    lines = "".join(f"<tr>{''.join(line)}</tr>" for line in head)
+    inner = f"{spans}<thead>{lines}</thead><tbody>{''.join(body)}</tbody>"
+    content = element("table", inner)
+    return element("div", content, class_="scroll", tabindex=0, role="region", aria_label=label)
+
+
+def article(content: str, *, title: str = "", id: str = "", wide: bool = False) -> str:
+    """A piece of a page: HTML below a title."""
+    heading = element("h3", words(title)) if title else ""
+    return element("article", heading + content, id=id, class_="wide" if wide else "")
+
+
+def is_wide(columns: int) -> bool:
+    """Whether so many columns need the larger paper."""
+    return columns > _PRINTED
+
+
+def plain(sheet: Sheet, kinds: Sequence[str] = ()) -> str:
+    """A plain table as an article; `kinds` are classes of the first cells of its lines."""
+    aligned = ["word" if j < sheet.words else "" for j in range(len(sheet.header))]
+    head = [header(text, kind=kind) for text, kind in zip(sheet.header, aligned, strict=True)]
+    body = []
+    for i, (first, *rest) in enumerate(sheet.rows):
+        kind = kinds[i] if kinds else ""
+        cells = [
+            cell(text, "long" if side else "") for text, side in zip(rest, aligned[1:], strict=True)
+        ]
+        body.append(f"<tr>{row_header(words(first), kind)}{''.join(cells)}</tr>")
+    content = element("div", table(f"Table: {sheet.name}", [head], body), class_="plain")
+    return article(content + notes(sheet.notes), title=sheet.name, wide=is_wide(len(head)))
+
+
+def notes(said: Sequence[str]) -> str:
+    """Remarks below a table."""
+    items = "".join(element("li", words(one)) for one in said)
+    return element("ul", items, class_="notes") if items else ""
+
+
+def key(style: Style) -> str:
+    """The marker of a method, in the size of a letter."""
+    use = f'<use href="#k{style.marker}"/>'
+    return f'<svg class="k c{style.colour}" aria-hidden="true">{use}</svg>'
+
+
+def legend(entries: Sequence[tuple[str, Style]]) -> str:
+    """Markers with what they stand for."""
+    items = "".join(f"<li>{key(style)}{words(label)}</li>" for label, style in entries)
+    return element("ul", items, class_="legend") if items else ""
+
+
+def figure(
+    charts: Sequence[Chart],
+    entries: Sequence[tuple[str, Style]] = (),
+    caption: str = "",
+    remarks: Sequence[str] = (),
+) -> str:
+    """Charts beside each other above their legend and caption, or why there are none."""
+    if charts:
+        drawn = "".join(map(inline, charts))
+        shown = element("div", drawn, class_="charts" if len(charts) > 1 else "charts single")
+    else:
+        shown = element("div", words("; ".join(remarks)), class_="frame")
+    below = element("figcaption", words(caption), class_="about") if caption else ""
+    held = element("figure", shown + legend(entries) + below)
+    return held + (notes(remarks) if charts else "")

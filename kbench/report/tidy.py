@@ -1,0 +1,87 @@
+"""Records as CSV and as JSON: one object for each line of a table, nothing rounded."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kbench.report.quantities import COSTS, FURTHER, SCORES
+from kbench.report.safe import csv_cell
+from kbench.report.sheet import Sheet
+from kbench.report.tables import Comparison
+
+Record = Mapping[str, Any]
+
+_PROBLEM = ["dataset", "variant", "task", "n_train", "n_test", "n_features", "n_classes"]
+_PROBLEM += ["data_sha256"]
+_MACHINE = ["environment", "threads", "jobs"]
+_COUNTS = ("reference", "runs", "ok", "failures", "not_converged", "set_aside")
+_MEASURED = tuple(quantity.column for quantity in (*SCORES, *FURTHER, *COSTS))
+
+# Columns of `comparison_records`.
+COMPARISON_COLUMNS = [*_PROBLEM, *_MACHINE, "method", "params", *_COUNTS]
+COMPARISON_COLUMNS += [name + end for name in _MEASURED for end in ("", "_sd")]
+
+
+def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
+    """One record for each line of each comparison: means and deviations in the rows' units."""
+    found = []
+    for comparison in comparisons:
+        where = {name: getattr(comparison.problem, name) for name in _PROBLEM}
+        where |= {name: getattr(comparison.machine, name) for name in _MACHINE}
+        for line in comparison.lines:
+            record = {
+                **where,
+                "method": line.method,
+                "params": line.params,
+                "reference": sum(row["origin"] == "reference" for row in line.rows),
+                "runs": len(line.rows),
+                "ok": len(line.ok),
+                "failures": " ".join(f"{name}:{n}" for name, n in sorted(line.failures.items())),
+                "not_converged": line.not_converged,
+                "set_aside": line.set_aside,
+            }
+            for name in _MEASURED:
+                record[name], record[f"{name}_sd"] = line.mean_sd(name) or (None, None)
+            found.append(record)
+    return found
+
+
+def csv_text(header: Sequence[str], records: Sequence[Record]) -> str:
+    """Records as CSV with the columns `header`; objects and lists are written as JSON."""
+    return csv_lines([header, *([record[name] for name in header] for record in records)])
+
+
+def csv_lines(lines: Sequence[Sequence[Any]]) -> str:
+    """Lines of cells as CSV in which no cell is a spreadsheet's formula."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for line in lines:
+        writer.writerow([csv_cell(_flat(value)) for value in line])
+    return text.getvalue()
+
+
+def json_text(value: Any) -> str:
+    """`value` as JSON; NaN and infinities, which JSON lacks, become text."""
+    return json.dumps(_finite(value), ensure_ascii=True, indent=1) + "\n"
+
+
+def sheet_record(sheet: Sheet) -> dict[str, Any]:
+    """A plain table as an object, its cells as printed."""
+    return {"name": sheet.name, "header": sheet.header, "rows": sheet.rows, "notes": sheet.notes}
+
+
+def _flat(value: Any) -> Any:
+    return json.dumps(value, sort_keys=True) if isinstance(value, (dict, list)) else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return value

@@ -1,0 +1,188 @@
+"""The score of each line of a comparison against a cost: fit time, or prediction.
+
+The cost has a logarithmic axis. A score far worse than the others (beyond Tukey's fence) would
+squeeze them all together; it is drawn on the edge, with an arrow and its value. The dashed stairs
+are the Pareto front of the others: no other setting is both cheaper and better than those on it.
+The methods on the front are named beside their marks where there is space.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from kbench.report.charts import LETTER, LINE, Axis, Chart, Plot, marker, short
+from kbench.report.quantities import Quantity
+from kbench.report.style import Style
+from kbench.report.tables import Comparison, Line
+
+_MARK = 5.0  # half the width of a marker, in units of the view box
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a chart has on its abscissa: a column of rows, its title and unit."""
+
+    column: str
+    title: str
+    unit: str
+
+    def words(self, value: float) -> str:
+        return f"{self.title} {value:.3g} {self.unit}"
+
+
+FIT = Cost("fit_wall_s", "fit time", "s")
+PREDICTION = Cost("prediction_cost", "prediction", "× linear model")
+COSTS = (FIT, PREDICTION)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A line's mean cost and score, and the score's deviation (0 for one seed)."""
+
+    line: Line
+    cost: float
+    score: float
+    sd: float
+
+
+def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
+    """Of the lines that have both a cost above zero and a finite score."""
+    found = []
+    for line in comparison.lines:
+        paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
+        if paid and score and paid[0] > 0.0 and math.isfinite(score[0]):
+            found.append(Point(line, paid[0], score[0], score[1] or 0.0))
+    return found
+
+
+def pareto(found: Sequence[Point], sign: int) -> list[Point]:
+    """The points that no other point beats in both cost and score, the cheapest first."""
+    front: list[Point] = []
+    for point in sorted(found, key=lambda p: (p.cost, -sign * p.score)):
+        if not front or sign * point.score > sign * front[-1].score:
+            front.append(point)
+    return front
+
+
+def fence(scores: Sequence[float], sign: int) -> float | None:
+    """Tukey's fence on the worse side: 1.5 interquartile ranges beyond the quartile.
+
+    None where there are too few scores, or too many equal ones, to speak of outliers.
+    """
+    if len(scores) < 4:
+        return None
+    low, _, high = statistics.quantiles(scores, n=4, method="inclusive")
+    if low == high:
+        return None
+    return low - 1.5 * (high - low) if sign > 0 else high + 1.5 * (high - low)
+
+
+def tradeoff(
+    comparison: Comparison,
+    cost: Cost,
+    styles: Mapping[str, Style],
+    hidden: int,
+) -> Chart | None:
+    """The chart of one comparison; None where no line has both a score and the cost.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    cost : Cost
+    styles : mapping of method to Style
+    hidden : int
+        From this line of a method on its marks are drawn faintly: further settings.
+    """
+    found = points(comparison, cost)
+    if not found:
+        return None
+    quantity, sign = comparison.score, comparison.score.sign
+    limit = fence([point.score for point in found], sign)
+    kept = [p for p in found if limit is None or sign * p.score >= sign * limit] or found
+    ends = [p.score + side * p.sd for p in kept for side in (-1, 1)]
+    up = Axis.around(quantity.title, [end * quantity.factor for end in ends], margin=0.07)
+    across = Axis.around(f"{cost.title}, {cost.unit}", [p.cost for p in found], log=True)
+    what = f"{quantity.title} against {cost.title} ({cost.unit})"
+    drawn = Plot(across, up, label=f"{what}, one mark for each method and setting", width=450)
+    front = pareto(kept, sign)
+    _stairs(drawn, front, quantity)
+    seen: dict[str, int] = {}
+    for point in found:
+        method = point.line.method
+        seen[method] = seen.get(method, 0) + 1
+        faint = seen[method] > hidden
+        _mark(drawn, point, quantity, cost, styles[method], faint=faint)
+    if len(front) > 1:
+        taken = [drawn.at(p.cost, p.score * quantity.factor) for p in found]
+        best = {point.line.method: point for point in front}  # the best of several
+        for method, point in best.items():
+            _name(drawn, method, drawn.at(point.cost, point.score * quantity.factor), taken)
+    return drawn.chart()
+
+
+def _stairs(drawn: Plot, front: Sequence[Point], quantity: Quantity) -> None:
+    if len(front) < 2:
+        return
+    corners = [(front[0].cost, front[0].score * quantity.factor)]
+    for point in front[1:]:
+        corners.append((point.cost, corners[-1][1]))
+        corners.append((point.cost, point.score * quantity.factor))
+    drawn.line(corners, kind="guide")
+
+
+def _mark(
+    drawn: Plot, point: Point, quantity: Quantity, cost: Cost, style: Style, *, faint: bool
+) -> None:
+    """A marker that links to its runs; beyond the axis an arrow and the value."""
+    words = f"{point.line.label}: {quantity.title} {quantity.text(point.score)}"
+    words += f", {cost.words(point.cost)}"
+    score, sd = point.score * quantity.factor, point.sd * quantity.factor
+    x, y = drawn.at(point.cost, score)
+    beside = ""
+    if not drawn.y.low <= score <= drawn.y.high:
+        below = score < drawn.y.low
+        right = x > drawn.width / 2
+        place = 'dx="-9" class="end"' if right else 'dx="9"'
+        text = f"{'↓' if below else '↑'} {quantity.text(point.score)}"
+        drop = "-.2em" if below else ".9em"
+        beside = f'<text x="{short(x)}" y="{short(y)}" dy="{drop}" {place}>{text}</text>'
+    elif sd > 0.0:
+        low, high = drawn.at(point.cost, score - sd)[1], drawn.at(point.cost, score + sd)[1]
+        path = f"M{short(x)} {short(low)}V{short(high)}"
+        beside = f'<path class="sd c{style.colour}" d="{path}"/>'
+    drawn.add(
+        f'<a{" class=more" if faint else ""} tabindex="-1" data-m="{escape(point.line.method)}"'
+        f' href="#run-{escape(point.line.address)}"><title>{escape(words)}</title>{beside}'
+        f"{marker(x, y, style)}</a>"
+    )
+
+
+def _name(
+    drawn: Plot, method: str, at: tuple[float, float], taken: list[tuple[float, float]]
+) -> None:
+    """The method's name on the emptiest side of its mark; none where every side is taken.
+
+    `taken` holds the centres of marks and, afterwards, points along the name.
+    """
+    width = LETTER * len(method)
+    best: tuple[int, float, float] | None = None
+    for left in (at[0] - 2 * _MARK - width, at[0] + 2 * _MARK):
+        for middle in (at[1] - LINE, at[1] + LINE, at[1]):
+            inside = left >= drawn.left and left + width <= drawn.right
+            if not inside or not drawn.top <= middle <= drawn.bottom - LINE / 2:
+                continue
+            hidden = sum(
+                left - _MARK < x < left + width + _MARK and abs(y - middle) < LINE / 2 + _MARK
+                for x, y in taken
+            )
+            if best is None or hidden < best[0]:
+                best = hidden, left, middle
+    if best is None or best[0] > 0:
+        return
+    _, left, middle = best
+    steps = math.ceil(width / (2 * _MARK))
+    taken += [(left + width * i / steps, middle) for i in range(steps + 1)]
+    place = f'x="{short(left)}" y="{short(middle)}" dy=".35em" data-m="{escape(method)}"'
+    drawn.add(f'<text class="name" {place}>{escape(method)}</text>')

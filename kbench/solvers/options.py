@@ -1,0 +1,66 @@
+"""Switches of the exact solver's accelerations, for ablations and tests; not a public interface.
+
+Each acceleration of `box_dual` can be switched off alone. Every combination reaches the same
+tolerance; only time and the number of kernel values change (`refinement` is the exception: without
+it the result says how far the float32 solution misses the tolerance). `scripts/ablate_svm.py`
+prints what each one gains; docs/solver.md explains them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """Which accelerations are on.
+
+    Attributes
+    ----------
+    nested_subsets : bool
+        Solve on growing random subsets (`nested_subsets`); off: all points are active at once.
+    duplicates : bool
+        Merge equal points (`duplicates`).
+    intercept_from_sample : bool
+        Start the search for the intercept of separate groups from a sample's (`strategy`).
+    keep_half : bool
+        Keep the newer half of a working set for the next (`block_descent`).
+    keep_gram : bool
+        Recompute only the new rows of the Gram matrix of a working set (`row_cache.gram`).
+    sampled_threshold : bool
+        Find the worst violators among candidates above a sampled threshold (`block_descent`).
+    face_newton : bool
+        Newton steps on a face where coordinate steps make little progress (`face_newton`).
+    recompute_rows : bool
+        Compute cheap kernel rows again instead of storing them (`row_cache`); off: store all rows
+        at their first use.
+    refinement : bool
+        Recompute residuals near the margin in float64 and continue (`refinement`); off: stop after
+        the float32 solve and report its true violation.
+    inner_steps : callable, optional
+        Replacement for `pair_steps` (with intercept) or `coordinate_steps`.
+    first_subset : int
+        Points of the first nested subset: two working sets by default.
+    few_points : int
+        Problems of at most this many points are solved with all points active and are not
+        searched for duplicates and groups: their kernel rows are short, and both searches cost as
+        much as they save. Any value from 2,000 to 8,000 does equally well.
+    smallest_group : int
+        Groups of fewer points are solved together with others; one working set by default.
+    """
+
+    nested_subsets: bool = True
+    duplicates: bool = True
+    intercept_from_sample: bool = True
+    keep_half: bool = True
+    keep_gram: bool = True
+    sampled_threshold: bool = True
+    face_newton: bool = True
+    recompute_rows: bool = True
+    refinement: bool = True
+    inner_steps: Callable[..., int] | None = None
+    first_subset: int = 1024
+    few_points: int = 4000
+    smallest_group: int = 512
+
+
+ALL_ON = SolverOptions()

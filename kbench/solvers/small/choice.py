@@ -1,0 +1,42 @@
+"""Which of the two engines for the exact dual is the faster one: a measured crossover."""
+
+from typing import Any
+
+import numpy as np
+
+# Points of a binary problem up to which the small engine is faster than `solve_box_dual`. On
+# covtype (54 features, half of the points support vectors) both take the same at 2,000 to 3,000
+# points, on ijcnn1 (few support vectors) at 4,000 to 5,000 (`scripts/bench_small.py --crossover`).
+MOST_POINTS = 2500
+# The same where columns of two values are packed as bits (a9a), which makes rows ten times cheaper
+# for the other engine alone.
+MOST_POINTS_OF_BITS = 500
+# Rows that are looked at to find out whether columns have two values.
+_SAMPLE = 200
+
+
+def is_small(n: int, X: Any, cache_mb: float) -> bool:
+    """Whether the small engine should solve a binary problem, or a regression, of n points.
+
+    Parameters
+    ----------
+    n : int
+        Points of the problem.
+    X : (n_train, d) array, CSR or None
+        The rows; None where only kernel values are given.
+    cache_mb : float
+        MB that kernel values may take; the engine stores up to n^2 of them in float32.
+    """
+    if n > MOST_POINTS or 4.0 * n * n > cache_mb * 1e6:
+        return False
+    return n <= MOST_POINTS_OF_BITS or not _has_mostly_bits(X)
+
+
+def _has_mostly_bits(X: Any) -> bool:
+    """Whether more than nine in ten columns take at most two values in the first rows."""
+    if X is None:
+        return False
+    rows = X[:_SAMPLE]
+    rows = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    two = np.all((rows == rows.min(axis=0)) | (rows == rows.max(axis=0)), axis=0)
+    return bool(two.mean() > 0.9)

@@ -1,0 +1,360 @@
+"""Support vector problems of a few thousand points, and all pairs of classes: the second engine.
+
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = 0
+
+A pair of classes has z = 1, 0 <= b <= C on the first and z = -1, -C <= b <= 0 on the second class;
+regression has z = y, |b| <= C. `kbench.solvers.solve_box_dual` solves the same problems and is
+faster for many points; `kbench.methods.kernel_svc` states where the one takes over from the other.
+
+Each problem is one call of the compiled `descend`. Rows of the kernel matrix are computed when a
+step first needs them and are stored as float32. Where their rounding could hide a violation above
+the tolerance, the points that may be extreme are computed again in float64, and steps go on from
+there, so that the criterion holds for float64 kernel values.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.solvers.small.rows import Rows
+from kbench.solvers.small.steps import (
+    ENTRIES,
+    ERROR,
+    GAP,
+    INTERCEPT,
+    N_REPORTED,
+    OBJECTIVE,
+    OUT_OF_STEPS,
+    ROWS,
+    SOLVED,
+    STEPS,
+    VIOLATION,
+    account,
+    begin_at,
+    descend,
+)
+from kbench.trace import Deadline, Trace
+
+# Steps between two looks at the clock or calls of the trace: 20 ms for 1,000 points.
+_STEPS_PER_CALL = 20_000
+# Curvatures below this fraction of the largest diagonal entry are rounding errors of float32 rows.
+_FLAT = 1e-6
+# Rounds of float64 values in which the violation may fail to fall by 10 % before the solver gives
+# up: the problem cannot be solved to `tol` in the precision of its rows.
+_MAX_ROUNDS_WITHOUT_PROGRESS = 5
+# Float64 kernel values of a block: 8 MB.
+_EXACT_ENTRIES = 2**20
+
+
+@dataclass(frozen=True)
+class SmallDualResult:
+    """Solutions of m problems and how they were reached.
+
+    Attributes
+    ----------
+    coef : float64
+        Of `solve_pairs` (k - 1, n), as in `sklearn.svm.SVC`: for a point of class c, rows
+        0 ... c - 1 are its coefficients against the earlier classes, the others against the later.
+        Of `solve_each` (m, n).
+    intercept : (m,)
+        The mean of z - Kb (regression: beside the tube) over free points, as in LIBSVM.
+    objective : (m,)
+        To be minimised.
+    violation : (m,)
+        max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`).
+    duality_gap : (m,)
+        Primal minus dual objective, at least 0.
+    n_iter : (m,) ints
+        Steps.
+    stop_reason : tuple of m str
+        "tol", "max_iter", "max_time", or "precision": float32 rows do not allow to reach `tol`.
+    kernel_entries : int
+        Kernel values computed.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    objective: np.ndarray
+    violation: np.ndarray
+    duality_gap: np.ndarray
+    n_iter: np.ndarray
+    stop_reason: tuple[str, ...]
+    kernel_entries: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the steps of a problem end.
+
+    Attributes
+    ----------
+    tol : float
+    max_iter : int
+        Steps of each problem; -1 is no limit.
+    deadline : Deadline
+        Of all problems together.
+    trace : Trace
+        Receives objective, violation and n_support of the problem at hand.
+    """
+
+    tol: float
+    max_iter: int
+    deadline: Deadline
+    trace: Trace
+
+
+def solve_pairs(
+    rows: Rows,
+    starts: np.ndarray,
+    C: np.ndarray,
+    limits: Limits,
+    pairs: Sequence[tuple[int, int]],
+    *,
+    coef0: np.ndarray | None = None,
+    memory_mb: float = 200.0,
+) -> SmallDualResult:
+    """Solve the problems of pairs of classes a < b, of which a is the positive one.
+
+    Parameters
+    ----------
+    rows : Rows of n points sorted by class
+    starts : (k + 1,) ints
+        Class c has the points starts[c] ... starts[c + 1] - 1.
+    C : (n,) bounds
+    limits : Limits
+    pairs : sequence of m pairs
+    coef0 : (k - 1, n), optional
+        Where to start, feasible, as `SmallDualResult.coef`; default 0. Coefficients of other pairs
+        are returned as they are.
+    memory_mb : float
+        MB for kernel values within classes, which all pairs of a class need. Without enough of it
+        they are computed again for each pair.
+
+    Notes
+    -----
+    Time O(s d n_pair) for the s <= n_pair rows that steps of a pair need, and O(n_pair) a step.
+    Memory of the largest pair's n_pair^2 float32 values at most, and `memory_mb`.
+    """
+    k, n = len(starts) - 1, len(rows)
+    spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
+    sizes = [span.stop - span.start for span in spans]
+    search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), limits)
+    z, lower, upper, beta, _ = search.problem
+    diagonal, lowest, warm = search.state[0], -C, coef0 is not None
+    diagonal[:] = rows.diagonal[0]
+    constant_diagonal = bool(np.all(rows.diagonal == rows.diagonal[0]))
+    needed = {c for pair in pairs for c in pair}
+    parts = _class_parts(rows, spans, needed, memory_mb)
+    coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
+    report, reasons = np.zeros((len(pairs), N_REPORTED)), []
+    for p, (a, b) in enumerate(pairs):
+        n_a, size, cross = sizes[a], sizes[a] + sizes[b], _NO_VALUES
+        z[:n_a], z[n_a:size] = 1.0, -1.0
+        lower[:n_a], lower[n_a:size] = 0.0, lowest[spans[b]]
+        upper[:n_a], upper[n_a:size] = C[spans[a]], 0.0
+        if not constant_diagonal:
+            diagonal[:n_a], diagonal[n_a:size] = rows.diagonal[spans[a]], rows.diagonal[spans[b]]
+        beta[:n_a], beta[n_a:size] = coef[b - 1, spans[a]], coef[a, spans[b]]
+        if rows.points is None:
+            cross = rows.block(spans[a], spans[b])
+        values = (*parts[a], *parts[b], cross)
+        reasons.append(search.run(size, 0.0, values, report[p], (spans[a], spans[b]), warm=warm))
+        coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:size]
+    within = 0
+    if rows.points is not None:
+        within = sum(int(known.sum()) * len(h) for _, h, _, known in parts.values())
+    return _result(coef, report, reasons, rows.n_entries + within)
+
+
+def solve_each(
+    rows: Rows,
+    Z: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    limits: Limits,
+    *,
+    epsilon: float = 0.0,
+    coef0: np.ndarray | None = None,
+) -> SmallDualResult:
+    """Solve m problems over the same points: one against the rest, or a regression.
+
+    Parameters
+    ----------
+    rows : Rows of n points
+    Z, lower, upper : (m, n)
+    limits : Limits
+    epsilon : float
+    coef0 : (m, n), optional
+        Where to start, feasible; default 0.
+
+    Notes
+    -----
+    As `solve_pairs`; the m problems share the n^2 float32 kernel values.
+    """
+    (m, n), everything = Z.shape, slice(0, len(rows))
+    search = _Search(rows, n, limits)
+    coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
+    report, reasons = np.zeros((m, N_REPORTED)), []
+    search.state[0] = rows.diagonal
+    points, given = rows.points, rows.points is None
+    if given:
+        search.slot[:] = np.arange(n)
+        search.rows[:] = rows.block(everything, everything)
+        points = np.empty((0, n))
+    empty = np.empty(0, np.uint8)
+    a = (points, rows.halves, _NO_VALUES, empty)
+    b = (points[:, :0].copy(), np.empty(0), _NO_VALUES, empty)
+    for j in range(m):
+        search.problem[:4] = Z[j], lower[j], upper[j], coef[j]
+        report[j, INTERCEPT] = 0.5 * (Z[j].max() + Z[j].min())
+        if j:
+            report[j, ROWS] = report[j - 1, ROWS]
+        keep_rows, values = given or j > 0, (*a, *b, _NO_VALUES)
+        reason = search.run(
+            n,
+            epsilon,
+            values,
+            report[j],
+            (everything,),
+            warm=coef0 is not None,
+            keep_rows=keep_rows,
+        )
+        reasons.append(reason)
+        coef[j] = search.problem[3]
+    return _result(coef, report, reasons, rows.n_entries)
+
+
+_NO_VALUES = np.empty((0, 0), np.float32)
+
+
+def _class_parts(
+    rows: Rows, spans: list[slice], needed: set[int], memory_mb: float
+) -> dict[int, tuple]:
+    """Points, half norms, kept values and which of them are known, of each needed class."""
+    n_bytes = sum(4 * (spans[c].stop - spans[c].start) ** 2 for c in needed)
+    parts = {}
+    for c in sorted(needed):
+        span = spans[c]
+        size = span.stop - span.start
+        if rows.points is None:
+            own, known = rows.block(span, span), np.ones(size, np.uint8)
+            points = np.empty((0, size))
+        else:
+            keep = n_bytes <= memory_mb * 1e6
+            own = np.empty((size, size), np.float32) if keep else _NO_VALUES
+            known = np.zeros(size, np.uint8)
+            points = np.ascontiguousarray(rows.points[:, span])
+        parts[c] = (points, rows.halves[span], own, known)
+    return parts
+
+
+class _Search:
+    """Scratch memory for problems of at most n points, and the loop around `descend`."""
+
+    def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
+        self._source, self._limits = rows, limits
+        self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
+        self.problem, self.state = np.empty((5, n)), np.empty((6, n), np.float32)
+        self._exponents = np.empty(n)
+        self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
+        self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
+
+    def run(
+        self,
+        n: int,
+        epsilon: float,
+        values: tuple,
+        report: np.ndarray,
+        spans: tuple[slice, ...],
+        *,
+        warm: bool,
+        keep_rows: bool = False,
+    ) -> str:
+        """Solve the problem in the first n places of `problem` and of the diagonal, in place.
+
+        values : the first nine arguments of `descend`
+        report : (N_REPORTED,), set; INTERCEPT holds an estimate
+        spans : where the n points are among those of the source
+        warm : whether beta may be other than 0
+        keep_rows : whether to use the rows that are stored already
+
+        Returns the reason of the stop.
+        """
+        limits, slot = self._limits, self.slot
+        if not keep_rows:
+            slot[:n] = -1
+        self.problem[4, :n] = self.problem[0, :n]
+        values = (*values, self._exponents, self.rows, slot, n)
+        if warm:
+            begin_at(*values, self.problem, report)
+        values += (self.problem, self.state, epsilon, self._flat, self._source.entry_error)
+        left = 2**62 if limits.max_iter < 0 else limits.max_iter
+        fresh, best, n_worse = True, math.inf, 0
+        while True:
+            n_steps, before = left, report[STEPS]
+            if self._watched:
+                n_steps = 0 if limits.deadline.passed else min(left, _STEPS_PER_CALL)
+            status = descend(*values, limits.tol, n_steps, fresh, report)
+            if status == SOLVED:
+                reason = "tol"
+                break
+            left, fresh = left - int(report[STEPS] - before), False
+            if status == OUT_OF_STEPS:
+                if left <= 0 or limits.deadline.passed:
+                    reason = "max_iter" if left <= 0 else "max_time"
+                    descend(*values, np.inf, 0, False, report)
+                    break
+                self._show(n, report)
+                continue
+            # The float32 rows do not decide. Compute points that may be extreme in float64.
+            e, lift, drop = self.problem[4, :n], self.state[2, :n], self.state[3, :n]
+            up, down, margin = e + lift, e + drop, 2.0 * report[ERROR]
+            near = (up >= up.max() - margin) | (down <= down.min() + margin)
+            self._exact_residual(np.flatnonzero(near), n, spans)
+            account(n, self.problem, self.state, epsilon, report)
+            n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
+            best, fresh = min(best, report[VIOLATION]), True
+            if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
+                reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
+                break
+        self._show(n, report)
+        return reason
+
+    def _show(self, n: int, report: np.ndarray) -> None:
+        if self._limits.trace.active:
+            self._limits.trace(
+                objective=float(report[OBJECTIVE]),
+                violation=float(report[VIOLATION]),
+                n_support=int(np.count_nonzero(self.problem[3, :n])),
+            )
+
+    def _exact_residual(self, places: np.ndarray | slice, n: int, spans: tuple[slice, ...]) -> None:
+        """Set e = z - K beta at some places from float64 kernel values."""
+        z, beta, e = self.problem[0, :n], self.problem[3, :n], self.problem[4, :n]
+        points = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+        support = np.flatnonzero(beta)
+        rows, columns, weights = points[places], points[support], beta[support]
+        values = np.empty(len(rows))
+        step = max(1, _EXACT_ENTRIES // max(1, len(columns)))
+        for start in range(0, len(rows), step):
+            block = self._source.exact(rows[start : start + step], columns)
+            values[start : start + step] = block @ weights
+        e[places] = z[places] - values
+
+
+def _result(
+    coef: np.ndarray, report: np.ndarray, reasons: list[str], n_entries: int
+) -> SmallDualResult:
+    return SmallDualResult(
+        coef=coef,
+        intercept=report[:, INTERCEPT].copy(),
+        objective=report[:, OBJECTIVE].copy(),
+        violation=report[:, VIOLATION].copy(),
+        duality_gap=report[:, GAP].copy(),
+        n_iter=report[:, STEPS].astype(np.int64),
+        stop_reason=tuple(reasons),
+        kernel_entries=n_entries + int(report[:, ENTRIES].sum()),
+    )

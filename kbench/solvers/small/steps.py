@@ -1,0 +1,378 @@
+"""Compiled steps of sequential minimal optimisation over kernel rows that are computed on demand.
+
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u,    1'b = const,    l <= 0 <= u
+
+With e = z - Kb, a coordinate that goes up changes the objective at the rate -(e_k + lift_k), one
+that goes down at the rate e_k + drop_k, where
+
+    lift_k = -epsilon if b_k >= 0, epsilon if b_k < 0, -inf if b_k = u_k,
+    drop_k =  epsilon if b_k <= 0, -epsilon if b_k > 0, inf if b_k = l_k.
+
+A step moves t from b_j to b_i. They are chosen by second-order information (Fan, Chen and Lin,
+"Working set selection using second order information for training support vector machines",
+JMLR 2005, WSS 2), except that j is ranked by the decrease of the step as clipped to its bounds:
+
+    i = argmax e_k + lift_k,    j = argmax t_k (w_k - t_k h_k / 2),    w_k = e_i + lift_i - e_k - drop_k,
+    h_k = K_ii + K_kk - 2 K_ik,    t_k = min(w_k / h_k, room of b_i upwards, room of b_k downwards).
+
+A step ends at b = 0 at the latest, because the slope of epsilon |b| changes there. In a classifier,
+0 is a bound of every coordinate and epsilon = 0, so this never matters.
+
+The search uses float32: kernel rows, and v = e - shift, which is small where rounding matters, near
+the margin. At each apparent end e is summed afresh in float64 from the stored rows, and the stop is
+decided on that.
+"""
+
+import numpy as np
+from numba import njit
+
+# "nnan" without "ninf": lift and drop are infinite at bounds. Not "reassoc": it would undo the
+# rounding in `_power_of_two`.
+_FLAGS = {"contract", "nsz", "arcp", "nnan"}
+f4, i4 = np.float32, np.int32
+
+# How a call of `descend` ended.
+SOLVED, OUT_OF_STEPS, UNPROVEN, STUCK = 0, 1, 2, 3
+# Where `descend` reports, by place in `report`.
+STEPS, ROWS, ENTRIES, VIOLATION, ERROR, INTERCEPT, OBJECTIVE, GAP = range(8)
+N_REPORTED = 8
+
+# The search stops at this fraction of the tolerance, because its float32 residuals drift by a few
+# percent of it before they are summed afresh: a lower value takes more steps, a higher one more
+# sums (`scripts/bench_small.py`).
+_EARLIER = 0.95
+# Rounding of the stored rows may use up this fraction of the tolerance before the caller has to
+# look at float64 kernel values. Up to there, more steps are cheaper than those.
+_CHEAP_ERROR = 0.2
+# Step lengths within this fraction of the distance between the bounds end at the bound itself, so
+# that rounding leaves no point almost at its bound, from where no step would be worth taking.
+_AT_BOUND = 1e-14
+
+# Differences of float32 residuals below this fraction of their size are rounding errors.
+_ROUNDING = f4(8 * 2.0**-24)
+# The search gives up once this number of sums in a row have not lowered the violation by 10 %:
+# float32 steps then cannot lower it.
+_PROGRESS, _MAX_WORSE = 0.9, 10
+
+_LARGEST, _SMALLEST = i4(2**31 - 1), i4(-(2**31))
+# Bits of a float32 c subtracted from this number are the bits of 1 / c to 12 %.
+_RECIPROCAL = i4(0x7EF311C7)
+# Bound on the error of a value 2^t that `_powers` stores, t <= 0 given in float64: rounding t to
+# float32 (2.2e-8), the polynomial (5e-9) and the rounding of its last two additions (9e-8).
+POWER_ERROR = 1.2e-7
+
+
+@njit(fastmath=_FLAGS, inline="always")
+def _power_of_two(t):
+    """2^t for t <= 0 in float32, not below 2^-100.
+
+    Adding 1.5 * 2^23 rounds t to an integer, which then stands in the low bits. The polynomial
+    interpolates 2^f at Chebyshev nodes of [-1/2, 1/2] and is exact at f = 0.
+    """
+    t = max(t, f4(-100.0))
+    shifted = t + f4(12582912.0)
+    f = t - (shifted - f4(12582912.0))
+    p = f4(1.3390863e-3) + f * f4(1.5453163e-4)
+    p = f4(9.6180826e-3) + f * p
+    p = f4(5.5503571e-2) + f * p
+    p = f4(2.4022651e-1) + f * p
+    p = f4(6.9314719e-1) + f * p
+    p = f4(1.0) + f * p
+    bits = f4(shifted).view(np.int32)
+    return p * i4((bits << i4(23)) + i4(0x3F800000)).view(np.float32)
+
+
+@njit(fastmath=_FLAGS, nogil=True)
+def _powers(exponents, out):
+    """out = 2^min(exponents, 0), from float64 to float32; `exponents` may be longer than `out`."""
+    for k in range(out.shape[0]):
+        out[k] = f4(exponents[k])
+    for k in range(out.shape[0]):
+        out[k] = _power_of_two(min(out[k], f4(0.0)))
+
+
+@njit(fastmath=_FLAGS, nogil=True)
+def _half_row(r, left, h_left, right, h_right, exponents, out):
+    """Gaussian kernel values 2^(<x, z> - h(x) - h(z)) of point r of `left` and all of `right`.
+
+    left, right : (d, n) float64 points feature by feature, d a multiple of 4
+    h_left, h_right : (n,) half their squared norms; exponents : scratch of at least n
+    """
+    n, h, d = out.shape[0], h_left[r], right.shape[0]
+    for k in range(n):
+        exponents[k] = -h - h_right[k]
+    for f in range(0, d - 7, 8):
+        x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
+        x4, x5, x6, x7 = right[f + 4], right[f + 5], right[f + 6], right[f + 7]
+        a0, a1, a2, a3 = left[f, r], left[f + 1, r], left[f + 2, r], left[f + 3, r]
+        a4, a5, a6, a7 = left[f + 4, r], left[f + 5, r], left[f + 6, r], left[f + 7, r]
+        for k in range(n):
+            low = a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
+            high = a4 * x4[k] + a5 * x5[k] + a6 * x6[k] + a7 * x7[k]
+            exponents[k] += low + high
+    if d % 8:
+        f = d - 4
+        x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
+        a0, a1, a2, a3 = left[f, r], left[f + 1, r], left[f + 2, r], left[f + 3, r]
+        for k in range(n):
+            exponents[k] += a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
+    _powers(exponents, out)
+
+
+@njit(fastmath=_FLAGS, nogil=True)
+def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, out):
+    """Write row i of the kernel matrix of class a followed by class b into out : (n_a + n_b,).
+
+    a, b : (d, n_a), (d, n_b) points as in `_half_row`; d = 0 if all values are given
+    own_a, own_b : (n_a, n_a), (n_b, n_b) values within a class, in the rows where known_a, known_b
+        are 1; other rows are computed and kept there for later pairs. (0, 0) keeps nothing.
+    cross : (n_a, n_b) values between the classes if d = 0
+    """
+    n_a, n_b, given = h_a.shape[0], h_b.shape[0], cross.shape[0] > 0
+    if i < n_a:
+        r, within, between = i, out[:n_a], out[n_a:]
+        mine, h_mine, other, h_other, own, known = a, h_a, b, h_b, own_a, known_a
+    else:
+        r, within, between = i - n_a, out[n_a:], out[:n_a]
+        mine, h_mine, other, h_other, own, known = b, h_b, a, h_a, own_b, known_b
+    if own.shape[0] == 0 or known[r] == 0:
+        _half_row(r, mine, h_mine, mine, h_mine, exponents, within)
+        within[r] = f4(1.0)
+        if own.shape[0] > 0:
+            known[r] = 1
+            for k in range(within.shape[0]):
+                own[r, k] = within[k]
+    else:
+        for k in range(within.shape[0]):
+            within[k] = own[r, k]
+    if not given:
+        _half_row(r, mine, h_mine, other, h_other, exponents, between)
+    elif i < n_a:
+        for k in range(n_b):
+            between[k] = cross[r, k]
+    else:
+        for k in range(n_a):
+            between[k] = cross[k, r]
+
+
+@njit(fastmath=_FLAGS, inline="always")
+def _ordered(bits):
+    """Bits of a float32 as an integer that orders as the float does; applied twice, the bits.
+
+    The compiler vectorises a running maximum of integers, but not one of floats.
+    """
+    return i4(bits ^ i4(i4(bits >> i4(31)) & _LARGEST))
+
+
+@njit(fastmath=_FLAGS, cache=True, nogil=True)
+def begin_at(
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot, n, problem, report
+):  # fmt: skip
+    """Compute the rows of points with a coefficient, and e = z - K beta from them."""
+    n_a, z, beta, e = h_a.shape[0], problem[0, :n], problem[3, :n], problem[4, :n]
+    for k in range(n):
+        e[k] = z[k]
+    for k in range(n):
+        x = beta[k]
+        if x == 0.0:
+            continue
+        if slot[k] < 0:
+            slot[k] = np.int64(report[ROWS])
+            report[ROWS] += 1.0
+            report[ENTRIES] += n - n_a if k < n_a < n else n_a
+            row = rows[slot[k], :n]
+            _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
+        row = rows[slot[k], :n]
+        for m in range(n):
+            e[m] -= x * np.float64(row[m])
+
+
+@njit(fastmath=_FLAGS, cache=True, nogil=True)
+def account(n, problem, state, epsilon, report):
+    """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e; see `descend`.
+
+    The gap is the primal minus the dual objective: the sum over k of the largest value on
+    [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between l_k, 0
+    and u_k.
+    """
+    z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
+    beta, e, lift, drop = problem[3, :n], problem[4, :n], state[2, :n], state[3, :n]
+    high, low, total, n_free, value = -np.inf, np.inf, 0.0, 0, 0.0
+    for k in range(n):
+        x = beta[k]
+        high, low = max(high, e[k] + lift[k]), min(low, e[k] + drop[k])
+        value += epsilon * abs(x) - 0.5 * x * (z[k] + e[k])
+        if lower[k] < x < upper[k] and x != 0.0:
+            total += e[k] + lift[k]
+            n_free += 1
+    if n_free:
+        intercept = total / n_free
+    elif high > -np.inf and low < np.inf:
+        intercept = 0.5 * (high + low)
+    else:
+        intercept = high if high > -np.inf else low
+    gap = 0.0
+    for k in range(n):
+        x, s = beta[k], e[k] - intercept
+        at_zero = epsilon * abs(x) - s * x
+        at_upper = s * (upper[k] - x) - epsilon * (upper[k] - abs(x))
+        at_lower = s * (lower[k] - x) + epsilon * (lower[k] + abs(x))
+        gap += max(at_zero, max(at_upper, at_lower))
+    report[VIOLATION], report[INTERCEPT] = max(high - low, 0.0), intercept
+    report[OBJECTIVE], report[GAP] = value, gap
+
+
+@njit(fastmath=_FLAGS, error_model="numpy", cache=True, nogil=True)
+def descend(
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot,
+    n, problem, state, epsilon, flat, entry_error, tol, max_steps, fresh, report,
+):  # fmt: skip
+    """Take steps until max (e + lift) - min (e + drop) <= tol is shown in float64.
+
+    Parameters
+    ----------
+    a ... cross : kernel values, see `_fill`
+    exponents : (m,) float64 scratch; here and below, m >= n, and the first n places are used
+    rows : (m, m) float32
+        Rows of the kernel matrix, in the order in which they were first needed.
+    slot : (m,) int64
+        Which of `rows` is the row of a point; -1 if it has not been needed yet.
+    n : int
+        Points of the problem.
+    problem : (5, m) float64
+        z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
+        OUT_OF_STEPS.
+    state : (6, m) float32
+        The diagonal of K; then v, lift, drop and the room of b upwards and downwards, which are
+        set when `fresh`.
+    epsilon : float
+    flat : float
+        Curvatures h below this are rounding errors and are raised to it.
+    entry_error : float
+        Bound on the error of an entry of `rows`.
+    tol, max_steps : float, int
+    fresh : bool
+        Whether to begin at e and beta; otherwise go on where the last call ran out of steps.
+    report : (N_REPORTED,) float64
+        STEPS, ROWS and ENTRIES (of `rows`, without the values within a class that are kept) are
+        counted up; the others are set by each sum over the rows. INTERCEPT is also read: an
+        estimate of it when `fresh`.
+
+    Returns
+    -------
+    status : SOLVED, OUT_OF_STEPS, STUCK (no step gains anything in float32), or UNPROVEN: the
+        violation is at most tol by the stored rows, whose error does not allow to conclude.
+    """
+    z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
+    beta, e, diagonal, v = problem[3, :n], problem[4, :n], state[0, :n], state[1, :n]
+    lift, drop, grow, fall = state[2, :n], state[3, :n], state[4, :n], state[5, :n]
+    low_bits = i4(1)
+    while low_bits < n:
+        low_bits *= i4(2)
+    low_bits -= i4(1)
+    two, half, nothing, least_h = f4(2.0), f4(0.5), f4(0.0), f4(flat)
+    step, summed_at, n_worse, best_violation = 0, -1, 0, np.inf
+    stop, renew = f4(_EARLIER * tol), True
+    highest_key, lowest_key = _SMALLEST, _LARGEST
+    if fresh:
+        for k in range(n):
+            x = beta[k]
+            up, down = (0.0 if x < 0.0 else upper[k]) - x, x - (0.0 if x > 0.0 else lower[k])
+            grow[k], fall[k] = f4(up), f4(down)
+            lift[k] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
+            drop[k] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
+            v[k] = f4(e[k] - report[INTERCEPT])
+    while True:
+        if renew:
+            highest_key, lowest_key, renew = _SMALLEST, _LARGEST, False
+            for k in range(n):
+                key = _ordered(f4(v[k] + lift[k]).view(np.int32))
+                highest_key = max(highest_key, i4(i4(key & ~low_bits) | i4(k)))
+                lowest_key = min(lowest_key, _ordered(f4(v[k] + drop[k]).view(np.int32)))
+        lowest = i4(_ordered(lowest_key)).view(np.float32)
+        i, j = i4(highest_key & low_bits), i4(0)
+        highest = v[i] + lift[i]
+        # Differences within the rounding of v itself mean nothing. After a sum, v is small here.
+        rounding = _ROUNDING * max(abs(highest), abs(lowest))
+        must_sum = highest - lowest <= max(stop, rounding) or step - summed_at > 100 * n + 1000
+        if not must_sum and step >= max_steps:
+            return OUT_OF_STEPS
+        for turn in range(0 if must_sum else 2):
+            place = i
+            if turn == 1:
+                row_i, room, d_i = rows[slot[i], :n], grow[i], diagonal[i]
+                best = i4(0)
+                for k in range(n):
+                    w = max(highest - (v[k] + drop[k]), nothing)
+                    h = max(d_i + diagonal[k] - two * row_i[k], least_h)
+                    # 1 / h to 1 %, by a Newton step: the gain is flat in t around its maximum.
+                    r = i4(_RECIPROCAL - f4(h).view(np.int32)).view(np.float32)
+                    r = r * (two - h * r)
+                    t = min(min(w * r, room), fall[k])
+                    gain = t * (w - half * h * t)
+                    # The place replaces the lowest bits of the gain: one maximum finds both.
+                    key = i4(i4(f4(gain).view(np.int32) & ~low_bits) | i4(k))
+                    best = max(best, key if gain > nothing else i4(0))
+                if best == i4(0):
+                    must_sum = True
+                    break
+                j = place = i4(best & low_bits)
+            if slot[place] < 0:
+                slot[place] = np.int64(report[ROWS])
+                report[ROWS] += 1.0
+                report[ENTRIES] += n - h_a.shape[0] if place < h_a.shape[0] < n else h_a.shape[0]
+                row = rows[slot[place], :n]
+                _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
+        if must_sum:
+            for k in range(n):
+                e[k] = z[k]
+            size = 0.0
+            for k in range(n):
+                x = beta[k]
+                if x != 0.0:
+                    size += abs(x)
+                    row = rows[slot[k], :n]
+                    for m in range(n):
+                        e[m] -= x * np.float64(row[m])
+            error = entry_error * size
+            account(n, problem, state, epsilon, report)
+            violation, report[ERROR] = report[VIOLATION], error
+            if violation + 2.0 * error <= tol:
+                return SOLVED
+            if violation <= tol and 2.0 * error > _CHEAP_ERROR * tol:
+                return UNPROVEN
+            n_worse = 0 if violation < _PROGRESS * best_violation else n_worse + 1
+            best_violation = min(best_violation, violation)
+            if summed_at == step or n_worse == _MAX_WORSE:
+                return STUCK
+            summed_at, renew = step, True
+            stop = f4(_EARLIER * max(tol - 2.0 * error, (1.0 - _CHEAP_ERROR) * tol))
+            for k in range(n):
+                v[k] = f4(e[k] - report[INTERCEPT])
+            continue
+        row_i, row_j = rows[slot[i], :n], rows[slot[j], :n]
+        h_ij = max(np.float64(diagonal[i] + diagonal[j] - two * row_i[j]), flat)
+        x_i, x_j = beta[i], beta[j]
+        end_i, end_j = (0.0 if x_i < 0.0 else upper[i]), (0.0 if x_j > 0.0 else lower[j])
+        up, down = end_i - x_i, x_j - end_j
+        move = min(min(np.float64(highest - (v[j] + drop[j])) / h_ij, up), down)
+        x_i = end_i if up - move <= _AT_BOUND * (upper[i] - lower[i]) else x_i + move
+        x_j = end_j if down - move <= _AT_BOUND * (upper[j] - lower[j]) else x_j - move
+        beta[i], beta[j] = x_i, x_j
+        for turn in range(2):
+            k = i if turn == 0 else j
+            x = beta[k]
+            up, down = (0.0 if x < 0.0 else upper[k]) - x, x - (0.0 if x > 0.0 else lower[k])
+            grow[k], fall[k] = f4(up), f4(down)
+            lift[k] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
+            drop[k] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
+        t = f4(move)
+        highest_key, lowest_key = _SMALLEST, _LARGEST
+        for k in range(n):
+            x = v[k] + t * (row_j[k] - row_i[k])
+            v[k] = x
+            key = _ordered(f4(x + lift[k]).view(np.int32))
+            highest_key = max(highest_key, i4(i4(key & ~low_bits) | i4(k)))
+            lowest_key = min(lowest_key, _ordered(f4(x + drop[k]).view(np.int32)))
+        step += 1
+        report[STEPS] += 1.0

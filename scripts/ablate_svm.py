@@ -1,0 +1,243 @@
+"""What each acceleration of the exact solver gains: it is switched off alone, and the fit compared.
+
+    python scripts/ablate_svm.py [--only NAME ...] [--switch NAME ...] [--quick] [--free]
+                                 [--threads T] [--repeats R] [--cap RATIO]
+
+The problems are the nine of `scripts/bench_svm.py`, with intercept (--free: without), to tol=1e-3.
+Each cell is the ratio of the seconds without the acceleration to the seconds with it, CPU seconds
+on one thread, wall seconds with --threads; in brackets the ratio of kernel values. Ratios above 1
+are gains. The median of R pairs, in turns; after a ratio above 3 a pair is not repeated. A fit
+without the acceleration is stopped at RATIO times the seconds of the fit with it (shown as ">"). A
+violation above the tolerance is printed after the ratio. --quick takes the first 8,000 rows.
+
+Switches are fields of `kbench.solvers.options.SolverOptions` and `kbench.kernels.layout.Packing`,
+`groups` (the argument `split`), `float_order` (inner solvers whose argmax is a plain running
+maximum) and `work_sharing` (with --threads: T threads against one).
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+_early = argparse.ArgumentParser(add_help=False)
+_early.add_argument("--threads", type=int, default=1, metavar="T")
+THREADS = _early.parse_known_args()[0].threads
+# Threads are counted when the libraries are loaded, by bench_svm from the same argument.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import bench_svm  # noqa: E402
+import numba  # noqa: E402
+import numpy as np  # noqa: E402
+
+from kbench.errors import DataNotFoundError  # noqa: E402
+from kbench.kernels import KernelMatrix  # noqa: E402
+from kbench.kernels.exponential import RBF  # noqa: E402
+from kbench.kernels.layout import Packing  # noqa: E402
+from kbench.solvers import BoxDualResult, solve_box_dual  # noqa: E402
+from kbench.solvers.options import ALL_ON, SolverOptions  # noqa: E402
+
+QUICK_ROWS = 8000
+
+
+@numba.njit(cache=True, fastmath={"contract", "nsz", "arcp", "nnan"}, error_model="numpy")
+def plain_pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
+    """`pair_steps` with running maxima of floats, in the precision of K."""
+    q = len(e)
+    v = e.astype(K.dtype)
+    for step in range(max_steps):
+        i, k_low = -1, -1
+        for k in range(q):
+            if beta[k] < upper[k] and (i < 0 or v[k] > v[i]):
+                i = k
+            if beta[k] > lower[k] and (k_low < 0 or v[k] < v[k_low]):
+                k_low = k
+        if i < 0 or k_low < 0 or v[i] - v[k_low] <= stop:
+            e[:] = v
+            return step
+        j, best = -1, K.dtype.type(0)
+        for k in range(q):
+            way = v[i] - v[k]
+            total = diagonal[i] + diagonal[k]
+            h = max(total - 2.0 * K[i, k], 1e-6 * total)
+            s = min(min(way / h, upper[i] - beta[i]), beta[k] - lower[k])
+            gain = s * (way - 0.5 * h * s)
+            if way > 0.0 and gain > best:
+                j, best = k, gain
+        if j < 0:
+            e[:] = v
+            return step
+        total = diagonal[i] + diagonal[j]
+        h = max(total - 2.0 * K[i, j], 1e-6 * total)
+        up, down = upper[i] - beta[i], beta[j] - lower[j]
+        move = min(min((v[i] - v[j]) / h, up), down)
+        beta[i] = upper[i] if up - move <= 1e-14 * (upper[i] - lower[i]) else beta[i] + move
+        beta[j] = lower[j] if down - move <= 1e-14 * (upper[j] - lower[j]) else beta[j] - move
+        t = K.dtype.type(move)
+        for k in range(q):
+            v[k] += t * (K[j, k] - K[i, k])
+    e[:] = v
+    return max_steps
+
+
+@numba.njit(cache=True, fastmath={"contract", "nsz", "arcp", "nnan"}, error_model="numpy")
+def plain_coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
+    """`coordinate_steps` with running maxima of floats, in the precision of K."""
+    q = len(e)
+    v = e.astype(K.dtype)
+    for step in range(max_steps):
+        i, best, violation = -1, 0.0, 0.0
+        for k in range(q):
+            move = min(max(v[k] / diagonal[k], lower[k] - beta[k]), upper[k] - beta[k])
+            gain = move * (v[k] - 0.5 * diagonal[k] * move)
+            if move != 0.0:
+                violation = max(violation, abs(v[k]))
+            if gain > best:
+                i, best = k, gain
+        if i < 0 or violation <= stop:
+            e[:] = v
+            return step
+        new = min(max(beta[i] + v[i] / diagonal[i], lower[i]), upper[i])
+        delta = K.dtype.type(new - beta[i])
+        if delta == 0.0:
+            e[:] = v
+            return step
+        beta[i] = new
+        for k in range(q):
+            v[k] -= delta * K[i, k]
+    e[:] = v
+    return max_steps
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a fit differs from the full solver."""
+
+    options: SolverOptions = ALL_ON
+    packing: Packing = field(default_factory=Packing)
+    groups: bool = True
+    threads: int = THREADS
+
+
+def switches(coupled: bool) -> dict[str, Setting]:
+    """Each acceleration switched off."""
+    plain = plain_pair_steps if coupled else plain_coordinate_steps
+    settings = {
+        "nested_subsets": Setting(SolverOptions(nested_subsets=False)),
+        "groups": Setting(groups=False),
+        "intercept_from_sample": Setting(SolverOptions(intercept_from_sample=False)),
+        "duplicates": Setting(SolverOptions(duplicates=False)),
+        "keep_half": Setting(SolverOptions(keep_half=False)),
+        "keep_gram": Setting(SolverOptions(keep_gram=False)),
+        "sampled_threshold": Setting(SolverOptions(sampled_threshold=False)),
+        "face_newton": Setting(SolverOptions(face_newton=False)),
+        "recompute_rows": Setting(SolverOptions(recompute_rows=False)),
+        "refinement": Setting(SolverOptions(refinement=False)),
+        "float_order": Setting(SolverOptions(inner_steps=plain)),
+        "bit_layout": Setting(packing=Packing(bits=False)),
+        "byte_layout": Setting(packing=Packing(bytes=False)),
+        "work_sharing": Setting(threads=1),
+    }
+    if coupled:
+        del settings["face_newton"]
+    else:
+        del settings["intercept_from_sample"]
+    if THREADS == 1:
+        del settings["work_sharing"]
+    return settings
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Seconds of a fit, and its result."""
+
+    seconds: float
+    result: BoxDualResult
+
+
+def fit(
+    problem: bench_svm.Problem, X: Any, y: np.ndarray, coupled: bool, setting: Setting, cap: float
+) -> Fit:
+    """Solve the problem; CPU seconds on one thread, wall seconds on more."""
+    numba.set_num_threads(setting.threads)
+    clock: Callable[[], float] = time.process_time if THREADS == 1 else time.perf_counter
+    start = clock()
+    kernel = KernelMatrix(RBF(problem.gamma, packing=setting.packing), X)
+    result = solve_box_dual(
+        kernel,
+        y.astype(np.float64),
+        problem.C,
+        intercept=coupled,
+        tol=bench_svm.TOL,
+        split=setting.groups and problem.ours.get("split", True),
+        max_time=cap,
+        options=setting.options,
+    )
+    return Fit(clock() - start, result)
+
+
+def ablate(
+    problem: bench_svm.Problem, names: list[str], coupled: bool, arguments: argparse.Namespace
+) -> None:
+    """Print a line for each switch."""
+    X, y, *_ = bench_svm.load(problem)
+    rows = min(QUICK_ROWS, X.shape[0]) if arguments.quick else X.shape[0]
+    X, y = X[:rows], y[:rows]
+    settings = switches(coupled)
+    full = Setting()
+    for setting in (full, *(settings[name] for name in names)):
+        # Compile what the fits need.
+        fit(problem, X[:2000], y[:2000], coupled, setting, 60.0)
+        fit(problem, X[:6000], y[:6000], coupled, setting, 60.0)
+    base = fit(problem, X, y, coupled, full, 1e3)
+    print(
+        f"{problem.name:20} {'all on':22} {base.seconds:8.3f} s "
+        f"{base.result.kernel_entries / 1e6:8.0f} M values, {base.result.n_groups} groups",
+        flush=True,
+    )
+    for name in names:
+        ratios: list[float] = []
+        while len(ratios) < arguments.repeats:
+            on = fit(problem, X, y, coupled, full, 1e3)
+            off = fit(problem, X, y, coupled, settings[name], arguments.cap * on.seconds + 0.5)
+            ratios.append(off.seconds / on.seconds)
+            if ratios[0] > 3.0:
+                break
+        entries = off.result.kernel_entries / on.result.kernel_entries
+        missed = "" if off.result.converged else f" violation {off.result.violation:.1e}"
+        limit = ">" if off.result.stop_reason == "max_time" else " "
+        print(
+            f"{problem.name:20} {name:22} {limit}{statistics.median(ratios):7.2f}   "
+            f"({entries:.2f}){missed}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], parents=[_early])
+    problems = [problem.name for problem in bench_svm.PROBLEMS]
+    parser.add_argument("--only", nargs="+", choices=problems, metavar="NAME")
+    parser.add_argument("--switch", nargs="+", metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="the first 8,000 rows")
+    parser.add_argument("--free", action="store_true", help="without intercept")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cap", type=float, default=6.0, metavar="RATIO")
+    arguments = parser.parse_args()
+    known = list(switches(not arguments.free))
+    names = known if arguments.switch is None else arguments.switch
+    if unknown := set(names) - set(known):
+        parser.error(f"--switch {' '.join(sorted(unknown))}: expected one of {' '.join(known)}")
+    for problem in bench_svm.PROBLEMS:
+        if arguments.only is None or problem.name in arguments.only:
+            try:
+                ablate(problem, names, not arguments.free, arguments)
+            except DataNotFoundError as error:
+                print(error)
+
+
+if __name__ == "__main__":
+    main()

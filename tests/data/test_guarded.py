@@ -1,0 +1,166 @@
+"""Arrays survive every format; a parser that dies or needs too much memory is one line of error."""
+
+import gzip
+import importlib.util
+import io
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import left_over, named
+
+from kbench.data import open_prepared, prepare
+from kbench.data.formats import read
+from kbench.data.guarded import answer
+from kbench.data.guarded import read as read_guarded
+from kbench.errors import DataError
+
+
+def forked(folder):
+    """Run `answer(folder)` in a fork of this process, which needs no new imports."""
+    child = os.fork()
+    if child == 0:
+        try:
+            answer(Path(folder))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def in_child(name, path, source=None, **options):
+    folder = path.parent / f"scratch_{os.urandom(8).hex()}"
+    source = {"format": name} | (source or {})
+    return read_guarded(
+        name, {"all": [path]}, source, "regression", None, folder, start=forked, **options
+    )["all"]
+
+
+VALUES = st.sampled_from([0.0, 0.0, 0.0, 1.0, -2.5, 1e-30, 3e38, 7.0])
+FORMS = ("dense", "fortran", "csc", "csr", "coo")
+
+
+@st.composite
+def tables(draw):
+    n, d = draw(st.integers(1, 7)), draw(st.integers(1, 7))
+    rows = draw(st.lists(VALUES, min_size=n * d, max_size=n * d))
+    dtype = draw(st.sampled_from([np.float64, np.float32, ">f8"]))
+    return np.array(rows, dtype=np.float64).reshape(n, d).astype(dtype)
+
+
+def in_form(X, form):
+    if form in ("dense", "fortran"):
+        return np.array(X, order="C" if form == "dense" else "F")
+    return getattr(scipy.sparse, f"{form}_matrix")(X.astype(np.float64))
+
+
+@settings(max_examples=60)
+@given(tables(), st.sampled_from(FORMS), st.sampled_from(["mat", "npz", "npy"]), st.booleans())
+def test_arrays_of_every_form_come_back_as_they_were_written(
+    tmp_path_factory, X, form, name, column
+):
+    """n <= d matters: a transposed matrix would then have enough rows for the targets."""
+    folder = tmp_path_factory.mktemp("arrays")
+    y = np.arange(len(X), dtype=float)
+    written = in_form(X, form)
+    if name == "mat":
+        path = folder / "toy.mat"
+        scipy.io.savemat(path, {"X": written, "y": y[:, None] if column else y})
+        found = in_child(name, path)
+    elif name == "npz":
+        path = folder / "toy.npz"
+        dense = written if isinstance(written, np.ndarray) else written.toarray()
+        np.savez(path, X=dense, y=y[:, None] if column else y)
+        found = in_child(name, path)
+    else:
+        dense = written if isinstance(written, np.ndarray) else written.toarray()
+        np.save(folder / "X.npy", dense)
+        np.save(folder / "y.npy", y)
+        paths = [folder / "X.npy", folder / "y.npy"]
+        found = read(name, {"all": paths}, {"format": name}, "regression")["all"]
+    read_back = found.X if isinstance(found.X, np.ndarray) else found.X.toarray()
+    np.testing.assert_array_equal(read_back, X)
+    np.testing.assert_array_equal(found.y, y)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (5, 2)])
+def test_a_sparse_matlab_matrix_is_prepared_as_its_dense_form(folders, shape):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=shape) * (rng.random(shape) < 0.6)
+    y = np.arange(len(X), dtype=float)
+    config = named(task="regression", split={"kind": "first", "n_train": 1})
+    for k, matrix in enumerate((X, scipy.sparse.csc_matrix(X))):
+        config["source"] = {
+            "kind": "files",
+            "format": "mat",
+            "files": {"all": {"names": [f"{k}.mat"], "url": None}},
+        }
+        scipy.io.savemat(folders.read_only[0] / f"{k}.mat", {"X": matrix, "y": y})
+        data = open_prepared(prepare(config, folders))
+        found = [
+            m if isinstance(m, np.ndarray) else m.toarray() for m in (data.X_train, data.X_test)
+        ]
+        np.testing.assert_array_equal(np.vstack(found), X.astype(np.float32))
+
+
+def test_indices_outside_a_sparse_matrix_are_refused(tmp_path):
+    matrix = scipy.sparse.csc_matrix(np.eye(4))
+    matrix.indices[2] = 1_000_000
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, {"X": matrix, "y": np.arange(4.0)})
+    path = tmp_path / "toy.mat"
+    path.write_bytes(stream.getvalue())
+    with pytest.raises(DataError, match=r"toy\.mat: .*should be a MATLAB file .*indices within"):
+        in_child("mat", path)
+
+
+@pytest.mark.parametrize("how", [signal.SIGSEGV, signal.SIGKILL, 3])
+def test_a_parser_that_dies_is_one_line_that_names_the_file(tmp_path, how):
+    def dies(folder):
+        return how if how == 3 else -how
+
+    path = tmp_path / "toy.mat"
+    path.write_bytes(b"anything")
+    ending = "exit code 3" if how == 3 else how.name
+    with pytest.raises(DataError, match=rf"toy\.mat: the reader of format mat died \({ending}\)"):
+        read_guarded("mat", {"all": [path]}, {}, "binary", None, tmp_path / "scratch", start=dies)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="limits memory on Linux only")
+def test_a_file_that_unpacks_to_more_than_the_memory_allowed(folders):
+    """400 MB of zeros, 0.4 MB compressed, refused by a fresh process under 100 MiB."""
+    name = "toy.mat"
+    with gzip.open(folders.read_only[0] / name, "wb") as out:
+        for _ in range(400):
+            out.write(bytes(1_000_000))
+    config = named(task="regression", split={"kind": "first", "n_train": 1})
+    file = {"names": [name], "url": None}
+    config["source"] = {"kind": "files", "format": "mat", "files": {"all": file}}
+    with pytest.raises(DataError, match=r"toy\.mat.*: needs more memory than is allowed") as error:
+        prepare(config, folders, memory_mb=100)
+    assert "\n" not in str(error.value)
+    assert left_over(folders.own) == []
+
+
+def _fuzz_formats():
+    script = Path(__file__).resolve().parents[2] / "scripts" / "fuzz_formats.py"
+    spec = importlib.util.spec_from_file_location("fuzz_formats", script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FUZZ = _fuzz_formats()
+
+
+@pytest.mark.parametrize("name", FUZZ.VALID)
+def test_damaged_files_are_read_or_refused_in_one_line(name):
+    counts = FUZZ.run(name, 10, seed=7)
+    assert counts["foreign"] == 0
+    assert counts.total() == 10

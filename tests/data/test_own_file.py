@@ -1,0 +1,107 @@
+"""A user's own file: its format by the suffix, its name, its task by the targets."""
+
+import gzip
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from support import named, user_file
+
+from kbench.data import check_config, open_prepared, prepare
+from kbench.errors import ConfigError, DataError
+
+
+def written(folder, name, targets):
+    frame = pd.DataFrame({"a": range(len(targets)), "y": targets, "b": 1.5})
+    path = folder / name
+    text = frame.to_csv(index=False, sep="\t" if ".tsv" in name else ",").encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return path
+
+
+def config_of(path, **over):
+    return user_file(path, task=None, source={"columns": {"target": "y"}}, **over)
+
+
+@pytest.mark.parametrize(
+    ("targets", "task"),
+    [
+        ([1, 2, 1, 2, 1], "binary"),
+        ([0.5, 1.5, 0.5, 1.5, 0.5], "binary"),
+        (["yes", "no", "no", "yes", "no"], "binary"),
+        ([1, 2, 3, 1, 2], "multiclass"),
+        (["u", "v", "w", "u", "v"], "multiclass"),
+        (["1", "v", "3", "4", "5"], "multiclass"),
+        ([0.5, 1, 2, 3, 4], "regression"),
+        (list(range(60)), "regression"),
+    ],
+)
+def test_the_targets_say_the_task_and_the_user_wins(folders, targets, task):
+    path = written(folders.read_only[0], "my.csv", targets)
+    made = check_config(config_of(path))
+    assert (made["name"], made["task"], made["source"]["format"]) == ("my", task, "csv")
+    data = open_prepared(prepare(config_of(path), folders))
+    assert (data.name, data.task, data.n_features) == ("my", task, 2)
+    if task == "binary" and targets[0] == 1:
+        assert check_config(config_of(path) | {"task": "regression"})["task"] == "regression"
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "form"),
+    [
+        ("my.csv", "my", "csv"),
+        ("my.tsv", "my", "csv"),
+        ("my table.csv.gz", "my_table", "csv"),
+        ("my.parquet", "my", "parquet"),
+        ("my.libsvm", "my", "libsvm"),
+        ("a9a.t", "a9a.t", "libsvm"),
+        ("_hidden", "hidden", "libsvm"),
+    ],
+)
+def test_a_file_s_name_and_format(tmp_path, file, name, form):
+    made = check_config(user_file(tmp_path / file))  # with a task the file is not read
+    assert (made["name"], made["source"]["format"]) == (name, form)
+    assert check_config(user_file(tmp_path / file) | {"name": "mine"})["name"] == "mine"
+
+
+def test_every_format_says_its_task(folders):
+    raw = folders.read_only[0]
+    pd.DataFrame({"a": [1.0, 2, 3, 4, 5], "y": list("uvuvw")}).to_parquet(raw / "p.parquet")
+    np.savez(raw / "z.npz", X=np.eye(5), y=np.arange(5) / 2)
+    (raw / "l").write_text("".join(f"{k % 2} 1:{k}\n" for k in range(1, 6)))
+    for name, task in (("p.parquet", "multiclass"), ("z.npz", "regression"), ("l", "binary")):
+        assert check_config(user_file(raw / name, task=None))["task"] == task
+
+
+def test_a_user_s_file_that_cannot_be_read(folders):
+    path = written(folders.read_only[0], "my.csv", [1, 2, 3])
+    path.write_text("a,y\n1,2\nx,3\n")
+    with pytest.raises(DataError, match=r"my\.csv:3: column 'a' is 'x', should be a number"):
+        check_config(config_of(path))
+    with pytest.raises(ConfigError, match=r"dataset\.task has no value"):
+        check_config(config_of(folders.read_only[0] / "nothing.csv"))
+
+
+@pytest.mark.parametrize("n_classes", [50, 200])
+def test_many_numbers_as_classes_warn(folders, n_classes):
+    path = written(folders.read_only[0], "my.csv", [*range(n_classes)] * 2)
+    config = config_of(path) | {"task": "multiclass"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepare(config, folders)
+    found = [str(w.message) for w in caught if "set dataset.task=regression" in str(w.message)]
+    assert len(found) == (n_classes > 50)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_labels_that_float64_does_not_tell_apart_are_refused(folders, task):
+    text = "".join(f"{2**53 + k % 2} 1:{k}\n" for k in range(1, 9))
+    (folders.read_only[0] / "toy").write_text(text)
+    (folders.read_only[0] / "toy.t").write_text(text)
+    with pytest.raises(DataError, match=r"label 9007199254740992: whole numbers from 2\^53 on"):
+        prepare(named(task=task), folders)
+    integers = np.arange(8) % 2 + 2**53
+    np.savez(folders.read_only[0] / "z.npz", X=np.eye(8), y=integers)
+    with pytest.raises(DataError, match=r"whole numbers from 2\^53 on"):
+        prepare(user_file(folders.read_only[0] / "z.npz", task=task), folders)

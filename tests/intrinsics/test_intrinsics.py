@@ -1,0 +1,102 @@
+"""Hand-emitted instructions compute what their plain twins compute."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from kbench.intrinsics import atomics, bits, byte_products
+
+COUNTER = 5
+
+
+@njit
+def _sequence(address):
+    before = atomics.add(address, 3)
+    after = atomics.load(address)
+    refused = atomics.replace(address, before, 100)
+    replaced = atomics.replace(address, after, 100)
+    atomics.pause()
+    atomics.yield_core()
+    seen = atomics.load(address)
+    atomics.store(address, 7)
+    return before, after, refused, replaced, seen
+
+
+def test_atomic_operations_have_their_sequential_meaning():
+    memory = np.full(1, COUNTER)
+    assert _sequence(memory.ctypes.data) == (5, 8, False, True, 100)
+    assert memory[0] == 7
+
+
+@njit
+def _scale(x, factor, start, stop):
+    for i in range(start, stop):
+        x[i] *= factor
+
+
+_expose_scale = atomics.divided(_scale)
+
+
+@njit
+def _scale_in_blocks(x, factor, n, block):
+    code, arguments, turn = _expose_scale((x, factor))
+    atomics.call(code, arguments, turn, n, block)
+    return atomics.load(turn)
+
+
+@pytest.mark.parametrize(("n", "block"), [(0, 1), (10, 3), (10, 10), (10, 64)])
+def test_a_divided_loop_called_by_address_is_the_loop(n, block):
+    x, expected = np.arange(10.0), np.arange(10.0)
+    expected[:n] *= 2.0
+    # Every call ends by taking one block beyond the last iteration.
+    assert _scale_in_blocks(x, 2.0, n, block) == (-(-n // block) + 1) * block
+    np.testing.assert_array_equal(x, expected)
+
+
+@njit
+def _count_ones(words, out):
+    for k in range(len(words)):
+        out[k] = bits.popcount(words[k])
+
+
+def test_popcount_counts_the_ones():
+    words = np.random.default_rng(0).integers(2**32, size=1000, dtype=np.uint32)
+    words[:2] = 0, 2**32 - 1
+    out = np.empty_like(words)
+    _count_ones(words, out)
+    np.testing.assert_array_equal(out, np.bitwise_count(words))
+
+
+@njit
+def _with_instruction(left, row, panels, first, dots):
+    byte_products.vnni_dot_products(left, row, panels, first, dots)
+
+
+@njit
+def _chosen(left, row, panels, first, dots):
+    byte_products.dot_products(left, row, panels, first, dots)
+
+
+needs_vnni = pytest.mark.skipif(not byte_products.has_vnni(), reason="needs AVX-512 VNNI")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        byte_products.plain_dot_products,
+        _chosen,
+        pytest.param(_with_instruction, marks=needs_vnni),
+    ],
+)
+@pytest.mark.parametrize("n_words", [1, 2, 13])
+def test_byte_products_are_integer_products(function, n_words):
+    rng = np.random.default_rng(n_words)
+    left = rng.integers(256, size=(9, 4 * n_words), dtype=np.uint8)
+    right = rng.integers(-128, 128, size=(64, 4 * n_words), dtype=np.int8)
+    left[3], right[5] = 255, -128
+    panel = np.ascontiguousarray(right.view(np.uint32).T).ravel()
+    panels = np.concatenate([np.zeros(8, np.uint32), panel])
+    dots = np.full(6 * 64, -1, np.int32)
+    function(left.view(np.uint32), 3, panels, 8, dots)
+    expected = left[3:9].astype(int) @ right.T.astype(int)
+    np.testing.assert_array_equal(dots.reshape(6, 64), expected)

@@ -1,0 +1,90 @@
+"""Compiling is lazy and announced: importing an estimator compiles nothing."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kbench.compiling import MESSAGE, Announcement
+
+
+def announced(caplog):
+    return [record.message for record in caplog.records].count(MESSAGE)
+
+
+def test_long_compiling_is_announced_once_while_it_goes_on(caplog):
+    announcement = Announcement(patience_s=0.05)
+    announcement.on_start(None)
+    announcement.on_start(None)
+    deadline = time.perf_counter() + 10.0
+    while not announced(caplog) and time.perf_counter() < deadline:
+        time.sleep(0.01)
+    announcement.on_end(None)
+    announcement.on_end(None)
+    announcement.on_start(None)
+    time.sleep(0.1)
+    announcement.on_end(None)
+    assert announced(caplog) == 1
+
+
+def test_short_compilations_are_announced_when_they_add_up(caplog):
+    announcement = Announcement(patience_s=0.2)
+    announcement.on_start(None)
+    announcement.on_end(None)
+    assert announced(caplog) == 0
+    for _ in range(30):
+        announcement.on_start(None)
+        time.sleep(0.02)
+        announcement.on_end(None)
+    assert announced(caplog) == 1
+
+
+CODE = """
+from numba.core import event
+
+class Count(event.Listener):
+    names = []
+    def on_start(self, event):
+        self.names.append(event.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, event):
+        pass
+
+event.register("numba:compile", Count())
+from kbench.methods import KernelSVC
+print("imported:", *Count.names)
+import numpy as np
+X = np.random.default_rng(0).normal(size=(300, 4))
+KernelSVC(gamma=0.5).fit(X, X[:, 0] > 0)
+print("fitted:", *sorted(set(Count.names)))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("numba")),
+        "NUMBA_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return dict(line.split(":") for line in done.stdout.splitlines())
+
+
+def test_importing_an_estimator_compiles_nothing(compiled):
+    assert compiled["imported"].split() == []
+
+
+def test_a_fit_on_one_thread_compiles_no_sharing_and_no_other_solver(compiled):
+    names = compiled["fitted"].split()
+    assert "_steps" in names or "compiled_steps" in names
+    assert not [name for name in names if "shared" in name or name in ("share", "serve")]
+    assert "descend_together" not in names

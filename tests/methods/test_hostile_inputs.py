@@ -1,0 +1,239 @@
+"""Hostile inputs to all classifiers and regressors: the answer is right, or a clear ValueError.
+
+The judge is independent of the estimators: a classifier has to be as accurate on its training rows
+as the nearest class mean, computed here in float64 on standardised features, and a regressor has to
+have a smaller squared error than the mean of the targets, unless the input carries no information.
+"""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import is_classifier, is_regressor
+
+import kbench.methods
+from kbench.errors import UnavailableError
+
+# Small sizes, so that a fit takes milliseconds; the other parameters are the defaults.
+SIZES = {
+    "n_clusters": 2,
+    "n_parts": 2,
+    "n_leaves": 2,
+    "n_landmarks": 8,
+    "n_components": 20,
+    "n_estimators": 2,
+    "leaf_size": 16,
+    "block_size": 20,
+    "depth": 1,
+    "min_rows": 5,
+}
+SPECIFIC = {
+    "LDKLClassifier": {"max_iter": 300},
+    "PegasosClassifier": {"batch_size": 10, "n_epochs": 10},
+    "NORMA": {"batch_size": 10, "n_epochs": 3},
+    "DoublySGDClassifier": {"block_size": 128},
+    "DoublySGDRegressor": {"block_size": 128},
+    "RACQPClassifier": {"max_iter": 200},
+    "SubsampleSVC": {"n_samples": 0.9},
+    "SDCAClassifier": {"max_iter": 50},
+    "BaggingSVC": {"n_estimators": 1},
+    "MEKAClassifier": {"n_clusters": 1},
+    "MEKARegressor": {"n_clusters": 1},
+}
+SKIPPED = {"IntelexSVC", "JointConvolutionClassifier"}  # need extras
+DIAGNOSTICS = {"SupportCurves", "DivisionBound", "BlockSpectra", "KernelSpectrum"}
+# Not of this test's package yet: reported, and repaired by the owners of these classes.
+KNOWN: dict[tuple[str, str], str] = {}
+
+
+def classes():
+    for name in sorted(kbench.methods.__all__):
+        cls = getattr(kbench.methods, name)
+        if name in SKIPPED | DIAGNOSTICS or not hasattr(cls, "predict"):
+            continue
+        yield cls
+
+
+def build(cls):
+    names = inspect.signature(cls.__init__).parameters
+    parameters = {name: value for name, value in SIZES.items() if name in names}
+    parameters |= SPECIFIC.get(cls.__name__, {})
+    parameters |= {"random_state": 0} if "random_state" in names else {}
+    return cls(**{name: value for name, value in parameters.items() if name in names})
+
+
+def blobs(n=60, d=3):
+    """Two normal classes five standard deviations apart, and a smooth target."""
+    rng = np.random.RandomState(0)
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, d))
+    X[:, 0] += 5.0 * y
+    return X, y
+
+
+def nearest_mean_accuracy(X, y):
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
+    scale = np.abs(X - X.mean(axis=0)).max(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    labels = np.unique(y)
+    means = np.array([X[y == label].mean(axis=0) for label in labels])
+    nearest = np.argmin(((X[:, None] - means) ** 2).sum(axis=2), axis=1)
+    return np.mean(labels[nearest] == y)
+
+
+def scaled(factor, dtype=np.float64):
+    def make():
+        X, y = blobs()
+        return (X * factor).astype(dtype), y
+
+    return make
+
+
+def shifted():
+    X, y = blobs()
+    return X + 1e8, y
+
+
+def constant_columns():
+    X, y = blobs()
+    return np.hstack([X, np.full((len(X), 2), 7.0)]), y
+
+
+def equal_rows():
+    X, y = blobs(10)
+    return np.repeat(X, 40, axis=0), np.repeat(y, 40)
+
+
+def explicit_zeros():
+    X, y = blobs()
+    matrix = sp.csr_array(X)
+    matrix.data[::7] = 0.0
+    return matrix, y
+
+
+def wide():
+    X, y = blobs(20)
+    wide = np.zeros((20, 20_000), np.float32)
+    wide[:, :3] = X
+    return wide, y
+
+
+def read_only():
+    X, y = blobs()
+    X.flags.writeable = False
+    return X, y
+
+
+RIGHT = {
+    **{f"scale {factor:g}": scaled(factor) for factor in (1e-40, 1e-20, 1e-5, 1e5, 1e20, 1e30)},
+    "float32 scale 1e-20": scaled(1e-20, np.float32),
+    "float32 scale 1e20": scaled(1e20, np.float32),
+    "shift 1e8": shifted,
+    "constant columns": constant_columns,
+    "equal rows": equal_rows,
+    "explicit zeros": explicit_zeros,
+    "20,000 features": wide,
+    "read-only": read_only,
+}
+
+
+def fitted(cls, X, y, **parameters):
+    """The fitted estimator, or None after a ValueError of one clear line."""
+    model = build(cls)
+    known = model.get_params()
+    model.set_params(**{name: value for name, value in parameters.items() if name in known})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return model.fit(X, y)
+        except UnavailableError as error:
+            pytest.skip(str(error))
+        except ValueError as error:
+            if not str(error).strip() or "\n" in str(error).strip().split(". ")[0]:
+                raise
+            return None
+
+
+def require_right(cls, X, y, model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predicted = model.predict(X)
+    assert predicted.shape == np.shape(y)
+    if is_classifier(model):
+        assert np.mean(predicted == y) >= min(0.95, nearest_mean_accuracy(X, y)) - 0.05
+    elif is_regressor(model):
+        assert np.isfinite(predicted).all()
+        assert np.mean((predicted - y) ** 2) <= 1.0001 * np.var(y)
+
+
+@pytest.mark.parametrize("case", RIGHT)
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
+def test_right_or_refused(cls, case):
+    if (cls.__name__, case) in KNOWN:
+        pytest.xfail(KNOWN[cls.__name__, case])
+    X, y = RIGHT[case]()
+    model = fitted(cls, X, y)
+    if model is not None:
+        require_right(cls, X, y, model)
+
+
+@pytest.mark.parametrize("C", [1e-12, 1e12])
+@pytest.mark.parametrize(
+    "cls", [cls for cls in classes() if "C" in inspect.signature(cls.__init__).parameters],
+    ids=lambda cls: cls.__name__,
+)  # fmt: skip
+def test_extreme_regularisation_ends_with_finite_values(cls, C):
+    X, y = blobs()
+    model = fitted(cls, X, y, C=C, max_iter=1000)
+    if model is not None:
+        assert model.predict(X).shape == y.shape
+        if hasattr(model, "decision_function"):
+            assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
+def test_values_that_are_not_finite_are_refused(cls, value):
+    X, y = blobs()
+    model = fitted(cls, X, y)
+    X[3, 1] = value
+    assert fitted(cls, X, y) is None
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("labels", [np.array(["no", "yes"]), np.array(["no", "yes"], object)])
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
+def test_labels_may_be_strings(cls, labels):
+    X, index = blobs()
+    y = labels[index]
+    model = build(cls)
+    if not is_classifier(model):
+        assert fitted(cls, X, y) is None
+        return
+    model = fitted(cls, X, y)
+    assert model is not None
+    assert np.mean(model.predict(X) == y) >= 0.9
+
+
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
+def test_one_class_is_refused_and_one_row_is_refused_or_predicted(cls):
+    X, y = blobs()
+    if is_classifier(build(cls)):
+        assert fitted(cls, X, np.zeros(len(X), int)) is None
+        assert fitted(cls, X[:1], y[:1]) is None
+    else:
+        model = fitted(cls, X[:1], y[:1].astype(float))
+        assert model is None or np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
+def test_read_only_memory_maps(cls, tmp_path):
+    X, y = blobs()
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = fitted(cls, mapped, y)
+    assert model is not None
+    require_right(cls, mapped, y, model)

@@ -1,0 +1,184 @@
+"""The learned metric: gradients against finite differences, planes that are recovered, invariances,
+bad columns."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.linalg import subspace_angles
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kbench.kernels import KernelMatrix
+from kbench.kernels.named import make_kernel
+from kbench.metric import LearnedMetric
+from kbench.metric.gradients import gradient_outer_product
+
+
+def naive_value(kernel, gamma, x, Z, coef):
+    r = np.linalg.norm(x - Z, axis=1)
+    return np.exp(-gamma * (r if kernel == "matern12" else r**2)) @ coef
+
+
+@pytest.mark.parametrize("kernel", ["matern12", "rbf"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_gradients_agree_with_finite_differences(kernel, n_outputs):
+    rng = np.random.default_rng(0)
+    Z, coef, gamma = rng.normal(size=(40, 4)), rng.normal(size=(40, n_outputs)), 0.7
+    rows, step = np.arange(0, 40, 5), 1e-6
+    expected = np.zeros((4, 4))
+    for row in rows:
+        # The kernel value of a row with itself has no gradient, so the row is left out of the sum.
+        others = np.delete(np.arange(40), row)
+        for output in coef.T:
+            gradient = np.array(
+                [
+                    naive_value(kernel, gamma, Z[row] + e, Z[others], output[others])
+                    - naive_value(kernel, gamma, Z[row] - e, Z[others], output[others])
+                    for e in step * np.eye(4)
+                ]
+            ) / (2 * step)
+            expected += np.outer(gradient, gradient)
+    matrix = KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float64)
+    found = gradient_outer_product(matrix, Z, coef, rows)
+    np.testing.assert_allclose(found, expected / len(rows), rtol=1e-5)
+
+
+def test_a_function_of_a_plane_recovers_the_plane():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 30))
+    plane = np.linalg.qr(rng.normal(size=(30, 2)))[0]
+    target = np.sin(X @ plane[:, 0]) + np.tanh(X @ plane[:, 1])
+    metric = LearnedMetric("full", n_rounds=4, rank=2, random_state=0).fit(X, target)
+    assert metric.transform(X[:5]).shape == (5, 2)
+    assert subspace_angles(metric.components_, plane).max() < 1e-2
+
+
+def test_a_linear_target_recovers_its_direction():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 30))
+    plane = np.linalg.qr(rng.normal(size=(30, 2)))[0]
+    targets = X @ plane
+    metric = LearnedMetric("full", n_rounds=5, rank=2, random_state=0).fit(X, targets)
+    assert subspace_angles(metric.components_, plane).max() < 1e-2
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 6))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+def pairwise(Z):
+    return np.linalg.norm(Z[:20, None] - Z[None, :20], axis=2)
+
+
+def test_a_diagonal_metric_does_not_depend_on_the_units_of_features(problem):
+    X, y = problem
+    units = np.array([1e-3, 1.0, 10.0, 1e4, 0.5, 7.0])
+    metric = LearnedMetric("diagonal", random_state=0)
+    plain, scaled = metric.fit_transform(X, y), metric.fit(X * units, y).transform(X * units)
+    np.testing.assert_allclose(pairwise(plain), pairwise(scaled), rtol=1e-3, atol=1e-6)
+
+
+def test_a_full_metric_does_not_depend_on_rotations(problem):
+    X, y = problem
+    X = np.linalg.qr(X - X.mean(axis=0))[0] * np.sqrt(len(X))  # standardising changes nothing then
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(6, 6)))[0]
+    options = {"kernel": "rbf", "n_rounds": 2, "validation_fraction": 0.01, "random_state": 0}
+    plain = LearnedMetric("full", **options).fit(X, y)
+    turned = LearnedMetric("full", **options).fit(X @ turn, y)
+    assert plain.n_rounds_ == turned.n_rounds_
+    np.testing.assert_allclose(
+        pairwise(plain.transform(X)), pairwise(turned.transform(X @ turn)), rtol=0.05, atol=1e-3
+    )
+
+
+def test_columns_that_say_nothing_are_harmless(problem):
+    X, y = problem
+    constant, copy, combination = np.full(500, 3.0), X[:, 0], X[:, 0] + X[:, 1]
+    metric = LearnedMetric(random_state=0).fit(np.column_stack([X, constant, copy, combination]), y)
+    assert np.isfinite(metric.components_).all()
+    assert metric.feature_importances_[6] == 0.0
+    assert min(score["error"] for score in metric.scores_) < 0.2
+
+
+def test_blocks_do_not_mix_features_of_different_groups(problem):
+    X, y = problem
+    groups = np.array([0, 0, 1, 1, 2, 2])
+    metric = LearnedMetric(groups, random_state=0).fit(X, y).metric_
+    assert np.all(metric[~np.equal.outer(groups, groups)] == 0.0)
+    with pytest.raises(ValueError, match="structure has shape"):
+        LearnedMetric([0, 1]).fit(X, y)
+
+
+def test_sparse_rows_give_the_metric_of_dense_ones(problem):
+    X, y = problem
+    X = X * (np.abs(X) > 0.8)
+    dense, sparse = (LearnedMetric(random_state=0).fit(A, y) for A in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(dense.metric_, sparse.metric_, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(dense.transform(X), sparse.transform(sp.csr_array(X)), atol=1e-3)
+
+
+def test_transformed_rows_have_total_variance_one(problem):
+    X, y = problem
+    Z = LearnedMetric(random_state=0).fit_transform(X, y)
+    assert Z.var(axis=0).sum() == pytest.approx(1.0, rel=0.1)
+
+
+def test_it_helps_a_machine_that_sees_distances_alone():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(1500, 20))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    plain = KNeighborsClassifier(15).fit(X[:1000], y[:1000]).score(X[1000:], y[1000:])
+    learned = make_pipeline(LearnedMetric(random_state=0), KNeighborsClassifier(15))
+    assert learned.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > plain + 0.1
+
+
+def test_a_target_of_noise_keeps_the_features_as_they_are():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(300, 4)), np.zeros(300)
+    metric = LearnedMetric(task="regression", random_state=0).fit(X, y)
+    assert metric.n_rounds_ == 0
+    np.testing.assert_allclose(metric.feature_importances_, 0.25)
+
+
+@parametrize_with_checks([LearnedMetric(random_state=0, n_rounds=1)])
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_a_machine_behind_a_metric_tells_what_it_learnt():
+    from kbench.methods import KernelSVC
+    from kbench.metric import WithMetric
+    from kbench.trace import Trace
+
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(600, 10))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    trace = Trace()
+    machine = WithMetric(KernelSVC(C=10.0), random_state=0).fit(X[:400], y[:400], trace=trace)
+    plain = KernelSVC(C=10.0).fit(X[:400], y[:400])
+    assert machine.score(X[400:], y[400:]) > plain.score(X[400:], y[400:]) + 0.05
+    assert {"metric", "solve"} <= set(machine.timings_)
+    assert machine.n_support_.sum() == len(machine.estimator_.support_)
+    assert machine.n_features_in_ == 10
+    values = machine.decision_function(X[400:])
+    np.testing.assert_array_equal(machine.predict(X[400:]), (values > 0).astype(int))
+    with pytest.raises(AttributeError, match="no_such_thing_"):
+        _ = machine.no_such_thing_
+
+
+def test_a_metric_in_front_of_a_pipeline_can_be_searched():
+    from sklearn.linear_model import Ridge
+    from sklearn.model_selection import GridSearchCV
+
+    from kbench.metric import WithMetric
+
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(200, 4))
+    machine = WithMetric(Ridge(), LearnedMetric(n_rounds=1), random_state=0)
+    grid = {"estimator__alpha": [0.1, 1.0], "metric__structure": ["diagonal", "full"]}
+    search = GridSearchCV(machine, grid, cv=2).fit(X, X[:, 0])
+    assert search.best_score_ > 0.9

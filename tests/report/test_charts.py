@@ -1,0 +1,104 @@
+"""Charts show what is there and nothing else: ticks, places, pictures."""
+
+import base64
+import math
+import re
+import struct
+import xml.etree.ElementTree as ET
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbench.report.charts import Axis, Plot, document, inline, number
+from kbench.report.style import Style
+
+values = st.lists(st.floats(-1e6, 1e6).map(lambda v: round(v, 3)), min_size=1, max_size=9)
+positive = st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=9)
+
+
+@given(values)
+def test_a_linear_axis_has_three_ticks_or_more_all_between_its_ends(found):
+    axis = Axis.around("x", found)
+    ticks = axis.ticks()
+    assert 3 <= len(ticks) <= 16
+    assert all(axis.low - 1e-6 <= tick <= axis.high + 1e-6 for tick, _ in ticks)
+    assert len({text for _, text in ticks}) == len(ticks)
+
+
+@given(positive)
+def test_a_logarithmic_axis_has_three_ticks_or_more_all_between_its_ends(found):
+    axis = Axis.around("x", found, log=True)
+    ticks = axis.ticks()
+    assert 3 <= len(ticks) <= 16
+    assert all(axis.low * 0.999999 <= tick <= axis.high * 1.000001 for tick, _ in ticks)
+    assert len({text for _, text in ticks}) == len(ticks)
+
+
+@given(positive, st.booleans())
+def test_values_lie_in_their_order_between_the_ends(found, log):
+    axis = Axis.around("x", found, log=log)
+    places = [axis.fraction(value) for value in sorted(found)]
+    assert places == sorted(places)
+    assert all(0.0 <= place <= 1.0 for place in places)
+    assert axis.fraction(axis.low) == 0.0
+    assert axis.fraction(axis.high) == 1.0
+
+
+@given(values)
+def test_an_axis_shows_little_beyond_its_values(found):
+    axis = Axis.around("x", found)
+    spread = max(found) - min(found)
+    if spread > 0.0:
+        assert axis.high - axis.low <= 1.13 * spread
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.01, "0.01"), (20000.0, "20000"), (1e6, "10⁶"), (2e-5, "2·10⁻⁵"), (1e-4, "10⁻⁴"), (0, "0")],
+)
+def test_large_and_small_ticks_are_powers_of_ten(value, said):
+    assert number(value) == said
+
+
+def drawn():
+    plot = Plot(Axis("a < b", 0.0, 1.0), Axis("y", 0.0, 10.0), label="x & y", title="two\nlines")
+    plot.line([(0.0, 0.0), (1.0, 10.0)], Style(2, 0))
+    plot.mark(0.5, 5.0, Style(2, 3), words="<middle>", sd=1.0)
+    return plot
+
+
+def test_points_stand_where_the_axes_say():
+    plot = drawn()
+    assert plot.at(0.0, 0.0) == (plot.left, plot.bottom)
+    assert plot.at(1.0, 10.0) == (plot.right, plot.top)
+    assert plot.at(0.5, 20.0)[1] == plot.top
+
+
+def test_a_chart_is_xml_whether_it_stands_alone_or_in_a_page():
+    chart = drawn().chart()
+    alone = ET.fromstring(document([chart] * 4, [("one & two", Style(2, 3))]))
+    assert len(alone.findall("{http://www.w3.org/2000/svg}g")) == 4
+    assert ET.fromstring(inline(chart)).get("role") == "img"
+    assert "a &lt; b" in chart.body
+
+
+def test_a_map_prints_its_values_and_leaves_out_what_is_missing():
+    plot = Plot(Axis.named("x", ["1", "2"]), Axis.named("y", ["a"]), label="map")
+    plot.cells([[0.25, math.nan]], [["25", "none"]])
+    assert plot.chart().body.count('class="cell"') == 1
+    assert ">25<" in plot.chart().body
+    assert "none" not in plot.chart().body
+
+
+def test_an_image_is_a_png_with_a_pixel_for_each_value():
+    plot = Plot(Axis.named("", [""]), Axis.named("", [""]), label="image")
+    plot.image([[0.0, 1.0], [0.5, 0.25], [1.0, 0.0]])
+    data = base64.b64decode(re.search(r"base64,([^\"]+)", plot.chart().body)[1])
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    assert struct.unpack(">II", data[16:24]) == (2, 3)
+    start = data.index(b"IDAT") + 4
+    length = struct.unpack(">I", data[start - 8 : start - 4])[0]
+    pixels = zlib.decompress(data[start : start + length])
+    assert pixels[:3] == b"\x00\xff\x00"  # no filter, white, black
