@@ -18,8 +18,9 @@ from kbench.errors import ConfigError, KbenchError
 
 # A data set of scikit-learn's for each kind of problem: its config gives the methods' parameters.
 _DATASETS = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}
-# Rows of a fit: enough for a few clusters and leaves, few enough for a fit of milliseconds.
-_ROWS, _FEATURES = 256, 8
+# Rows of a fit: enough for a few clusters and leaves, few enough for a fit of milliseconds. The
+# number of features is a square, as methods for images need it.
+_ROWS, _FEATURES = 256, 64
 
 
 def compile_methods(say: Callable[[str], None]) -> bool:
@@ -69,7 +70,11 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
             estimator = estimator.get(task)
         if estimator is None or task not in (meta.get("tasks") or _DATASETS):
             continue
-        path = registry.target(str(estimator))
+        try:
+            path = registry.target(str(estimator), config.get("parts"))
+        except ConfigError as error:
+            print(f"  {name}: {error}", file=sys.stderr)
+            continue
         if path.startswith("kbench."):
             params = {k: v for k, v in config.items() if k not in registry.RESERVED}
             found.append((task, path, params | (meta.get("warmup") or {})))
