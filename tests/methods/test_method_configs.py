@@ -70,6 +70,10 @@ LEFT_OUT = {
     "llsvm": {"kmeans_iter"},
     "ltpu": {"kmeans_iter"},
     "rks_svm": {"sampling"},
+    # Parameters of scikit-learn's SVC that keep its defaults.
+    "kernel_svc": {"break_ties", "cache_size", "decision_function_shape", "probability", "verbose"},
+    # Set by the classifier and the regressor.
+    "rfm": {"task"},
 }
 
 
