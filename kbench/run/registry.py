@@ -158,8 +158,8 @@ def _path(dotted: str, known: Mapping[str, str]) -> str:
 def _paths(target: str) -> tuple[str, dict[str, str]]:
     """`module:Class` of the estimator, and of each part."""
     path, _, rest = target.partition("(")
-    words = (tuple(word.split("=", 1)) for word in rest.rstrip(")").split(", ") if word)
-    return path, dict(words)
+    words = (word.partition("=") for word in rest.rstrip(")").split(", ") if word)
+    return path, {part: of for part, _, of in words}
 
 
 def load(target: str) -> Composition:
