@@ -195,7 +195,7 @@ class DoublySGD(BaseEstimator):
                 f"average is {self.average:g}, but a stream has no last step: "
                 "partial_fit needs average=0"
             )
-        chunk = 1 if first else self.n_chunks_ + 1
+        chunk = 1 if first else int(self.n_chunks_) + 1
         try:
             X, y = self._checked(X, y, reset=first)
         except ValueError as error:
@@ -289,7 +289,7 @@ class DoublySGD(BaseEstimator):
             preconditioned=self.preconditioned,
             max_blocks=self.max_blocks,
         )
-        self.n_chunks_ = 0
+        self.n_chunks_: int = 0
 
     def _prepared(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
         """Map copies of rows X : (b, d), given the numbers of rows and copies : (b,)."""

@@ -29,6 +29,7 @@ from kbench.prediction.committee import CommitteeMember
 from kbench.prediction.expansion import KernelExpansion
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import PSEUDO_KINDS, LocalLandmarks
+from kbench.prediction.pairs import MatrixCentres
 
 _DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "i8": np.int64, "u4": np.uint32}
 # Rows of a model have fewer features: an index of a feature is stored in 32 bits.
@@ -192,7 +193,8 @@ def _points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:
     if isinstance(kernel, Precomputed):
         _require(points.values is None, "the points of a given kernel matrix are numbers")
         return _arrays(points, ids="i8 n")["n"]
-    _require(isinstance(kernel, Exponential | Linear | Polynomial), "another kind of kernel")
+    if not isinstance(kernel, Exponential | Linear | Polynomial):
+        return int(points.shape[0])  # evaluated by NumPy, which checks for itself
     rows = points.rows if isinstance(points, SparsePoints) else points
     _require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are no rows")
     _require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are no rows")
@@ -235,6 +237,10 @@ def _expansion(machine: KernelExpansion) -> None:
     n_features = _width(machine, machine.kernel)
     n = _points(machine.kernel, machine.centres, machine.dtype, n_features)
     _require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
+
+
+def _matrix_centres(centres: MatrixCentres) -> None:
+    _points(centres.kernel, centres.centres, centres.dtype, _width(centres, centres.kernel))
 
 
 def _member(member: CommitteeMember) -> None:
@@ -366,7 +372,14 @@ def _kernel_centres(centres: Any) -> None:
     _require(n == lengths["m"], f"there are {n} points for {lengths['m']} weights")
 
 
+def _is_fitted(features: Any) -> bool:
+    """Whether an estimator has any fitted attribute; parameters of others may be unfitted."""
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(features))
+
+
 def _fourier_features(features: Any) -> None:
+    if not _is_fitted(features):
+        return
     d = _whole(features, "n_features_in_", 1, _MOST_FEATURES)
     n = _whole(features, "n_frequencies_", 1, _MOST_FEATURES)
     phases = _arrays(features, phases_="f8 n")["n"]
@@ -378,6 +391,8 @@ def _fourier_features(features: Any) -> None:
 
 
 def _fastfood(features: Any) -> None:
+    if not _is_fitted(features):
+        return
     lengths = _arrays(
         features, signs_="f8 b l", gaussians_="f8 b l", scales_="f8 b l", permutations_="i4 b l"
     )
@@ -389,6 +404,8 @@ def _fastfood(features: Any) -> None:
 
 
 def _landmark_features(features: Any) -> None:
+    if not _is_fitted(features):
+        return
     d = _whole(features, "n_features_in_", 1, _MOST_FEATURES)
     matrix = features.landmarks_
     _require(isinstance(matrix, KernelMatrix), "landmarks_ is of another class")
@@ -431,6 +448,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
             (Polynomial, _polynomial),
             (KernelMatrix, _kernel_matrix),
             (KernelExpansion, _expansion),
+            (MatrixCentres, _matrix_centres),
             (CommitteeMember, _member),
             (HyperplaneTrees, _hyperplanes),
             (LocalLandmarks, _local_landmarks),

@@ -1,8 +1,8 @@
 """LaSVM: an online support vector machine that visits each point and keeps an expansion.
 
 Bordes, Ertekin, Weston and Bottou, "Fast Kernel Classifiers with Online and Active Learning" (JMLR
-6, 2005), section 3.2. Signed coefficients A_i <= a_i <= B_i with A = min(0, Cy), B = max(0, Cy); S is
-the set of points in the expansion f(x) = sum_{s in S} a_s k(x_s, x), and g_s = y_s - f(x_s) the
+6, 2005), section 3.2. Signed coefficients A_i <= a_i <= B_i with A = min(0, Cy), B = max(0, Cy); S
+is the set of points in the expansion f(x) = sum_{s in S} a_s k(x_s, x), and g_s = y_s - f(x_s) the
 gradient of the dual
 
     max_a  y'a - 1/2 a'Ka,   A <= a <= B,   (with intercept: sum a = 0)
@@ -14,19 +14,19 @@ gradient of the dual
                  form no violating pair
     finishing: solve the dual of S to a violation of at most tol
 
-A step with the pair (i up, j down) is min((g_i - g_j) / (k_ii + k_jj - 2 k_ij), B_i - a_i, a_j - A_j).
-Without intercept a step moves one coordinate by clip(g_i / k_ii), and gradients are compared with 0,
-as with the option -b 0 of the authors' program. The authors finish by REPROCESS steps on S; here
-`solve_box_dual` continues from the current a, to the same solution.
+A step with the pair (i up, j down) is the minimum of (g_i - g_j) / (k_ii + k_jj - 2 k_ij),
+B_i - a_i and a_j - A_j. Without intercept a step moves one coordinate by clip(g_i / k_ii), and
+gradients are compared with 0, as with the option -b 0 of the authors' program. The authors finish
+by REPROCESS steps on S; here `solve_box_dual` continues from the current a, to the same solution.
 
 Kernel values are computed for chunks of points against S, and in rows of S that a bounded cache
 keeps. Slots hold the points of S in the order of their arrival. The slots of removed points are
 marked, and compacted when they are more than half of all slots.
 
-The cache is not `kbench.solvers.row_cache.RowCache`: that one serves blocks of rows from Python, for
+The cache is not `kbench.solvers.row_cache.RowCache`, which serves blocks of rows to Python code for
 a fixed set of columns. Here a step reads one or two rows inside compiled code, a row is extended
 with values of the chunk that are already computed, and the columns change with every point that
-enters or leaves S. A call from Python for each step would cost more than the step.
+enters or leaves S.
 """
 
 from collections.abc import Iterator
@@ -273,7 +273,7 @@ class _Learner:
         )
 
     def moved(self, slots: np.ndarray, capacity: int) -> State:
-        """The state of some slots, in order, with as many of the last used rows as fit the cache."""
+        """The state of some slots, in order, with the last used rows that fit the cache."""
         old, new = self.state, self.empty_state(max(1, capacity))
         new.counts[:] = old.counts
         new.counts[_SLOTS] = len(slots)

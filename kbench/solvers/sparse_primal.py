@@ -16,8 +16,8 @@ weight one (the paper's objective times C = 1 / lambda):
 
 Steps are halved until f decreases. P is formed by matrix products and factorised anew at each
 Newton step: the |J|^3 / 3 operations of the factorisation are negligible beside the |I| |J|^2 of
-the product. Products run near the peak speed of the processor; rank-one updates of a factor, one for
-each point that enters or leaves I, would not.
+the product. Products run near the peak speed of the processor; rank-one updates of a factor, one
+for each point that enters or leaves I, would not.
 """
 
 from dataclasses import dataclass

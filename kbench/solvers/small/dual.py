@@ -142,7 +142,7 @@ def solve_pairs(
     spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
     sizes = [span.stop - span.start for span in spans]
     search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), limits)
-    z, lower, upper, beta, _ = search.problem
+    z, lower, upper, beta = search.problem[:4]
     diagonal, lowest, warm = search.state[0], -C, coef0 is not None
     diagonal[:] = rows.diagonal[0]
     constant_diagonal = bool(np.all(rows.diagonal == rows.diagonal[0]))
@@ -257,7 +257,7 @@ class _Search:
     def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
         self._source, self._limits = rows, limits
         self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
-        self.problem, self.state = np.empty((5, n)), np.empty((6, n), np.float32)
+        self.problem, self.state = np.empty((7, n)), np.empty((6, n), np.float32)
         self._exponents = np.empty(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
@@ -286,7 +286,8 @@ class _Search:
         limits, slot = self._limits, self.slot
         if not keep_rows:
             slot[:n] = -1
-        self.problem[4, :n] = self.problem[0, :n]
+        self.problem[4, :n] = self.problem[5, :n] = self.problem[0, :n]
+        self.problem[6, :n] = 0.0
         values = (*values, self._exponents, self.rows, slot, n)
         if warm:
             begin_at(*values, self.problem, report)
@@ -309,10 +310,12 @@ class _Search:
                     break
                 self._show(n, report)
                 continue
-            # The float32 rows do not decide. Compute points that may be extreme in float64.
+            # The float32 rows do not decide. Points that may be extreme are computed in float64;
+            # if the violation is too large, all are, and steps go on from there.
             e, lift, drop = self.problem[4, :n], self.state[2, :n], self.state[3, :n]
             up, down, margin = e + lift, e + drop, 2.0 * report[ERROR]
             near = (up >= up.max() - margin) | (down <= down.min() + margin)
+            near |= self.problem[3, :n] != 0.0
             self._exact_residual(np.flatnonzero(near), n, spans)
             account(n, self.problem, self.state, epsilon, report)
             n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
@@ -320,6 +323,8 @@ class _Search:
             if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
                 reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
                 break
+            self._exact_residual(np.flatnonzero(~near), n, spans)
+            self.problem[5:, :n] = self.problem[4, :n], self.problem[3, :n]
         self._show(n, report)
         return reason
 

@@ -12,8 +12,9 @@ A step moves t from b_j to b_i. They are chosen by second-order information (Fan
 "Working set selection using second order information for training support vector machines",
 JMLR 2005, WSS 2), except that j is ranked by the decrease of the step as clipped to its bounds:
 
-    i = argmax e_k + lift_k,    j = argmax t_k (w_k - t_k h_k / 2),    w_k = e_i + lift_i - e_k - drop_k,
-    h_k = K_ii + K_kk - 2 K_ik,    t_k = min(w_k / h_k, room of b_i upwards, room of b_k downwards).
+    i = argmax e_k + lift_k,    j = argmax t_k (w_k - t_k h_k / 2),
+    w_k = e_i + lift_i - e_k - drop_k,    h_k = K_ii + K_kk - 2 K_ik,
+    t_k = min(w_k / h_k, room of b_i upwards, room of b_k downwards).
 
 A step ends at b = 0 at the latest, because the slope of epsilon |b| changes there. In a classifier,
 0 is a bound of every coordinate and epsilon = 0, so this never matters.
@@ -192,8 +193,8 @@ def account(n, problem, state, epsilon, report):
     """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e; see `descend`.
 
     The gap is the primal minus the dual objective: the sum over k of the largest value on
-    [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between l_k, 0
-    and u_k.
+    [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between
+    l_k, 0 and u_k.
     """
     z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
     beta, e, lift, drop = problem[3, :n], problem[4, :n], state[2, :n], state[3, :n]
@@ -239,9 +240,10 @@ def descend(
         Which of `rows` is the row of a point; -1 if it has not been needed yet.
     n : int
         Points of the problem.
-    problem : (5, m) float64
+    problem : (7, m) float64
         z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
-        OUT_OF_STEPS.
+        OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
+        over rows add what has changed since, so that their error is that of the change alone.
     state : (6, m) float32
         The diagonal of K; then v, lift, drop and the room of b upwards and downwards, which are
         set when `fresh`.
@@ -263,8 +265,9 @@ def descend(
     status : SOLVED, OUT_OF_STEPS, STUCK (no step gains anything in float32), or UNPROVEN: the
         violation is at most tol by the stored rows, whose error does not allow to conclude.
     """
-    z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
+    lower, upper = problem[1, :n], problem[2, :n]
     beta, e, diagonal, v = problem[3, :n], problem[4, :n], state[0, :n], state[1, :n]
+    exact_e, exact_beta = problem[5, :n], problem[6, :n]
     lift, drop, grow, fall = state[2, :n], state[3, :n], state[4, :n], state[5, :n]
     low_bits = i4(1)
     while low_bits < n:
@@ -325,10 +328,10 @@ def descend(
                 _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
         if must_sum:
             for k in range(n):
-                e[k] = z[k]
+                e[k] = exact_e[k]
             size = 0.0
             for k in range(n):
-                x = beta[k]
+                x = beta[k] - exact_beta[k]
                 if x != 0.0:
                     size += abs(x)
                     row = rows[slot[k], :n]
