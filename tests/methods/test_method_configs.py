@@ -27,7 +27,6 @@ OURS = sorted(
 SETTINGS = {
     "n_pegasos": {"features": "nystrom"},
     "n_sdca": {"features": "nystrom"},
-    "kernel_svc": {"fit_intercept": False},  # the papers' problem; a user of SVC expects SVC's
     "division_bound": {"n_clusters": [8, 16, 32, 64, 128]},
     "dcsvm": {"combine": "exact"},
     "bka_svm": {
@@ -70,8 +69,6 @@ LEFT_OUT = {
     "llsvm": {"kmeans_iter"},
     "ltpu": {"kmeans_iter"},
     "rks_svm": {"sampling"},
-    # Parameters of scikit-learn's SVC that keep its defaults.
-    "kernel_svc": {"break_ties", "cache_size", "decision_function_shape", "probability", "verbose"},
     # Set by the classifier and the regressor.
     "rfm": {"task"},
 }
