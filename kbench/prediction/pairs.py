@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.functions import squared_norms
 from kbench.kernels.matrix import nbytes
-from kbench.prediction.flops import expansion_flops
+from kbench.prediction.flops import expansion_flops, require_width
 
 # Kernel values computed at a time: 4 MB of float32.
 _ENTRIES = 2**20
@@ -93,9 +93,15 @@ class MatrixCentres:
     kernel : KernelMatrix
     indices : (s,) ints
     dtype : float32 or float64
+
+    Attributes
+    ----------
+    n_features : int or None
+        d; None for precomputed kernel values.
     """
 
     def __init__(self, kernel: KernelMatrix, indices: np.ndarray, dtype: np.dtype) -> None:
+        self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         matrix = kernel.astype(dtype)
         self.kernel: Kernel = matrix.kernel
         self.dtype = np.dtype(dtype)
@@ -110,6 +116,7 @@ class MatrixCentres:
         return size
 
     def values(self, X: Any) -> np.ndarray:
+        require_width(X, self.n_features)
         points = self.kernel.prepare(X, self.dtype)
         out = np.empty((X.shape[0], len(self)), self.dtype)
         self.kernel.evaluate(points, self.centres, out)

@@ -29,6 +29,7 @@ from kbench.prediction.committee import CommitteeMember
 from kbench.prediction.expansion import KernelExpansion
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import PSEUDO_KINDS, LocalLandmarks
+from kbench.prediction.pairs import MatrixCentres
 
 _DTYPES = {"f4": np.float32, "f8": np.float64, "i4": np.int32, "i8": np.int64, "u4": np.uint32}
 # Rows of a model have fewer features: an index of a feature is stored in 32 bits.
@@ -237,6 +238,11 @@ def _expansion(machine: KernelExpansion) -> None:
     _require(n == lengths["s"], f"there are {n} centres for {lengths['s']} coefficients")
 
 
+def _matrix_centres(centres: MatrixCentres) -> None:
+    n_features = _width(centres, centres.kernel)
+    _points(centres.kernel, centres.centres, centres.dtype, n_features)
+
+
 def _member(member: CommitteeMember) -> None:
     lengths = _arrays(member, coef="f8 s m", chosen="i8 c", factor="f8 c c")
     n_features = _width(member, member.kernel)
@@ -431,6 +437,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
             (Polynomial, _polynomial),
             (KernelMatrix, _kernel_matrix),
             (KernelExpansion, _expansion),
+            (MatrixCentres, _matrix_centres),
             (CommitteeMember, _member),
             (HyperplaneTrees, _hyperplanes),
             (LocalLandmarks, _local_landmarks),
