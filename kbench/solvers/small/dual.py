@@ -315,7 +315,6 @@ class _Search:
             e, lift, drop = self.problem[4, :n], self.state[2, :n], self.state[3, :n]
             up, down, margin = e + lift, e + drop, 2.0 * report[ERROR]
             near = (up >= up.max() - margin) | (down <= down.min() + margin)
-            near |= self.problem[3, :n] != 0.0
             self._exact_residual(np.flatnonzero(near), n, spans)
             account(n, self.problem, self.state, epsilon, report)
             n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
