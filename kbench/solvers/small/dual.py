@@ -291,7 +291,7 @@ class _Search:
         values = (*values, self._exponents, self.rows, slot, n)
         if warm:
             begin_at(*values, self.problem, report)
-        values += (self.problem, self.state, epsilon, self._flat, self._source.entry_error)
+        values += (self.problem, self.state, epsilon, self._flat, *self._source.entry_errors)
         left = 2**62 if limits.max_iter < 0 else limits.max_iter
         fresh, best, n_worse = True, math.inf, 0
         while True:
