@@ -16,9 +16,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from kbench.solvers.small import steps
 from kbench.solvers.small.rows import Rows
 from kbench.solvers.small.steps import (
     ENTRIES,
@@ -32,12 +34,13 @@ from kbench.solvers.small.steps import (
     SOLVED,
     STEPS,
     VIOLATION,
-    account,
-    begin_at,
-    descend,
 )
 from kbench.trace import Deadline, Trace
 
+# mypy takes compiled functions for ones without arguments.
+account: Any = steps.account
+begin_at: Any = steps.begin_at
+descend: Any = steps.descend
 # Steps between two looks at the clock or calls of the trace: 20 ms for 1,000 points.
 _STEPS_PER_CALL = 20_000
 # Curvatures below this fraction of the largest diagonal entry are rounding errors of float32 rows.
@@ -199,11 +202,11 @@ def solve_each(
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((m, N_REPORTED)), []
     search.state[0] = rows.diagonal
-    points, given = rows.points, rows.points is None
+    given = rows.points is None
+    points = np.empty((0, n)) if rows.points is None else rows.points
     if given:
         search.slot[:] = np.arange(n)
         search.rows[:] = rows.block(everything, everything)
-        points = np.empty((0, n))
     empty = np.empty(0, np.uint8)
     a = (points, rows.halves, _NO_VALUES, empty)
     b = (points[:, :0].copy(), np.empty(0), _NO_VALUES, empty)

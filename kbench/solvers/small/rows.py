@@ -45,7 +45,9 @@ class Rows(Protocol):
     halves: np.ndarray
     diagonal: np.ndarray
     entry_errors: tuple[float, float]
-    n_entries: int
+
+    @property
+    def n_entries(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -72,7 +74,8 @@ class GaussianRows:
         self.halves = self._h * _LOG2_E
         self.diagonal = np.ones(n, np.float32)
         self.n_entries = 0
-        self.points, self.entry_errors = None, (POWER_RELATIVE_ERROR, POWER_ERROR)
+        self.points: np.ndarray | None = None
+        self.entry_errors = (POWER_RELATIVE_ERROR, POWER_ERROR)
         if d <= FEW_FEATURES:
             self.points = np.zeros((-(-d // 4) * 4, n))
             np.multiply(self._Z.T, math.sqrt(_LOG2_E), out=self.points[:d])
@@ -124,7 +127,7 @@ class MatrixRows:
         The points, in their order here.
     """
 
-    points = None
+    points: np.ndarray | None = None
 
     def __init__(self, kernel: KernelMatrix, order: np.ndarray) -> None:
         self._kernel, self._order = kernel, order

@@ -370,12 +370,15 @@ def descend(
         x_j = end_j if down - move <= _AT_BOUND * (upper[j] - lower[j]) else x_j - move
         beta[i], beta[j] = x_i, x_j
         for turn in range(2):
-            k = i if turn == 0 else j
-            x = beta[k]
-            up, down = (0.0 if x < 0.0 else upper[k]) - x, x - (0.0 if x > 0.0 else lower[k])
-            grow[k], fall[k] = f4(up), f4(down)
-            lift[k] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
-            drop[k] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
+            moved = i if turn == 0 else j
+            x = beta[moved]
+            up, down = (
+                (0.0 if x < 0.0 else upper[moved]) - x,
+                x - (0.0 if x > 0.0 else lower[moved]),
+            )
+            grow[moved], fall[moved] = f4(up), f4(down)
+            lift[moved] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
+            drop[moved] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
         t = f4(move)
         highest_key, lowest_key = _SMALLEST, _LARGEST
         for k in range(n):
