@@ -58,9 +58,10 @@ _PROGRESS, _MAX_WORSE = 0.9, 10
 _LARGEST, _SMALLEST = i4(2**31 - 1), i4(-(2**31))
 # Bits of a float32 c subtracted from this number are the bits of 1 / c to 12 %.
 _RECIPROCAL = i4(0x7EF311C7)
-# Bound on the error of a value 2^t that `_powers` stores, t <= 0 given in float64: rounding t to
-# float32 (2.2e-8), the polynomial (5e-9) and the rounding of its last two additions (9e-8).
-POWER_ERROR = 1.2e-7
+# Bounds on the error of a value 2^t that `_powers` stores, t <= 0 given in float64. Relative to the
+# value: the polynomial (5e-9) and the rounding of its last two additions (9e-8). Absolute: rounding
+# t to float32, |t| 2^t log(2) 2^-24.
+POWER_RELATIVE_ERROR, POWER_ERROR = 1e-7, 2.3e-8
 
 
 @njit(fastmath=_FLAGS, inline="always")
@@ -226,7 +227,7 @@ def account(n, problem, state, epsilon, report):
 @njit(fastmath=_FLAGS, error_model="numpy", cache=True, nogil=True)
 def descend(
     a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot,
-    n, problem, state, epsilon, flat, entry_error, tol, max_steps, fresh, report,
+    n, problem, state, epsilon, flat, relative_error, absolute_error, tol, max_steps, fresh, report,
 ):  # fmt: skip
     """Take steps until max (e + lift) - min (e + drop) <= tol is shown in float64.
 
@@ -250,8 +251,8 @@ def descend(
     epsilon : float
     flat : float
         Curvatures h below this are rounding errors and are raised to it.
-    entry_error : float
-        Bound on the error of an entry of `rows`.
+    relative_error, absolute_error : float
+        An entry k of `rows` has an error of at most relative_error |k| + absolute_error.
     tol, max_steps : float, int
     fresh : bool
         Whether to begin at e and beta; otherwise go on where the last call ran out of steps.
@@ -327,8 +328,9 @@ def descend(
                 row = rows[slot[place], :n]
                 _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
         if must_sum:
+            sizes = exponents
             for k in range(n):
-                e[k] = exact_e[k]
+                e[k], sizes[k] = exact_e[k], 0.0
             size = 0.0
             for k in range(n):
                 x = beta[k] - exact_beta[k]
@@ -337,7 +339,12 @@ def descend(
                     row = rows[slot[k], :n]
                     for m in range(n):
                         e[m] -= x * np.float64(row[m])
-            error = entry_error * size
+                    for m in range(n):
+                        sizes[m] += abs(x * np.float64(row[m]))
+            largest = 0.0
+            for k in range(n):
+                largest = max(largest, sizes[k])
+            error = relative_error * largest + absolute_error * size
             account(n, problem, state, epsilon, report)
             violation, report[ERROR] = report[VIOLATION], error
             if violation + 2.0 * error <= tol:
@@ -363,12 +370,15 @@ def descend(
         x_j = end_j if down - move <= _AT_BOUND * (upper[j] - lower[j]) else x_j - move
         beta[i], beta[j] = x_i, x_j
         for turn in range(2):
-            k = i if turn == 0 else j
-            x = beta[k]
-            up, down = (0.0 if x < 0.0 else upper[k]) - x, x - (0.0 if x > 0.0 else lower[k])
-            grow[k], fall[k] = f4(up), f4(down)
-            lift[k] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
-            drop[k] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
+            moved = i if turn == 0 else j
+            x = beta[moved]
+            up, down = (
+                (0.0 if x < 0.0 else upper[moved]) - x,
+                x - (0.0 if x > 0.0 else lower[moved]),
+            )
+            grow[moved], fall[moved] = f4(up), f4(down)
+            lift[moved] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
+            drop[moved] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
         t = f4(move)
         highest_key, lowest_key = _SMALLEST, _LARGEST
         for k in range(n):
