@@ -1,7 +1,7 @@
-"""State of a long fit in a file, so that a killed one continues where it was.
+"""State of a long fit in a file, so that a fit that was killed can be continued.
 
-The file is replaced as a whole. It holds arrays, and the parameters and the data that they belong
-to: another fit is refused it.
+The file is replaced atomically. It holds arrays, and the parameters and a hash of the data of the
+fit; a fit with other parameters or data is refused.
 """
 
 import hashlib
@@ -18,15 +18,15 @@ import scipy.sparse as sp
 
 
 class Checkpoint:
-    """A file that is written now and then, and read when it is there.
+    """A checkpoint file of one fit.
 
     Parameters
     ----------
     path : str or Path
     every_s : float
-        Least seconds between two writings.
+        Least number of seconds between two writes.
     identity : mapping of str to numbers or str
-        What must be equal for a continuation to be the same fit.
+        Parameters and data that must be equal for the fit to continue.
     """
 
     def __init__(self, path: str | Path, every_s: float, identity: Mapping[str, Any]) -> None:
@@ -35,12 +35,12 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def read(self) -> dict[str, np.ndarray] | None:
-        """The arrays of the file; None where there is none.
+        """The arrays of the file; None if it does not exist.
 
         Raises
         ------
         ValueError
-            No checkpoint, a damaged one, or that of another fit.
+            The file is not a checkpoint, is damaged, or belongs to another fit.
         """
         if not self.path.exists():
             return None
@@ -77,13 +77,13 @@ class Checkpoint:
 
 
 def fingerprint(*arrays: Any) -> str:
-    """Hash of the shapes of arrays or CSR matrices and of up to 1,000 of their rows."""
+    """Hash of the shapes, dtypes and up to 1,000 rows of arrays or CSR matrices."""
     digest = hashlib.sha256()
     for array in arrays:
         rows = np.unique(np.linspace(0, array.shape[0] - 1, 1000).astype(np.intp))
-        part = array[rows]
-        part = part.toarray() if sp.issparse(part) else part
+        sample = array[rows]
+        sample = sample.toarray() if sp.issparse(sample) else sample
         digest.update(
-            f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(part).tobytes()
+            f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(sample).tobytes()
         )
     return digest.hexdigest()

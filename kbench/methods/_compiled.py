@@ -1,4 +1,4 @@
-"""Single rows without a check: what estimators on packed local machines share."""
+"""Prediction of single rows without checks, for estimators on packed local machines."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,19 +10,20 @@ from kbench.prediction.landmarks import LocalLandmarks
 
 
 class CompiledRows:
-    """Mixin of estimators with a `_machine` that is `LocalLandmarks`."""
+    """Mixin for estimators whose `_machine` is `LocalLandmarks`."""
 
     _machine: LocalLandmarks
 
     def compile(self) -> Callable[[np.ndarray], Any]:
-        """A bare function of one row, for services that judge rows as they come.
+        """A function of one row with no overhead, for services that predict rows one by one.
 
         Returns
         -------
         callable
-            x : (d,) floats -> the value of the decision or regression function, a float; with
-            several classes an array (n_classes,) that the next call overwrites. It does not check
-            x, takes a few microseconds, and belongs to one thread.
+            x : (d,) floats -> the value of the decision or regression function, a float; for more
+            than two classes an array (n_classes,) that the next call overwrites. It does not check
+            x, takes a few microseconds (`scripts/bench_fast_prediction.py`), and is not
+            thread-safe.
 
         Examples
         --------

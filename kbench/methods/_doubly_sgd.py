@@ -195,7 +195,7 @@ class DoublySGD(BaseEstimator):
                 f"average is {self.average:g}, but a stream has no last step: "
                 "partial_fit needs average=0"
             )
-        chunk = 1 if first else self.n_chunks_ + 1
+        chunk = 1 if first else int(self.n_chunks_) + 1
         try:
             X, y = self._checked(X, y, reset=first)
         except ValueError as error:
@@ -218,7 +218,7 @@ class DoublySGD(BaseEstimator):
                 self._descent.step(
                     prepared, targets[rows], n_shards=self.n_shards, parallel=parallel
                 )
-        self.n_chunks_ = chunk
+        self.n_chunks_: int = chunk
         self._finish(trace)
         return self
 

@@ -1,4 +1,4 @@
-"""What NORMA and kernel SDCA share: passes over the rows, a coefficient for each of them."""
+"""Common part of NORMA and kernel SDCA: passes over the rows with one coefficient for each row."""
 
 from abc import abstractmethod
 from numbers import Integral, Real
@@ -41,11 +41,11 @@ class KernelPasses(CountedPrediction, MeanLoss):
         targets: Targets,
         matrix: KernelMatrix,
     ) -> None:
-        """One batch."""
+        """Take the step of one batch."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Pass over the rows `n_epochs` times, in another random order each time.
+        """Pass over the rows `n_epochs` times, each time in another random order.
 
         Parameters
         ----------
@@ -53,7 +53,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         y : (n,) labels
         sample_weight : (n,), optional
         trace : Trace, optional
-            Told the rows seen and the machine after each batch, and the phases.
+            Receives the number of rows seen and the machine after each batch, and the phases.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         t = n_seen = 0
 
         def predict(rows: Any) -> np.ndarray:
-            self._take_over(matrix, coef)
+            self._set_machine(matrix, coef)
             return self.predict(rows)
 
         with trace.phase("step"):
@@ -87,7 +87,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
                 if deadline.passed:
                     break
         with trace.phase("prepare"):
-            self._take_over(matrix, coef)
+            self._set_machine(matrix, coef)
         self.n_support_ = self._count_by_class(targets.Y[self.support_])
         self.n_iter_ = t
         self.kernel_entries_ = matrix.n_entries
@@ -95,8 +95,8 @@ class KernelPasses(CountedPrediction, MeanLoss):
         self.timings_ = dict(trace.timings)
         return self
 
-    def _take_over(self, matrix: KernelMatrix, coef: np.ndarray) -> None:
-        """Become the machine with coefficients coef : (n, m)."""
+    def _set_machine(self, matrix: KernelMatrix, coef: np.ndarray) -> None:
+        """Set the machine to that with coefficients coef : (n, m)."""
         self.support_ = np.flatnonzero(coef.any(axis=1))
         self.dual_coef_ = np.ascontiguousarray(coef[self.support_].T)
         dtype = prediction_dtype(matrix, coef[self.support_])

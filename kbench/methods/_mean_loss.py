@@ -1,4 +1,4 @@
-"""Classifiers of  min_f  nu/2 ||f||^2 + mean loss,  which the SVM's C = 1 / (nu n) is."""
+"""Classifiers of  min_f  nu/2 ||f||^2 + mean loss,  the SVM with C = 1 / (nu n)."""
 
 from collections.abc import Iterator
 from numbers import Integral, Real
@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.methods._one_vs_rest import OneVsRest, Targets
 
-# Constraints of the parameters that passes over batches have.
+# Constraints of the parameters of passes over batches.
 PASSES: dict[str, list[Any]] = {
     "batch_size": [Interval(Integral, 1, None, closed="left")],
     "n_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -18,7 +18,7 @@ PASSES: dict[str, list[Any]] = {
 
 
 class MeanLoss(OneVsRest):
-    """Base that takes nu for C."""
+    """Base of classifiers with the parameter nu in place of C."""
 
     _parameter_constraints: ClassVar[dict] = {"nu": [Interval(Real, 0, None, closed="neither")]}
 
@@ -33,6 +33,6 @@ class MeanLoss(OneVsRest):
 def random_batches(
     n: int, batch_size: int, n_epochs: int, rng: np.random.RandomState
 ) -> Iterator[np.ndarray]:
-    """Indices of the rows of batches of equal sizes, each pass through all n in another order."""
+    """Row indices of batches of equal sizes; each pass goes over all n rows in another order."""
     for _ in range(n_epochs):
         yield from np.array_split(rng.permutation(n), -(-n // batch_size))

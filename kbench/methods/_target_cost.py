@@ -1,8 +1,9 @@
-"""Sizes of local landmark machines for a given cost of prediction, measured on this machine.
+"""Choice of the sizes of local landmark machines for a given cost of prediction, by measurement.
 
-What a prediction costs follows from the sizes alone: machines with random landmarks behind a real
-router are timed against a linear model, the largest that a budget allows of each kind are trained
-on four fifths of the rows, and what is best on the last fifth is trained on all.
+The cost of a prediction depends on the sizes alone. So machines with arbitrary landmarks behind a
+real router are timed against a linear model; the largest machines of each kind within the budget
+are trained on four fifths of the rows; and the one with the best score on the last fifth is trained
+on all rows.
 """
 
 from abc import abstractmethod
@@ -21,24 +22,23 @@ from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, 
 from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
-_HELD_OUT = 5
-# Rows that stand-ins are made of.
-_SAMPLE = 10_000
-# Numbers of leaves, as long as a leaf has so many rows on average.
+_HELD_OUT = 5  # one row in five is held out for validation
+_SAMPLE = 10_000  # rows from which the machines that are timed are made
+# Numbers of leaves that are tried, if leaves have at least 40 rows on average.
 _LEAVES, _ROWS_OF_A_LEAF = (1, 4, 16, 32, 64, 256, 1024), 40
 
 
 class TargetCost(BaseEstimator):
-    """Base of estimators with a `_machine` that is `LocalLandmarks`, and `target_cost`.
+    """Base of estimators with a parameter `target_cost`, whose `_machine` is `LocalLandmarks`.
 
     Attributes
     ----------
     sizes_ : dict
-        Parameters that were chosen.
+        The chosen parameters.
     cost_ : float
-        What a prediction costs, in predictions of a linear model, as measured.
+        Measured cost of a prediction, in predictions of a linear model.
     choices_ : list of (dict, float, float)
-        Sizes that were compared, their cost, and their score on rows held out.
+        Candidates, their costs, and their scores on the rows held out.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -50,22 +50,22 @@ class TargetCost(BaseEstimator):
 
     @abstractmethod
     def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
-        """Parameters to choose from, by kind of machine; of a kind from small to large."""
+        """Lists of candidate parameters, one for each kind of machine, from small to large."""
 
     @abstractmethod
     def _stand_in_router(self, X: np.ndarray, n_leaves: int) -> Router:
-        """A router such as a fit makes; X : (n, d) float32."""
+        """A router with the cost of one that `fit` makes; X : (n, d) float32."""
 
     @abstractmethod
     def _stand_in_leaf(
         self, X: np.ndarray, sizes: dict[str, Any], n_outputs: int
     ) -> tuple[LandmarkMachine, str]:
-        """A leaf such as a fit makes, with arbitrary numbers, and its kind of pseudo landmarks."""
+        """A leaf with the cost of one that `fit` makes, and its kind of pseudo landmarks."""
 
     def _fit_within(
         self, target_cost: float, X: Any, y: Any, sample_weight: Any, trace: Trace
     ) -> None:
-        """Choose sizes, fit with them, and take over what was learnt."""
+        """Choose sizes, fit a twin with them, and copy its fitted attributes."""
         checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         targets = np.asarray(y)
         weights = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
@@ -76,10 +76,10 @@ class TargetCost(BaseEstimator):
             affordable = self._affordable(target_cost, checked, n_outputs, rng)
             order = rng.permutation(checked.shape[0])
             held, rest = np.split(order, [max(1, len(order) // _HELD_OUT)])
-            part = {name: value[rest] for name, value in weights.items()}
+            rest_weights = {name: value[rest] for name, value in weights.items()}
             choices = []
             for sizes, cost in affordable:
-                twin = self._with(sizes).fit(checked[rest], targets[rest], **part)
+                twin = self._with(sizes).fit(checked[rest], targets[rest], **rest_weights)
                 choices.append((sizes, cost, float(twin.score(checked[held], targets[held]))))
             best = max(choices, key=lambda choice: (choice[2], -choice[1]))
         twin = self._with(best[0]).fit(X, y, **weights, trace=trace)
@@ -95,7 +95,7 @@ class TargetCost(BaseEstimator):
     def _affordable(
         self, target_cost: float, X: Any, n_outputs: int, rng: np.random.RandomState
     ) -> list[tuple[dict[str, Any], float]]:
-        """The largest sizes of each kind within the budget, and what they cost."""
+        """The largest sizes of each kind within the budget, and their costs."""
         sample = X[np.sort(rng.permutation(X.shape[0])[:_SAMPLE])]
         sample = sample.toarray() if sp.issparse(sample) else sample
         offset = float32_offset(sample)
@@ -127,7 +127,7 @@ class TargetCost(BaseEstimator):
 
 
 def leaf_counts(n: int) -> list[int]:
-    """Numbers of leaves worth a trial for n rows."""
+    """Numbers of leaves to try for n rows."""
     return [k for k in _LEAVES if k == 1 or k * _ROWS_OF_A_LEAF <= n]
 
 

@@ -1,4 +1,8 @@
-"""Support vector machine on few rows that stand for all: AESVM."""
+"""Support vector machine on approximate extreme points of the rows (AESVM).
+
+Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Points" (JMLR 15,
+2014), Algorithms 1 to 3.
+"""
 
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -18,24 +22,24 @@ from kbench.trace import Trace
 class AESVC(BoxSVC):
     """C-support vector classifier on approximate extreme points (AESVM), with intercept.
 
-        1. Of each class, rows x_t such that every row is a convex combination of them in the
-           kernel's function space up to a squared distance of `eps`
+        1. choose representatives x_t of each class such that every row is within a squared
+           distance `eps` of a convex combination of them in the feature space of the kernel
            (`kbench.approximation.representative_set`);
-        2. the machine of these rows, where x_t counts as much as the rows that it stands for:
-           C beta_t for C, the sum of all beta_t being n.
+        2. solve the dual of the representatives with upper bounds C beta_t; beta_t is the total
+           weight of the rows that x_t represents, and all beta_t sum to n.
 
-    Several classes are taken one-vs-rest, on the same rows.
+    More than two classes are one-vs-rest, on the same representatives.
 
     Parameters
     ----------
     eps : float, default=0.01
-        Squared distance that is neglected; below 0 no row is left out.
+        Squared distance that is neglected; with a negative value, all rows are representatives.
     first_level : {"fls2", "fls1"}, default="fls2"
-        How rows are first cut into sets: at the median kernel distance from a row, or as they come.
+        How rows are first divided into sets: at the median kernel distance from a row, or in order.
     first_size : int, default=100000
-        P, rows of such a set.
+        Rows P of such a set.
     second_size : int, default=1000
-        V, rows of a subset of neighbours, among which extreme points are sought.
+        Rows V of a subset of neighbours, in which extreme points are computed.
     C : float, default=1.0
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
@@ -52,8 +56,9 @@ class AESVC(BoxSVC):
     ----------
     classes_ : (n_classes,)
     representatives_ : (M,) ints
-        Rows that stand for all.
+        Indices of the representatives.
     beta_ : (M,)
+        Total weight of the rows that each of them represents.
     residuals_ : (n,)
         Squared distance of each row from its combination, at most `eps`.
     support_, dual_coef_, intercept_, n_support_, n_iter_, objective_, duality_gap_, violation_, \
@@ -64,9 +69,8 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
 
     Notes
     -----
-    O(n V) kernel values and O(n V s) time for the selection, s being the extreme points of a
-    subset; then an exact machine of M rows. The larger gamma, the more rows stay. Prediction costs
-    O(n_sv d) a row.
+    O(n V) kernel values and O(n V s) time for the selection with s extreme points in a subset, and
+    then an exact machine of M rows. M grows with gamma. Prediction costs O(n_sv d) a row.
 
     References
     ----------
@@ -138,9 +142,9 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         X : (n, d) array or CSR
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row.
+            Factors of C for each row.
         trace : Trace, optional
-            Told the solver's iterates, and the phases.
+            Receives the iterates of the solver, and the phases.
 
         Returns
         -------
@@ -149,7 +153,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes.
+            A parameter is out of range, or there are fewer than two classes.
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):

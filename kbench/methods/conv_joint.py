@@ -1,9 +1,9 @@
-"""A convolutional net whose filters and last layer learn together (extra `torch`).
+"""A convolutional net whose filters and last layer are trained together (extra `torch`).
 
-The net of `kbench.approximation.convolution_blocks`, which is where it starts, with multinomial
-logistic regression on its features, by gradient descent with momentum through all layers: the
-"jointly-trained" net with which Dai et al. (NIPS 2014, section 7) compare. PyTorch computes the
-gradients; the fitted net is arrays, and predicts without it.
+The net starts with the random filters of `kbench.approximation.convolution_blocks` and multinomial
+logistic regression on their features, and is trained by gradient descent with momentum through all
+layers: the "jointly-trained" net of the comparison by Dai et al. (NIPS 2014, section 7). PyTorch
+computes the gradients; the fitted net consists of arrays and predicts without PyTorch.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,6 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation.convolution_blocks import (
@@ -26,53 +25,55 @@ from kbench.approximation.convolution_blocks import (
     random_filters,
 )
 from kbench.errors import UnavailableError
+from kbench.methods import _classes
 from kbench.methods._mean_loss import PASSES, random_batches
 from kbench.methods._virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
 
-_PREDICTED_ROWS = 2048  # rows whose features are held at a time
+_PREDICTED_ROWS = 2048  # rows whose features are computed at a time
 
 
 class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
     """Convolutional net on square images with 1 or 3 channels, trained through all layers.
 
-    Two layers of 5 x 5 filters, 16 in the first, each followed by the maximum over 2 x 2 places
-    and by max(0, .); the logarithms of the classes' probabilities are linear in what comes out.
+    Two layers of 5 x 5 filters, 16 in the first, each followed by the maximum over 2 x 2 pixels
+    and by max(0, .). The logarithms of the class probabilities are linear in the output, up to a
+    constant.
 
     Parameters
     ----------
     n_filters : int, default=32
-        Of the second layer.
+        Filters of the second layer.
     batch_size : int, default=128
-        Rows of a step, at most.
+        Largest number of rows of a step.
     n_epochs : int, default=10
         Passes over all copies of the rows.
     step_size : float, default=0.1
-        Of the first step; it falls linearly, to zero after the last pass.
+        First step size; it decreases linearly to zero.
     momentum : float, default=0.9
-        Of Nesterov's method.
+        Momentum of Nesterov's method.
     weight_decay : float, default=5e-4
         Factor of half the sum of squares of all weights, added to the mean loss.
     virtual : {"shifts", "elastic"} or None, default=None
-        Learn from virtual examples: images that are shifted or deformed.
+        Train on virtual examples: shifted or deformed images.
     virtual_size : float, default=1.0
         Largest shift or standard deviation of the deformation, in pixels.
     n_copies : int, default=1
-        Copies of each row; the first is the row itself. All of them make a pass.
+        Copies of each row in a pass; the first is the row itself.
     max_time : float or None, default=None
-        Seconds after which the passes end.
+        Seconds after which the fit ends.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     classes_ : (n_classes,)
     scale_ : float
-        One over the root mean square of the training set's pixels, by which images are multiplied.
+        Factor of the pixels: one over the root mean square of those of the training set.
     filters_ : pair of (25 channels, 16) and (400, n_filters) float32
     coef_ : ((side // 4)^2 n_filters, n_classes) float32
     intercept_ : (n_classes,) float32
     n_iter_ : int
-        Batches.
+        Number of batches.
     n_parameters_, model_bytes_ : int
     timings_ : dict of str to float
         Seconds of "prepare", "step".
@@ -143,8 +144,8 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
             Images, each channel a plane of pixels.
         y : (n,) labels
         trace : Trace, optional
-            Told the batch's mean loss, the rows seen and the machine after each step, and the
-            phases.
+            Receives the mean loss of the batch, the number of rows seen and the machine after
+            each step, and the phases.
 
         Returns
         -------
@@ -183,17 +184,15 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _begin(self, X: Any, y: Any, seed: int) -> tuple[Any, np.ndarray]:
-        """Check the rows and become the net of random filters that answers zero."""
+        """Check the rows, and set the net to random filters with a last layer of zeros."""
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=True
         )
-        check_classification_targets(y)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has {len(self.classes_)} class, but 2 classes are needed")
+        self.classes_, index = _classes.encode(y)
+        _classes.require_two(len(self.classes_))
         if self.virtual is None and self.n_copies > 1:
             raise ValueError(
-                f"n_copies is {self.n_copies}, should be 1 where virtual is None: all copies "
+                f"n_copies is {self.n_copies}, should be 1 if virtual is None, because all copies "
                 "would be the same"
             )
         side, channels = image_shape(X.shape[1])
@@ -241,14 +240,14 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities at rows X : (u, d), up to a constant; (u, n_classes).
 
-        For two classes their difference, (u,), positive for `classes_[1]`.
+        For two classes the difference of the two, (u,), positive for `classes_[1]`.
         """
         values = self._values(X)
         return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
-        return self.classes_[np.argmax(self._values(X), axis=1)]
+        return _classes.decode(self.classes_, self._values(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at rows X : (u, d); (u, n_classes)."""
@@ -259,10 +258,10 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
         values = np.empty((X.shape[0], len(self.classes_)))
         for start in range(0, len(values), _PREDICTED_ROWS):
-            part = slice(start, start + _PREDICTED_ROWS)
-            features = np.empty((len(values[part]), len(self.coef_)), np.float32)
-            filtered(self._dense(X[part]), *self.filters_, features)
-            values[part] = features @ self.coef_ + self.intercept_
+            batch = slice(start, start + _PREDICTED_ROWS)
+            features = np.empty((len(values[batch]), len(self.coef_)), np.float32)
+            filtered(self._dense(X[batch]), *self.filters_, features)
+            values[batch] = features @ self.coef_ + self.intercept_
         return values
 
     def __sklearn_tags__(self) -> Tags:
@@ -294,7 +293,7 @@ def descend(
     Mean loss of a batch before its step, and its rows.
     """
     functional = torch.nn.functional
-    # They share their memory with the arrays.
+    # The tensors and the arrays share their memory.
     first, second, coef, intercept = tensors = [
         torch.from_numpy(array).requires_grad_() for array in weights
     ]

@@ -1,7 +1,7 @@
-"""The SVC of scikit-learn-intelex (oneDAL), or an error; never scikit-learn under its name.
+"""The SVC of scikit-learn-intelex (oneDAL), or an error if scikit-learn ran in its place.
 
-The extension hands whatever it does not support to scikit-learn without a word outside its log. A
-comparison needs to know which of the two ran.
+The extension falls back to scikit-learn for what it does not support, and says so only in its log.
+A comparison needs to know which of the two ran.
 """
 
 from typing import Any, Self

@@ -2,7 +2,7 @@
 
 Shalev-Shwartz and Zhang, "Stochastic Dual Coordinate Ascent Methods for Regularized Loss
 Minimization" (JMLR 14, 2013). With f = sum_i y_i a_i k(x_i, .) and 0 <= a_i <= C = 1 / (nu n), a
-step at a random row is the exact maximiser of the dual in its coordinate:
+step at a random row maximises the dual exactly in the coordinate of the row:
 
     a_i <- clip(a_i + (1 - y_i f(x_i)) / k(x_i, x_i), 0, C)
 """
@@ -18,19 +18,19 @@ from kbench.methods._one_vs_rest import Targets
 
 
 class KernelSDCA(KernelPasses):
-    """Kernel support vector machine by random passes of exact dual steps; without intercept.
+    """Kernel support vector machine by random passes of exact dual steps, without intercept.
 
-    Several classes one-vs-rest.
+    More than two classes are one-vs-rest.
 
     Parameters
     ----------
     nu : float, default=1e-4
-        Of nu/2 ||f||^2 + mean hinge loss.
+        Regularisation: minimises nu/2 ||f||^2 + mean hinge loss.
     batch_size : int, default=1024
         Rows whose function values are computed together.
     n_epochs : int, default=1
     max_time : float or None, default=None
-        Seconds after which the passes end.
+        Seconds after which the fit ends.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -42,11 +42,11 @@ class KernelSDCA(KernelPasses):
     ----------
     classes_ : (n_classes,)
     support_ : (s,) ints
-        Rows with a coefficient.
+        Rows with a non-zero coefficient.
     dual_coef_ : (m, s) float64
     n_support_ : (n_classes,) ints
     n_iter_ : int
-        Batches.
+        Number of batches.
     kernel_entries_, model_bytes_ : int
     timings_ : dict of str to float
         Seconds of "prepare", "step".
@@ -54,8 +54,8 @@ class KernelSDCA(KernelPasses):
 
     Notes
     -----
-    The steps of a batch are taken one after the other on the kernel matrix of the batch, so that
-    the size of batches changes the speed only. O(n^2 d) time for a pass, O(n (d + m)) memory.
+    The steps of a batch are taken one after the other, with the kernel matrix of the batch, so that
+    the batch size changes only the speed. O(n^2 d) time for a pass, O(n (d + m)) memory.
 
     Examples
     --------
@@ -109,11 +109,12 @@ class KernelSDCA(KernelPasses):
         coef[batch] = alpha * targets.Y[batch]
 
 
-@njit("void(f4[:,::1], f8[:,::1], f8[::1], f8[:,::1], f8[:,::1])", cache=True)
+@njit(cache=True)
 def ascend(K, Y, C, alpha, F):
-    """One step at each of b rows, in order, for m problems; alpha and F are changed in place.
+    """Take one step at each of b rows, in order, for m problems; changes alpha and F in place.
 
-    K : (b, b) of the rows; Y, alpha, F : (b, m) signs, dual variables, values of f; C : (b,)
+    K : (b, b), kernel matrix of the rows; Y, alpha, F : (b, m), signs, dual variables and values of
+    f; C : (b,), upper bounds.
     """
     b, m = Y.shape
     for i in range(b):

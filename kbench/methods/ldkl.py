@@ -15,17 +15,20 @@ from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.local_tree import train_tree, tree_sizes
 from kbench.trace import Trace
 
+# The vectors of the tree are multiplied by the scale of the rows and stored in float32.
+_LEAST_SCALE = 1e-30
+
 
 class LDKLClassifier(OneVsRest):
-    """Hinge machine on the features of a learnt tree (LDKL).
+    """Hinge-loss machine on a trained tree of local linear machines (LDKL).
 
-    In a complete tree of depth T, with vectors w and p in each node and q in each inner one,
+    In a complete tree of depth T, with vectors w and p in each node and q in each inner node,
 
-        f(x) = sum of tanh(sigma p'x) w'x  over the T + 1 nodes on the way of x,
+        f(x) = sum of tanh(sigma p'x) w'x  over the T + 1 nodes that x passes;
 
-    which goes left where q'x > 0. All are learnt together: the turns are soft at first and become
-    sharp during the training (`kbench.solvers.local_tree`). Constants are learnt beside the
-    features. Several classes are taken one-vs-rest, with a tree each.
+    x goes left if q'x > 0. All vectors are trained together: decisions are soft at first and become
+    sharp during the training (`kbench.solvers.local_tree`). Vectors have a constant term. More than
+    two classes are one-vs-rest, with one tree for each class.
 
     Parameters
     ----------
@@ -34,41 +37,42 @@ class LDKLClassifier(OneVsRest):
     lambda_w : float, default=0.1
     lambda_p : float, default=0.01
     lambda_q : float, default=0.01
-        Penalties of w, p (the paper's theta') and q (theta), beside the (weighted) mean loss.
+        Penalties of w, p (the paper's theta') and q (theta), relative to the weighted mean loss.
     sigma : float, default=1.0
     schedule : {"pegasos", "adam"}, default="pegasos"
-        Steps of the authors' group's implementation, which shrink by t / (t + 1) and are divided by
-        the penalties and sqrt(t); or Adam's on the objective as it is.
+        The steps of the implementation by the authors' group, which shrink vectors by t / (t + 1)
+        and divide steps by the penalties and sqrt(t); or Adam on the objective.
     rate : float, default=0.02
-        First step of "adam".
+        First step size of "adam".
     max_iter : int, default=15000
-        Batches.
+        Number of batches.
     batch_size : int or None, default=None
-        None is the square root of the number of rows.
+        Rows of a batch; None is the square root of the number of rows.
     class_weight : dict, "balanced" or None, default=None
     random_state : int, RandomState or None, default=None
-        Of first vectors and batches. The problem is not convex: seeds differ.
+        Determines initial vectors and batches. The problem is not convex, so results depend on it.
 
     Attributes
     ----------
     classes_ : (n_classes,)
     trees_ : (1 or n_classes, 2^(T + 1) - 1, 3, d + 1)
-        w, p and q of each node, children of k at 2 k + 1 and 2 k + 2, the constant last; q of
-        leaves is 0. Of the rows as they are.
+        w, p and q of each node with the constant last, for rows without scaling; the children of
+        node k are 2 k + 1 and 2 k + 2, and q of leaves is 0.
     n_iter_ : int
     n_parameters_, model_bytes_ : int
-        Numbers that describe the machine; bytes that prediction keeps.
+        Numbers that describe the machine, and bytes that prediction keeps.
     prediction_flops_ : float
-        Cost of a row, in units of a linear model's; tanh counts as ten multiplications.
+        Cost of predicting a row, in units of a linear model's prediction; tanh counts as ten
+        multiplications.
     timings_ : dict of str to float
         Seconds of "prepare" and "train".
     n_features_in_ : int
 
     Notes
     -----
-    Rows are centred and divided by one number, the root of their mean variance, which is folded
-    into the vectors afterwards. O(max_iter batch_size 2^T d) time; prediction in float32
-    takes 3 T + 2 products of d numbers.
+    Rows are centred and divided by the root of the mean variance of the features, which is folded
+    into the vectors afterwards. Training takes O(max_iter batch_size 2^T d) time, a prediction 3 T
+    + 2 inner products of d numbers in float32.
 
     References
     ----------
@@ -101,7 +105,7 @@ class LDKLClassifier(OneVsRest):
         "random_state": ["random_state"],
     }
 
-    # `_targets` multiplies it by the weights of row and class; the loss is a mean with those.
+    # `_targets` multiplies it by the weights of row and class, which weight the mean loss.
     C: ClassVar[float] = 1.0
 
     def __init__(
@@ -140,9 +144,9 @@ class LDKLClassifier(OneVsRest):
         X : (n, d) array or CSR
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies the loss row by row.
+            Weights of the rows in the loss.
         trace : Trace, optional
-            Told a batch's objective every hundred of them, and the phases.
+            Receives the objective of every hundredth batch, and the phases.
 
         Returns
         -------
@@ -151,13 +155,19 @@ class LDKLClassifier(OneVsRest):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes.
+            A parameter is out of range, there are fewer than two classes, or vectors for features
+            of this scale leave the range of float32.
         """
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             mean, scale = _centre_and_scale(targets.X)
+            if not _LEAST_SCALE < scale < 1.0 / _LEAST_SCALE:
+                raise ValueError(
+                    f"the features of X have a mean standard deviation of {1.0 / scale:.3g}, and "
+                    "vectors for it leave the range of float32; scale the features"
+                )
             rows = _ScaledRows(targets.X, mean, scale)
             nodes, n_vectors = tree_sizes(self.depth)
             penalties = np.repeat([self.lambda_w, self.lambda_p, self.lambda_q], nodes)[:n_vectors]
@@ -204,21 +214,21 @@ class LDKLClassifier(OneVsRest):
 
 
 class _ScaledRows:
-    """Rows of X, centred and scaled, with a 1 at the end; float32."""
+    """Rows of X : (n, d), centred and scaled, with a last entry of 1; float32."""
 
     def __init__(self, X: Any, mean: np.ndarray, scale: float) -> None:
         self.X, self.mean, self.scale = X, mean, scale
 
     def __call__(self, indices: np.ndarray) -> np.ndarray:
-        part = self.X[indices]
-        dense = part.toarray() if sp.issparse(part) else part
+        batch = self.X[indices]
+        dense = batch.toarray() if sp.issparse(batch) else batch
         rows = np.ones((len(indices), dense.shape[1] + 1), np.float32)
         rows[:, :-1] = (dense - self.mean) * self.scale
         return rows
 
 
 def _centre_and_scale(X: Any) -> tuple[np.ndarray, float]:
-    """Mean of the rows : (d,), and 1 / the root of their mean variance (1 where that is 0)."""
+    """Mean of the rows : (d,), and 1 / the root of their mean variance (1 if that is 0)."""
     if sp.issparse(X):
         X = X.astype(np.float64)
         mean = np.asarray(X.mean(axis=0)).ravel()

@@ -19,22 +19,22 @@ from kbench.solvers.losses import LOSSES
 
 
 class NORMA(KernelPasses):
-    """Kernel machine by functional gradient steps on batches; without intercept.
+    """Kernel machine by functional gradient steps on batches, without intercept.
 
-    Several classes one-vs-rest.
+    More than two classes are one-vs-rest.
 
     Parameters
     ----------
     nu : float, default=1e-4
-        Of nu/2 ||f||^2 + mean loss.
+        Regularisation: minimises nu/2 ||f||^2 + mean loss.
     loss : {"hinge", "smoothed_hinge", "log"}, default="hinge"
     theta : float, default=1.0
         eta_t = theta / (nu t), t = 1, 2, ...
     batch_size : int, default=64
-        Rows of a step, at most.
+        Largest number of rows of a step.
     n_epochs : int, default=1
     max_time : float or None, default=None
-        Seconds after which the passes end.
+        Seconds after which the fit ends.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -46,11 +46,11 @@ class NORMA(KernelPasses):
     ----------
     classes_ : (n_classes,)
     support_ : (s,) ints
-        Rows with a coefficient.
+        Rows with a non-zero coefficient.
     dual_coef_ : (m, s) float64
     n_support_ : (n_classes,) ints
     n_iter_ : int
-        Batches.
+        Number of batches.
     kernel_entries_, model_bytes_ : int
     timings_ : dict of str to float
         Seconds of "prepare", "step".

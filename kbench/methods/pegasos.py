@@ -4,7 +4,7 @@ Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdie
 (Mathematical Programming 127, 2011), by batches of b rows, t = 1, 2, ...:
 
     w <- (1 - 1/t) w + 1/(nu t b) sum_{i: y_i <w, z_i> < 1} y_i z_i
-    w <- min(1, 1 / (sqrt(nu) ||w||)) w        where it is projected
+    w <- min(1, 1 / (sqrt(nu) ||w||)) w        (projection, optional)
 """
 
 from typing import Any, ClassVar, Self
@@ -23,21 +23,22 @@ from kbench.trace import Deadline, Trace
 class PegasosClassifier(MeanLoss, FeatureSVC):
     """Linear machine on features of a kernel by projected subgradient steps on batches.
 
-    Minimises nu/2 ||w||^2 + mean hinge loss, without intercept; several classes one-vs-rest.
+    Minimises nu/2 ||w||^2 + mean hinge loss, without intercept; more than two classes are
+    one-vs-rest.
 
     Parameters
     ----------
     n_components : int, default=256
-        Features (Nystrom: landmarks).
+        Number of features; for Nystrom, of landmarks.
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
     batch_size : int, default=64
-        Rows of a step, at most.
+        Largest number of rows of a step.
     n_epochs : int, default=1
     max_time : float or None, default=None
-        Seconds after which the passes end.
+        Seconds after which the fit ends.
     project : bool, default=True
-        Onto the ball that holds the optimum.
+        Whether to project onto the ball of radius 1 / sqrt(nu), which contains the optimum.
     kernel : {"rbf", "laplacian"}, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     class_weight : dict, "balanced" or None, default=None
@@ -49,10 +50,10 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     feature_map_ : kbench.approximation.FeatureMap
     coef_ : (m, r) float64
     n_iter_ : int
-        Batches.
+        Number of batches.
     n_parameters_, model_bytes_ : int
     timings_ : dict of str to float
-        Seconds of "prepare", "cluster" (choosing features), "step".
+        Seconds of "prepare", "cluster" (choice of the features) and "step".
     n_features_in_ : int
 
     Notes
@@ -106,7 +107,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
-        """Choose the features and take a step on each batch of each pass.
+        """Choose the features, and take a step on each batch of each pass.
 
         Parameters
         ----------
@@ -114,7 +115,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         y : (n,) labels
         sample_weight : (n,), optional
         trace : Trace, optional
-            Told the rows seen and the machine after each batch, and the phases.
+            Receives the number of rows seen and the machine after each batch, and the phases.
 
         Returns
         -------

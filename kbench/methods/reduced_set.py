@@ -1,4 +1,8 @@
-"""Support vector machine whose expansion is replaced by one of few points (reduced set method)."""
+"""Support vector machine whose expansion is approximated by one of few points (reduced sets).
+
+Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Kernel Expansions"
+(DAGM 1998).
+"""
 
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -18,21 +22,21 @@ from kbench.trace import Trace
 
 
 class ReducedSetSVC(BoxSVC):
-    """C-support vector classifier with intercept, reduced to few Gaussian centres afterwards.
+    """C-support vector classifier with intercept and Gaussian kernel, reduced to few centres.
 
-    The exact machine w = sum_i a_i phi(x_i) is approximated by sum_j b_j phi(z_j): one point z_j
-    after the other is the pre-image of what is left of w, and then all b_j are fitted anew
-    (`kbench.approximation.reduced_set`). Several classes are taken one-vs-rest, with
-    `n_components` points each. Gaussian kernel.
+    The exact machine w = sum_i a_i phi(x_i) is approximated by sum_j b_j phi(z_j): each point z_j
+    is an approximate pre-image of the residual of w, after which all b_j are fitted again
+    (`kbench.approximation.reduced_set`). More than two classes are one-vs-rest, with
+    `n_components` points for each class.
 
     Parameters
     ----------
     n_components : int, default=50
-        Points z_j.
+        Number of points z_j.
     preimage : {"gradient", "fixed_point"}, default="gradient"
-        How a point is sought.
+        Method that finds a point.
     n_restarts : int, default=4
-        Starts of each search, support vectors drawn by the size of their coefficients.
+        Searches for each point, started at support vectors drawn by the size of their coefficients.
     C : float, default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     tol : float, default=1e-3
@@ -40,9 +44,9 @@ class ReducedSetSVC(BoxSVC):
     class_weight : dict, "balanced" or None, default=None
     max_iter : int, default=-1
     dtype : {"float32", "float64"}, default="float32"
-        From `C` on as in `KernelSVC`, of the exact machine.
+        Parameters of the exact machine from `C` on as in `KernelSVC`.
     random_state : int, RandomState or None, default=None
-        Of the starts.
+        Draws the starts of the searches.
 
     Attributes
     ----------
@@ -53,20 +57,20 @@ converged_, n_features_in_
     points_ : (r, d)
         Points of all problems.
     coef_ : (m, r)
-        Their coefficients; a problem's are 0 at the points of others.
+        Coefficients of the points; zero at the points of other problems.
     residuals_ : tuple of arrays
-        For each problem ||w||^2, then ||w - sum_j b_j phi(z_j)||^2 after each point.
+        For each problem, ||w||^2 and then ||w - sum_j b_j phi(z_j)||^2 after each point.
     n_parameters_, model_bytes_ : int
         Numbers and bytes that prediction keeps.
     kernel_entries_ : int
-        Of the exact machine.
+        Kernel values that the exact machine took.
     timings_ : dict of str to float
         Seconds of "prepare", "solve" and "reduce".
 
     Notes
     -----
-    O(r t (s + r) d) time after the exact machine, for s support vectors and t evaluations in each
-    search. Prediction costs O(r d) a row.
+    O(r t (s + r) d) time after the exact machine, for s support vectors and t evaluations for each
+    point. Prediction costs O(r d) a row.
 
     References
     ----------
@@ -138,9 +142,9 @@ converged_, n_features_in_
             Support vectors are kept as a dense array during the fit.
         y : (n,) labels
         sample_weight : (n,), optional
-            Multiplies C row by row.
+            Factors of C for each row.
         trace : Trace, optional
-            Told the solver's iterates, and the phases.
+            Receives the iterates of the solver, and the phases.
 
         Returns
         -------
@@ -149,7 +153,7 @@ converged_, n_features_in_
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes.
+            A parameter is out of range, or there are fewer than two classes.
         """
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
@@ -175,24 +179,24 @@ converged_, n_features_in_
             vectors = vectors.toarray() if sp.issparse(vectors) else vectors
             reduced = [
                 reduced_set(
-                    np.asarray(vectors[own != 0.0], np.float64),
-                    own[own != 0.0],
+                    np.asarray(vectors[coef != 0.0], np.float64),
+                    coef[coef != 0.0],
                     function.gamma,
                     self.n_components,
                     rng,
                     preimage=self.preimage,
                     n_restarts=self.n_restarts,
                 )
-                for own in self.dual_coef_
+                for coef in self.dual_coef_
             ]
         with trace.phase("prepare"):
-            self.points_ = np.vstack([found.points for found in reduced])
+            self.points_ = np.vstack([machine.points for machine in reduced])
             self.coef_ = np.zeros((len(reduced), len(self.points_)))
             start = 0
-            for coef, found in zip(self.coef_, reduced, strict=True):
-                coef[start : start + len(found.coef)] = found.coef
-                start += len(found.coef)
-            self.residuals_ = tuple(found.residuals for found in reduced)
+            for row, machine in zip(self.coef_, reduced, strict=True):
+                row[start : start + len(machine.coef)] = machine.coef
+                start += len(machine.coef)
+            self.residuals_ = tuple(machine.residuals for machine in reduced)
             kernel = KernelMatrix(RBF(function.gamma), self.points_, self.dtype)
             dtype = prediction_dtype(kernel, self.coef_.T)
             everything = np.arange(len(self.points_))

@@ -1,8 +1,8 @@
 """Stochastic dual coordinate ascent on random Fourier or Nystrom features (r-SDCA, n-SDCA).
 
 Shalev-Shwartz and Zhang, "Stochastic Dual Coordinate Ascent Methods for Regularized Loss
-Minimization" (JMLR 14, 2013); for the hinge loss a step is one of LIBLINEAR's coordinate descent
-with C = 1 / (nu n), so that its solver does the passes.
+Minimization" (JMLR 14, 2013). For the hinge loss, a step is one of LIBLINEAR's dual coordinate
+descent with C = 1 / (nu n), so `kbench.solvers.linear_dual` does the passes.
 """
 
 from numbers import Integral, Real
@@ -18,37 +18,38 @@ from kbench.methods._mean_loss import MeanLoss
 class SDCAClassifier(MeanLoss, FeatureSVC):
     """Linear machine on features of a kernel by dual coordinate ascent, pass by pass.
 
-    Minimises nu/2 ||w||^2 + mean loss, without intercept; several classes one-vs-rest.
+    Minimises nu/2 ||w||^2 + mean loss, without intercept; more than two classes are one-vs-rest.
 
     Parameters
     ----------
     n_components : int, default=256
-        Features (Nystrom: landmarks).
+        Number of features; for Nystrom, of landmarks.
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
     max_iter : int, default=1
-        Passes; in each the rows come once, in random order.
+        Number of passes over the rows, each in another random order.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=1e-3
-        On max PG - min PG of the dual with C = 1 / (nu n); ends the passes early.
+        The fit ends when max PG - min PG, of the projected gradient PG of the dual with C = 1 /
+        (nu n), is below it.
     kernel : {"rbf", "laplacian"}, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     class_weight : dict, "balanced" or None, default=None
     memory_mb : float, default=4096.0
-        MiB of features that are held; beyond, they are computed anew for every pass.
+        Largest memory for features, in MiB; larger ones are computed again in every pass.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     classes_, feature_map_, coef_, n_support_, objective_, duality_gap_, violation_, n_iter_, \
 converged_, n_parameters_, model_bytes_, timings_, n_features_in_
-        As in `LinearizedSVC`; objective and gap are those of the dual with C = 1 / (nu n).
+        As in `LinearizedSVC`, for the dual with C = 1 / (nu n).
 
     Notes
     -----
-    The steps of a batch are taken one after the other, each with those before it: unlike the steps
-    of one function scaled by the size of the batch, of which the paper speaks, they cannot
-    overshoot. O(n r (d + 1)) time for r features and a pass.
+    Each step uses the result of the steps before it. Unlike the parallel steps of a batch in the
+    paper, which are scaled by the batch size, they cannot overshoot. O(n r (d + 1)) time for a pass
+    with r features.
 
     Examples
     --------

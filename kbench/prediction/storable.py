@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench.errors import ModelError
 
-ENGINES = ("kernels", "solvers", "approximation", "clustering", "prediction", "methods")
+ENGINES = ("kernels", "solvers", "approximation", "clustering", "prediction", "metric", "methods")
 _CALIBRATION = frozenset(
     f"sklearn.calibration:{name}"
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")

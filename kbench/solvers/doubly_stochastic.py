@@ -13,11 +13,12 @@ released. For  min_f  E l(f(x), y) + nu/2 ||f||^2,  f = sum_j Phi_j A_j:
       A_j <- [A_j before the decay]
              - gamma_t (Phi_j' Phi_j / b + (nu + ridge) I)^-1 (G + nu A_j)   preconditioned
 
-All A_i share one scale, so that the decay is one multiplication. f(X) takes every block anew; for
-rows that come again, values may be kept (`Memory`), and then only blocks since are evaluated.
+All A_i have one common scale, so that the decay is one multiplication. f(X) evaluates every block.
+For batches that come again, function values may be kept (`Memory`), and then only the blocks that
+were added since are evaluated.
 
-Rows of a batch matter through sums only: shares of it may be computed apart, in other processes,
-and the step depends on where the batch is cut by rounding alone, not at all on who computes.
+Rows of a batch enter the step through sums only, so shards of a batch may be computed in other
+processes. The step depends on the division into shards by rounding only, and not on the processes.
 """
 
 from dataclasses import dataclass, field, replace
@@ -32,19 +33,20 @@ from kbench.approximation import philox
 from kbench.approximation.seeded_features import SeededFeatures
 from kbench.solvers.losses import LOSSES
 
-# Below this ridge the Gram matrix of a block is computed and factorised in float64.
+# Smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding error
+# is about 1e-7 times its largest eigenvalue, which is at most 1.
 _FLOAT32_RIDGE = 1e-5
-_GRAM_ROWS = 2048  # rows whose features are held for a product of the Gram matrix
-# The scale goes into the coefficients before products of decays leave float32's range; a step that
-# forgets everything before it keeps this much of it, so that there is always a scale.
+_GRAM_ROWS = 2048  # rows whose features are held at a time for the Gram matrix
+# A scale below this is multiplied into the coefficients, before it leaves the range of float32.
 _SMALLEST_SCALE = 1e-6
+# Smallest decay of a step: a decay of 0 would leave no scale to divide by.
 _LEAST_DECAY = 1e-12
-_LARGEST = 1e30
-_BLOCK_CHOICE = 1 << 18  # the stream of random blocks, apart from those of features
+_LARGEST = 1e30  # a loss or a coefficient above this means divergence
+_BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from those of features
 
 
 class Memory:
-    """Values of the first `n_blocks` blocks, without the scale, at rows that come again."""
+    """Function values of the first `n_blocks` blocks, without the scale, at the rows of a batch."""
 
     def __init__(self, n_rows: int, n_outputs: int) -> None:
         self.values = np.zeros((n_rows, n_outputs))
@@ -53,27 +55,27 @@ class Memory:
 
 @dataclass
 class DoublyStochastic:
-    """A function and its descent.
+    """A function, and the steps that minimise its loss.
 
     Attributes
     ----------
     features : SeededFeatures
     loss : str
-        Of `kbench.solvers.losses.LOSSES`.
+        Key of `kbench.solvers.losses.LOSSES`.
     n_outputs : int
         q
     nu, step_size, step_decay, ridge : float
     preconditioned : bool
     max_blocks : int or None
     average_from : int or None
-        First step after which the function counts for `averaged`.
+        First step whose function is included in `averaged`.
     coef : list of (D, q) float32
-        A_j, to be multiplied by `scale`.
+        A_j / scale.
     scale : float
     n_steps, n_rows : int
-        t, steps done; rows of their batches.
+        Number of steps t, and of rows of their batches.
     memories : list of Memory
-        Of batches that come again.
+        One for each batch that comes again.
     """
 
     features: SeededFeatures
@@ -91,13 +93,13 @@ class DoublyStochastic:
     n_steps: int = 0
     n_rows: int = 0
     memories: list[Memory] = field(default_factory=list)
-    # The sum of f over steps is sum_j Phi_j (scale_sum A_j + total_j): an A_j counts for all steps
-    # of scale_sum, and total_j takes back those before its changes.
+    # The sum of f over steps is sum_j Phi_j (scale_sum A_j + total_j): total_j corrects for the
+    # steps before the changes of A_j.
     scale_sum: float = 0.0
     total: list[np.ndarray] = field(default_factory=list)  # (D, q) float64
 
     def values(self, X: Any, memory: Memory | None = None) -> np.ndarray:
-        """f at rows X : (b, d) float32 array or CSR; (b, q) float64. O(b d D) for each block."""
+        """f at rows X : (b, d) float32 array or CSR; (b, q) float64. O(b d D) time a block."""
         memory = Memory(X.shape[0], self.n_outputs) if memory is None else memory
         if self._revisits:
             memory.values[:], memory.n_blocks = 0.0, 0
@@ -119,15 +121,15 @@ class DoublyStochastic:
         n_shards: int = 1,
         parallel: Parallel | None = None,
     ) -> float:
-        """One step on a batch X : (b, d), Y : (b, q); the batch's mean loss before it.
+        """Take a step on a batch X : (b, d), Y : (b, q); returns its mean loss before the step.
 
-        `memory` is one of `memories`, that of this batch. The batch is cut into `n_shards`
-        consecutive parts (one for each row, at most), whose shares `parallel` computes.
+        `memory` is the element of `memories` of this batch. The batch is divided into `n_shards`
+        consecutive shards (at most one for each row), which `parallel` computes.
 
         Raises
         ------
         ValueError
-            The function grew beyond all bounds; `ridge` is too small for a preconditioner.
+            The descent diverges, or `ridge` is too small for the preconditioner.
         """
         memory = Memory(len(Y), self.n_outputs) if memory is None else memory
         if self._revisits:
@@ -137,8 +139,8 @@ class DoublyStochastic:
         ends = np.linspace(0, len(Y), min(n_shards, len(Y)) + 1).astype(int)
         shards = [slice(*pair) for pair in pairwise(ends)]
         parallel = Parallel(n_jobs=1) if parallel is None else parallel
-        shares = parallel(
-            delayed(share)(
+        sums = parallel(
+            delayed(shard_sums)(
                 self.features,
                 self.loss,
                 self.scale,
@@ -151,13 +153,13 @@ class DoublyStochastic:
             )
             for rows in shards
         )
-        for rows, part in zip(shards, shares, strict=True):
-            memory.values[rows] = part.values
+        for rows, shard in zip(shards, sums, strict=True):
+            memory.values[rows] = shard.values
         memory.n_blocks = last
-        loss = sum(part.loss for part in shares) / len(Y)
+        loss = sum(shard.loss for shard in sums) / len(Y)
         gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
         before = self.scale * self.coef[block]
-        change = -gamma * self._direction(block, shares, len(Y), before)
+        change = -gamma * self._direction(block, sums, len(Y), before)
         if not max(loss, np.abs(change).max()) < _LARGEST:
             raise ValueError(
                 f"the function grows beyond all bounds by step {self.n_steps}: "
@@ -179,7 +181,7 @@ class DoublyStochastic:
         return loss
 
     def averaged(self) -> "DoublyStochastic":
-        """The mean of f after the steps from `average_from` on, as a function to evaluate."""
+        """The mean of the functions after the steps from `average_from` on."""
         if self.average_from is None or self.n_steps <= self.average_from:
             return self
         count = self.n_steps - self.average_from
@@ -190,7 +192,7 @@ class DoublyStochastic:
         return replace(self, coef=coef, scale=1.0, memories=[])
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that steps have changed, as arrays."""
+        """The state that steps change, as arrays."""
         return {
             "coef": np.array(self.coef),
             "total": np.array(self.total),
@@ -201,7 +203,7 @@ class DoublyStochastic:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Become what gave `state`; parameters and sizes of memories are the same already."""
+        """Restore the state of a descent with the same parameters and sizes of memories."""
         self.coef, self.total = list(state["coef"]), list(state["total"])
         self.scale, self.scale_sum = (float(value) for value in state["scales"])
         self.n_steps, self.n_rows = (int(value) for value in state["counts"])
@@ -212,9 +214,10 @@ class DoublyStochastic:
             start += len(memory.values)
 
     def _choose(self) -> int:
-        """The block of this step; a new one is zero."""
+        """Index of the block of this step; appends a new block of zeros if needed."""
         if self._revisits:
-            word = philox.four_words(self.n_steps, _BLOCK_CHOICE, 0, self.features.seed)[0]
+            key = np.uint64(self.features.seed)
+            word = philox.four_words(self.n_steps, _BLOCK_CHOICE, 0, key)[0]
             return int(word) % len(self.coef)
         shape = (self.features.n_features, self.n_outputs)
         self.coef.append(np.zeros(shape, np.float32))
@@ -229,18 +232,18 @@ class DoublyStochastic:
     def _direction(
         self,
         block: int,
-        shares: list["Share"],
+        sums: list["ShardSums"],
         b: int,
         before: np.ndarray,  # (D, q)
     ) -> np.ndarray:
         """G, or (Phi' Phi / b + (nu + ridge) I)^-1 (G + nu A_j); (D, q) float64."""
-        G = np.sum([part.gradient for part in shares], axis=0) / b
+        G = np.sum([shard.gradient for shard in sums], axis=0) / b
         if not self.preconditioned:
             return G
         dtype = self._gram_dtype
-        H = shares[0].gram
-        for part in shares[1:]:
-            H += part.gram
+        H = sums[0].gram
+        for shard in sums[1:]:
+            H += shard.gram
         H /= dtype(b)
         H[np.diag_indices_from(H)] += dtype(self.nu + self.ridge)
         posv = lapack.sposv if dtype == np.float32 else lapack.dposv
@@ -265,8 +268,8 @@ class DoublyStochastic:
         self.scale, self.scale_sum = 1.0, 0.0
 
 
-class Share(NamedTuple):
-    """What some rows of a batch bring to a step."""
+class ShardSums(NamedTuple):
+    """Sums over one shard of a batch."""
 
     values: np.ndarray  # (rows, q) float64, of the blocks so far, without the scale
     loss: float  # summed
@@ -274,7 +277,7 @@ class Share(NamedTuple):
     gram: Any  # (D, D) upper triangle of Phi' Phi; None for a plain step
 
 
-def share(
+def shard_sums(
     features: SeededFeatures,
     loss: str,
     scale: float,
@@ -285,8 +288,8 @@ def share(
     values: np.ndarray,
     *,
     gram_dtype: type | None,
-) -> Share:
-    """Evaluate the function at rows and sum the parts of the gradient and the Gram matrix.
+) -> ShardSums:
+    """Evaluate the function at the rows of a shard, and sum gradient and Gram matrix over them.
 
     Parameters
     ----------
@@ -294,13 +297,13 @@ def share(
     loss, scale
         As in `DoublyStochastic`.
     coef : dict of int to (D, q) float32
-        A_j of the blocks that `values` lacks.
+        A_j of the blocks that `values` does not include yet.
     block : int
-        That of the step.
+        Block of the step.
     X : (rows, d) float32 or CSR
     Y, values : (rows, q)
     gram_dtype : float32, float64 or None
-        None leaves out the Gram matrix.
+        None for a step without preconditioner.
     """
     values = np.array(values)
     D, n_rows = features.n_features, len(Y)
@@ -322,4 +325,4 @@ def share(
         gradient += Phi.T @ LOSSES[loss].gradient(F, Y[rows]).astype(np.float32)
         if gram is not None:
             gram = syrk(1.0, Phi.astype(gram_dtype, copy=False).T, beta=1.0, c=gram, overwrite_c=1)
-    return Share(values, total, gradient, gram)
+    return ShardSums(values, total, gradient, gram)

@@ -1,7 +1,7 @@
 """Losses of decision values and their gradients, by whole batches.
 
-Values F and targets Y are (b, q): a column for each output. Margins y f take targets -1 and +1;
-`multinomial` takes rows with a one; `squared` takes numbers.
+Values F and targets Y are (b, q), with a column for each output. Losses of margins y f take targets
+-1 and +1, `multinomial` takes indicators of the class, `squared` takes numbers.
 
     hinge              max(0, 1 - y f)
     smoothed_hinge     0 | (1 - y f)^2 / 2 | 1/2 - y f      for y f >= 1 | in (0, 1) | <= 0
@@ -18,7 +18,7 @@ from scipy.special import expit, logsumexp, softmax
 
 
 class Loss(NamedTuple):
-    """A loss, by functions of F and Y : (b, q)."""
+    """A loss as functions of F and Y : (b, q)."""
 
     name: str
     value: Callable[[np.ndarray, np.ndarray], float]  # mean over rows of the sum over outputs
