@@ -276,6 +276,7 @@ def descend(
     low_bits -= i4(1)
     two, half, nothing, least_h = f4(2.0), f4(0.5), f4(0.0), f4(flat)
     step, summed_at, n_worse, best_violation = 0, -1, 0, np.inf
+    due = 100 * n + 1000
     stop, renew = f4(_EARLIER * tol), True
     highest_key, lowest_key = _SMALLEST, _LARGEST
     if fresh:
@@ -298,7 +299,7 @@ def descend(
         highest = v[i] + lift[i]
         # Differences within the rounding of v itself mean nothing. After a sum, v is small here.
         rounding = _ROUNDING * max(abs(highest), abs(lowest))
-        must_sum = highest - lowest <= max(stop, rounding) or step - summed_at > 100 * n + 1000
+        must_sum = highest - lowest <= max(stop, rounding) or step > due
         if not must_sum and step >= max_steps:
             return OUT_OF_STEPS
         for turn in range(0 if must_sum else 2):
@@ -339,12 +340,22 @@ def descend(
                     row = rows[slot[k], :n]
                     for m in range(n):
                         e[m] -= x * np.float64(row[m])
-                    for m in range(n):
-                        sizes[m] += abs(x * np.float64(row[m]))
+            # The first bound uses |k(x, z)| <= max k(x, x); the second takes another sum.
             largest = 0.0
             for k in range(n):
-                largest = max(largest, sizes[k])
-            error = relative_error * largest + absolute_error * size
+                largest = max(largest, np.float64(abs(diagonal[k])))
+            error = (relative_error * largest + absolute_error) * size
+            if 2.0 * error > _CHEAP_ERROR * tol:
+                for k in range(n):
+                    x = abs(beta[k] - exact_beta[k])
+                    if x != 0.0:
+                        row = rows[slot[k], :n]
+                        for m in range(n):
+                            sizes[m] += x * abs(np.float64(row[m]))
+                largest = 0.0
+                for k in range(n):
+                    largest = max(largest, sizes[k])
+                error = relative_error * largest + absolute_error * size
             account(n, problem, state, epsilon, report)
             violation, report[ERROR] = report[VIOLATION], error
             if violation + 2.0 * error <= tol:
@@ -355,7 +366,7 @@ def descend(
             best_violation = min(best_violation, violation)
             if summed_at == step or n_worse == _MAX_WORSE:
                 return STUCK
-            summed_at, renew = step, True
+            summed_at, renew, due = step, True, step + 100 * n + 1000
             stop = f4(_EARLIER * max(tol - 2.0 * error, (1.0 - _CHEAP_ERROR) * tol))
             for k in range(n):
                 v[k] = f4(e[k] - report[INTERCEPT])
