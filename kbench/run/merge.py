@@ -89,8 +89,11 @@ def merge(folder: Path) -> MergeReport:
         path = folder / f"{MERGED}{os.urandom(6).hex()}.parquet"
         with atomic_file(path) as file:
             pq.write_table(newest, file, compression="zstd")
-        for source in sources:
-            _delete_if_unchanged(source)
+        try:
+            for source in sources:
+                _delete_if_unchanged(source)
+        except OSError as exc:  # what is left is in two files, and the next merge takes it up
+            raise KbenchError(f"cannot remove merged files in {folder}: {exc.strerror}") from exc
     return MergeReport(path, len(newest), len(sources), replaced, skipped)
 
 

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
 from kbench.run import rows
 from kbench.run.environment import environment_id
@@ -109,7 +109,10 @@ class ResultsFolder:
             _write_parquet(_curve_table(row, curves), curve_file)
         _write_parquet(table, self.path / name)
         if not curves:
-            curve_file.unlink(missing_ok=True)
+            try:
+                curve_file.unlink(missing_ok=True)
+            except OSError as exc:
+                raise KbenchError(f"cannot remove {curve_file}: {exc.strerror}") from exc
         return self.path / name
 
     def model_path(self, key: str) -> Path:
