@@ -8,25 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from kbench import __version__
+from kbench.commands import COMMANDS
 from kbench.errors import ConfigError, KbenchError
-
-# word -> (what it does, module with main(argv) -> exit code)
-COMMANDS = {
-    "list": ("methods, data sets, experiments, grids: what each is", "listing"),
-    "plan": ("what a command would run, what is done, what is left out and why", "planning"),
-    "tune": ("choose a method's parameters on the training rows", "tuning"),
-    "data": ("check, prepare or find the files of data sets", "datasets"),
-    "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
-    "recommend": (
-        "which method to take for a data set, by the rows of similar ones",
-        "recommending",
-    ),
-    "predict": ("apply a kept model to further rows", "predicting"),
-    "merge": ("compact the files of many runs into one", "merging"),
-    "debug": ("do one run again in this process, with its traceback", "debugging"),
-    "completion": ("what bash, zsh or fish need to complete kbench's words", "completion"),
-    "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),
-}
 
 HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
 

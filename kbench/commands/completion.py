@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
 
+from kbench.commands import COMMANDS
 from kbench.commands.arguments import one_of
 from kbench.config import GROUPS, Settings, flatten, options, read_yaml, shipped_root
 from kbench.errors import ConfigError
@@ -64,8 +65,6 @@ def main(argv: Sequence[str]) -> int:
 
 def candidates(words: Sequence[str]) -> list[str]:
     """What the last of `words` (those after `kbench`, it may be empty) can be completed to."""
-    from kbench.cli import COMMANDS
-
     *before, last = words or [""]
     if before and before[0] in COMMANDS and before[0] != "plan":
         found = _of_command(COMMANDS[before[0]][1], before[1:], last)
@@ -108,7 +107,8 @@ def _of_run(before: Sequence[str], last: str) -> list[str]:
 
 def _own(config: dict[str, object]) -> dict[str, object]:
     """Without what is no key of a run's: Hydra's list and a method's description."""
-    return {k: v for k, v in config.items() if k not in ("defaults", "meta", "name", "estimator", "parts")}
+    described = ("defaults", "meta", "name", "estimator", "parts")
+    return {key: value for key, value in config.items() if key not in described}
 
 
 def _values(key: str, last: str) -> list[str]:

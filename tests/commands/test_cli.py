@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kbench.cli import COMMANDS
+from kbench.commands import COMMANDS
 
 
 def kbench(here, *words, env=None):

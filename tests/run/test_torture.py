@@ -1,0 +1,24 @@
+"""A short run of scripts/torture.py: random kills lose no row and leave nothing behind."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "torture.py"
+
+
+@pytest.fixture
+def torture(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    spec = importlib.util.spec_from_file_location("torture", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module.tempfile, "tempdir", None)  # reads $TMPDIR again
+    return module
+
+
+def test_random_kills_lose_no_row_and_leave_nothing(torture, capsys):
+    complaints = torture.torture(kills=12, seconds=20, seed=0)
+    assert complaints == 0, capsys.readouterr().out
