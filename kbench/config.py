@@ -216,6 +216,47 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
+# Keys of Hydra that kbench replaces -> what to write instead.
+_HYDRA_KEYS = {
+    "hydra/sweeper": "-m with values, grid=NAME, or `kbench tune`",
+    "hydra/launcher": "parallel=loky|dask|ray|slurm",
+    "hydra.run.dir": "results_dir=FOLDER",
+    "hydra.sweep.dir": "results_dir=FOLDER",
+}
+
+
+def _check_word(text: str, before: str) -> None:
+    """Refuse a word of a command that Hydra would misread, or answer in its own terms.
+
+    Parameters
+    ----------
+    text : the word.
+    before : the word before it, or "".
+    """
+    key, equals, value = text.partition("=")
+    name = key.lstrip("+~")
+    if not equals and not text.startswith("~"):
+        if before.endswith(","):
+            raise ConfigError(f"{before} {text}: write it without spaces, as in {before}{text}")
+        raise ConfigError(
+            f"{text!r} is neither a command nor key=value; `kbench --help` shows both"
+        )
+    if re.match(r"hydra[./]", name):
+        instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
+        raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
+    if key.startswith("+") and not re.search(r"[./@]", name):
+        known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned"}
+        if name not in known:
+            raise ConfigError(
+                f"no key is called {name!r}{nearest(name, known)}; the keys of a command are "
+                f"{', '.join(sorted(known))}"
+            )
+    if re.match(r"~(/|$)", value):
+        raise ConfigError(
+            f"{text}: the shell expands ~ only where a word begins; write {key}=$HOME{value[1:]}"
+        )
+
+
 class Composer:
     """Asks Hydra for resolved configs, once for each list of overrides (30 ms)."""
 
@@ -229,13 +270,17 @@ class Composer:
         """Hydra `Override` objects; a ConfigError names the first that is no override."""
         from hydra.errors import HydraException
 
-        for text in overrides:
-            if "=" not in text and not text.startswith("~"):
-                raise ConfigError(
-                    f"{text!r} is neither a command nor key=value; `kbench --help` shows both"
-                )
+        for before, text in zip(["", *overrides], overrides, strict=False):
+            _check_word(text, before)
         try:
-            return self._parser.parse_overrides(overrides=list(overrides))
+            parsed = self._parser.parse_overrides(overrides=list(overrides))
+            for text, override in zip(overrides, parsed, strict=True):
+                if override.is_interval_sweep():
+                    raise ConfigError(
+                        f"{text}: kbench samples no intervals; write values, as in "
+                        f"{override.key_or_group}=1,3,10 with -m, or name a grid"
+                    )
+            return parsed
         except HydraException as error:
             text = getattr(error, "override", None) or overrides[0]
             said = _one_line(str(error).split("\n")[0])

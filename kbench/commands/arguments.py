@@ -5,6 +5,20 @@ from collections.abc import Iterable, Sequence
 from kbench.config import nearest
 from kbench.errors import ConfigError
 
+# Flags of Hydra's own command line that kbench does not take -> what to write instead.
+_HYDRA_FLAGS = {
+    ("--info", "-i"): "`kbench doctor` describes the installation, `--cfg job` the configuration",
+    ("--resolve",): "leave it out, `--cfg job` shows resolved values",
+    ("--package", "-p"): "leave it out, `--cfg job` shows every package",
+    ("--config-dir", "-cd", "--config-path", "-cp"): "put the files into ./configs/method, "
+    "./configs/dataset, ...; kbench looks there first",
+    ("--config-name", "-cn"): "there is one configuration; method=..., dataset=... and "
+    "experiment=... choose its parts",
+    ("--run", "-r"): "leave it out",
+    ("--shell-completion", "-sc"): "`kbench completion bash|zsh|fish`",
+    ("--hydra-help",): "`kbench --help`",
+}
+
 
 def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str, str]]:
     """Bare words, and the values of the key=value words.
@@ -71,6 +85,9 @@ def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
         elif word in ("-c", "--cfg"):
             show = one_of(word, next(words, ""), ["job"])
         elif word.startswith("-"):
+            for spellings, instead in _HYDRA_FLAGS.items():
+                if word.partition("=")[0] in spellings:
+                    raise ConfigError(f"kbench takes no {word}: {instead}")
             hint = nearest(word, ["--multirun", "--cfg", "--help"])
             raise ConfigError(f"no flag is called {word!r}{hint}; flags are -m and --cfg job")
         else:

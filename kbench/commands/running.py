@@ -64,6 +64,7 @@ def _show_config(overrides: Sequence[str]) -> int:
     from omegaconf import OmegaConf
 
     with composer() as hydra:
+        hydra.parse(overrides)
         print(OmegaConf.to_yaml(OmegaConf.create(hydra.compose(overrides))), end="")
     return 0
 

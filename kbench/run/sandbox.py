@@ -21,7 +21,6 @@ from kbench.errors import KbenchError
 from kbench.run.guard import Outcome, State, Work, guard
 from kbench.run.temporary import runner_folder
 
-
 # Starts of a worker before a command gives up. A fork server that was killed is started anew each
 # time; if it ends as often as this, something ends it every time.
 _STARTS = 5

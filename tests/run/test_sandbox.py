@@ -216,7 +216,6 @@ def test_a_killed_runner_takes_everything_along():
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         import misbehaviour
         from kbench.config import Limits
-from kbench.errors import KbenchError
         from kbench.run.sandbox import Sandbox
         none = {NONE!r}
         sandbox = Sandbox(["misbehaviour"])
