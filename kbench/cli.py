@@ -1,6 +1,6 @@
 """`kbench`: a bare word is a command, everything else is a run that Hydra composes.
 
-Nothing heavy is imported here: help answers at once.
+Heavy packages are not imported here, so that help is printed at once.
 """
 
 import sys
@@ -22,7 +22,7 @@ HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
 
   -m, --multirun    sweep over values that are separated by commas
   --cfg job         show the composed configuration and run nothing
-  rerun=none|failed|changed|all    what to do about runs that have a row (default none)
+  rerun=none|failed|changed|all    which runs that have a row are repeated (default none)
 
 Commands:
 """

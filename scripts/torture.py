@@ -105,7 +105,7 @@ class Arena:
             ["report", "pages"],
             ["predict", f"model={self.model}", "dataset=breast_cancer", "out=predicted.csv"],
             ["method=dummy", "dataset=digits", split, "results_dir=prepared_anew"],
-            ["tune", "method=knn", "dataset=digits", "method.n_neighbors=1,5", "folds=2"],
+            ["tune", "method=knn", "dataset=digits", "method.n_neighbors=1,5", "tune.cv=2"],
         ]
 
     def kill_one(self) -> None:

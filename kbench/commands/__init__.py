@@ -2,18 +2,18 @@
 
 # word -> (what it does, module of this package with main(argv) -> exit code)
 COMMANDS = {
-    "list": ("methods, data sets, experiments, grids: what each is", "listing"),
+    "list": ("methods, data sets, experiments and grids, with a description", "listing"),
     "plan": ("what a command would run, what is done, what is left out and why", "planning"),
     "tune": ("choose a method's parameters on the training rows", "tuning"),
     "data": ("check, prepare or find the files of data sets", "datasets"),
     "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
     "recommend": (
-        "which method to take for a data set, by the rows of similar ones",
+        "methods for a data set, by the results on similar data sets",
         "recommending",
     ),
     "predict": ("apply a kept model to further rows", "predicting"),
     "merge": ("compact the files of many runs into one", "merging"),
     "debug": ("do one run again in this process, with its traceback", "debugging"),
-    "completion": ("what bash, zsh or fish need to complete kbench's words", "completion"),
+    "completion": ("the script with which bash, zsh or fish complete kbench's words", "completion"),
     "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),
 }

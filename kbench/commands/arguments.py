@@ -1,4 +1,4 @@
-"""What the commands share about their own arguments: key=value words and bare words."""
+"""Parsing of the arguments of commands: key=value words, bare words and flags."""
 
 from collections.abc import Iterable, Sequence
 
@@ -21,12 +21,12 @@ _HYDRA_FLAGS = {
 
 
 def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Bare words, and the values of the key=value words.
+    """Divide arguments into bare words and the values of key=value words.
 
     Raises
     ------
     ConfigError
-        A key that is not among `keys`, or a flag.
+        A key is not among `keys`, or a word is a flag.
     """
     known = list(keys)
     bare: list[str] = []
@@ -51,14 +51,14 @@ def names(value: str | None) -> list[str] | None:
 
 
 def whole(what: str, value: str, least: int = 1) -> int:
-    """A whole number from `least`, or a ConfigError that says so."""
+    """The integer in `value`; a ConfigError if it is none or less than `least`."""
     if not value.isdecimal() or int(value) < least:
         raise ConfigError(f"{what} is {value!r}, should be a whole number from {least}")
     return int(value)
 
 
 def one_of(what: str, value: str, known: Iterable[str]) -> str:
-    """`value`, or a ConfigError that says what it could be."""
+    """`value`; a ConfigError with the known values if it is not among them."""
     known = list(known)
     if value not in known:
         raise ConfigError(
@@ -68,12 +68,12 @@ def one_of(what: str, value: str, known: Iterable[str]) -> str:
 
 
 def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
-    """Hydra overrides, whether -m was anywhere on the line, and what --cfg asked for.
+    """Hydra overrides, whether -m is among the words, and the argument of --cfg or None.
 
     Raises
     ------
     ConfigError
-        A flag that is none of these.
+        A flag is unknown.
     """
     overrides: list[str] = []
     multirun = False

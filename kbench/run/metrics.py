@@ -73,7 +73,7 @@ def mae(y_true: Array, y_pred: Array) -> float:
 
 
 def r2(y_true: Array, y_pred: Array) -> float:
-    """Coefficient of determination; for a constant target 1 if all predictions are exact, else 0."""
+    """Coefficient of determination; for a constant target 1 if every prediction is exact, or 0."""
     target = np.asarray(y_true, dtype=np.float64)
     unexplained = float(np.sum(_residual(y_true, y_pred) ** 2))
     if target.min() == target.max():
