@@ -129,7 +129,6 @@ def switches(coupled: bool) -> dict[str, Setting]:
     settings = {
         "nested_subsets": Setting(SolverOptions(nested_subsets=False)),
         "groups": Setting(groups=False),
-        "intercept_from_sample": Setting(SolverOptions(intercept_from_sample=False)),
         "duplicates": Setting(SolverOptions(duplicates=False)),
         "keep_half": Setting(SolverOptions(keep_half=False)),
         "keep_gram": Setting(SolverOptions(keep_gram=False)),
@@ -144,8 +143,6 @@ def switches(coupled: bool) -> dict[str, Setting]:
     }
     if coupled:
         del settings["face_newton"]
-    else:
-        del settings["intercept_from_sample"]
     if THREADS == 1:
         del settings["work_sharing"]
     return settings

@@ -73,8 +73,8 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
         )
     if scheme == "file" and not folders.file_urls:
         raise ConfigError(
-            f"{file.url}: a file: address is fetched only with allow_file_urls=true on the command"
-            " line"
+            f"{file.url}: a file: address is copied only by kbench data prepare NAME "
+            "allow_file_urls=true"
         )
     target = folders.own / name
     part = target.with_name(f".{target.name}.part")

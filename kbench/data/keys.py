@@ -177,7 +177,7 @@ KEYS: dict[str, Key] = {
     ),
     "source.files.*.url": Key(
         _url,
-        "address of the file; file: only with allow_file_urls=true; sklearn:NAME and"
+        "address of the file; file: only by `kbench data prepare`; sklearn:NAME and"
         " openml:NUMBER ask scikit-learn's fetcher"
         " and keep a parquet table, the target its last column",
     ),

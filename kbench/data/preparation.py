@@ -20,7 +20,8 @@ from kbench.data import prepared
 from kbench.data.config import check_config, influence, with_variant
 from kbench.data.content import content_sha256, remembered_sha256
 from kbench.data.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.folders import FileStatus, Folders, locate
+from kbench.data.folders import FileStatus, Folders, is_mirror, locate
+from kbench.data.own_file import complete, task_of
 from kbench.errors import ConfigError, DataNotFoundError
 
 _INTERPRETATION = ("format", "columns", "arrays")  # keys of `source` that later rows are read by
@@ -75,7 +76,7 @@ def prepare(
     32 MiB and about 40 bytes per row; the values of LIBSVM text are kept on disk meanwhile, 8 bytes
     each. Other formats need memory for the text and the values. Generators need 8 bytes per row.
     """
-    config = check_config(config)
+    config = check_config(_with_task(config, folders, download=download, progress=progress))
     files = obtain(config, folders, download=download, progress=progress)
     sha256 = _sha256(config, files, folders)
     home = folders.prepared / config["name"]
@@ -95,6 +96,17 @@ def prepare(
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def _with_task(
+    config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None
+) -> Mapping[str, Any]:
+    """The config; if it is an OpenML data set without a task, with the task of its targets."""
+    if config.get("task") is not None or not is_mirror(str(config.get("path"))):
+        return config
+    (file,) = obtain(complete(config), folders, download=download, progress=progress)
+    assert file.path is not None
+    return {**config, "task": task_of("parquet", {"all": [file.path]}, config["source"])}
 
 
 def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:

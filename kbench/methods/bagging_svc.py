@@ -34,7 +34,8 @@ class BaggingSVC(DualSVC):
         At most the number of rows; a larger number is reduced with a warning.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
 shrinking
-        As in `KernelSVC`; `max_iter` limits each binary problem of each machine.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits each binary problem of each machine.
     random_state : int, RandomState or None, default=None
         Seed of the samples.
     n_jobs : int or None, default=None

@@ -42,7 +42,8 @@ class CascadeSVC(DualSVC):
         than `tol`: then the solution is that of the whole problem.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
 shrinking
-        As in `KernelSVC`; `max_iter` limits each binary problem of each part.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits each binary problem of each part.
     random_state : int, RandomState or None, default=None
         Seed of the division into parts.
     n_jobs : int or None, default=None

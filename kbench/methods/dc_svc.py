@@ -113,7 +113,8 @@ class DCSVC(DualSVC):
         With combine="exact", the tolerance of all solves but the last: 0.1, because they only
         provide the starting point of the next solve; `tol` in the paper.
     C, kernel, gamma, degree, coef0, cache_mb, class_weight, max_iter, max_time, dtype, shrinking
-        As in `KernelSVC`; `max_iter` limits each binary problem of each cluster.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits each binary problem of each cluster.
     random_state : int, RandomState or None, default=None
         Seed of samples and initial centres.
     n_jobs : int or None, default=None

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
 from kbench.methods import _classes
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
@@ -427,6 +428,9 @@ class KernelSVC(BoxSVC):
             points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
         else:
             points = [len(data.labels)] * (1 if len(self.classes_) == 2 else len(self.classes_))
+        # Smaller problems fit if the largest does: mostly one decision for all.
+        if is_small(max(points), X, self.cache_size):
+            return list(range(len(points)))
         fits = {size: is_small(size, X, self.cache_size) for size in set(points)}
         return [p for p, size in enumerate(points) if fits[size]]
 
@@ -443,7 +447,8 @@ class KernelSVC(BoxSVC):
         coef0 = None if coef0 is None else coef0[:, data.order]
         if self._takes_pairs:
             starts = np.concatenate([[0], np.cumsum(np.bincount(data.labels))])
-            pairs = [self._pairs[p] for p in problems]
+            every_pair = self._pairs
+            pairs = [every_pair[p] for p in problems]
             memory_mb = 0.5 * self.cache_size
             result = solve_pairs(rows, starts, C, limits, pairs, coef0=coef0, memory_mb=memory_mb)
         else:
@@ -513,10 +518,11 @@ class KernelSVC(BoxSVC):
 
     def _new_machine(self, data: _Data, matrix: KernelMatrix | None) -> Any:
         coef = self.dual_coef_
-        if matrix is None and is_dense_gaussian(data.kernel, data.X):
+        kernel = data.kernel
+        if matrix is None and isinstance(kernel, RBF) and is_dense_gaussian(kernel, data.X):
             norm = float(np.linalg.norm(coef, axis=1).max(initial=0.0))
             error = PAIR_ERROR if self._takes_pairs else VALUE_ERROR
-            V, gamma = self.support_vectors_, data.kernel.gamma
+            V, gamma = self.support_vectors_, kernel.gamma
             centres: Any = GaussianCentres(V, gamma, error=error, norm=norm)
         else:
             matrix = data.matrix(self.dtype) if matrix is None else matrix

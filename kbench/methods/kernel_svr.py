@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
 from kbench.methods._box_svc import BoxSVC, warn_of_limits
 from kbench.methods._new_rows import checked_rows
@@ -256,7 +257,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
         precomputed = isinstance(kernel, Precomputed)
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
         self.shape_fit_, coef = X.shape, self.dual_coef_.T
-        if matrix is None and is_dense_gaussian(kernel, X):
+        if matrix is None and isinstance(kernel, RBF) and is_dense_gaussian(kernel, X):
             norm = float(np.linalg.norm(coef))
             centres = GaussianCentres(
                 self.support_vectors_, kernel.gamma, error=VALUE_ERROR, norm=norm

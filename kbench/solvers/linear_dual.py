@@ -282,10 +282,10 @@ def _parts(X: Any) -> tuple[Any, Any, Any]:
     Read-only views, so that arrays and read-only memory maps share one compiled function.
     """
     arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X, _NO_INDICES, _NO_INDICES)
-    views = [array.view() for array in arrays]
-    for view in views:
+    values, indices, starts = (array.view() for array in arrays)
+    for view in (values, indices, starts):
         view.flags.writeable = False
-    return tuple(views)
+    return values, indices, starts
 
 
 def _decisions(X: Any, coef: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

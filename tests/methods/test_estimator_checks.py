@@ -47,12 +47,15 @@ from kbench.methods import (
     LinearizedSVC,
     PegasosClassifier,
     RACQPClassifier,
+    RecursiveFeatureClassifier,
+    RecursiveFeatureRegressor,
     ReducedSetSVC,
     SDCAClassifier,
     SparsePrimalSVC,
     SubsampleSVC,
     SupportCurves,
 )
+from kbench.metric import LearnedMetric
 
 # The checks use 10 to 60 points: fewer clusters and parts than the defaults' 64 and 32.
 ESTIMATORS = [
@@ -102,6 +105,8 @@ ESTIMATORS = [
     ApproximateRidge(BKA(1)),
     ApproximateRidgeClassifier(BKA(1)),
     BlockSpectra(BKA(1)),
+    RecursiveFeatureClassifier(LearnedMetric(n_rounds=1)),
+    RecursiveFeatureRegressor(LearnedMetric(n_rounds=1)),
     ApproximateRidge(MEKA(10, n_clusters=1, gamma=0.01), alpha=1e-4),
     ApproximateRidgeClassifier(MEKA(8, n_clusters=1)),
 ]

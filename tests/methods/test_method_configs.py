@@ -27,7 +27,6 @@ OURS = sorted(
 SETTINGS = {
     "n_pegasos": {"features": "nystrom"},
     "n_sdca": {"features": "nystrom"},
-    "kernel_svc": {"fit_intercept": False},  # the papers' problem; a user of SVC expects SVC's
     "division_bound": {"n_clusters": [8, 16, 32, 64, 128]},
     "dcsvm": {"combine": "exact"},
     "bka_svm": {
@@ -70,6 +69,8 @@ LEFT_OUT = {
     "llsvm": {"kmeans_iter"},
     "ltpu": {"kmeans_iter"},
     "rks_svm": {"sampling"},
+    # Set by the classifier and the regressor.
+    "rfm": {"task"},
 }
 
 

@@ -9,13 +9,11 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "torture.py"
 
 
 @pytest.fixture
-def torture(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+def torture(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     spec = importlib.util.spec_from_file_location("torture", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module.tempfile, "tempdir", None)  # reads $TMPDIR again
     return module
 
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -131,3 +133,13 @@ def test_folders_of_killed_runners_are_removed(tmp_path, monkeypatch):
         temporary.remove_abandoned()
         assert held.exists()
         assert not left.exists()
+
+
+def test_a_long_folder_for_temporary_files_is_no_obstacle(tmp_path):
+    """The path of a socket may have 107 bytes only."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    words = [sys.executable, "-m", "kbench", "method=dummy", "dataset=iris"]
+    environment = os.environ | {"TMPDIR": str(folder)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.small import GaussianRows, Limits, MatrixRows, solve_each, solve_pairs
-from kbench.solvers.small.steps import POWER_ERROR, _powers
+from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR, _powers
 from kbench.trace import Deadline, Trace
 
 
@@ -41,7 +41,7 @@ def test_stored_powers_are_within_their_bound():
     t = -np.abs(np.random.default_rng(0).standard_cauchy(200_000)).clip(0, 90)
     out = np.empty(len(t), np.float32)
     _powers(t, out)
-    assert np.abs(out - np.exp2(t)).max() <= POWER_ERROR
+    assert np.all(np.abs(out - np.exp2(t)) <= POWER_RELATIVE_ERROR * np.exp2(t) + POWER_ERROR)
 
 
 @pytest.mark.parametrize("d", [4, 7, 12, 150])
@@ -56,7 +56,7 @@ def test_the_violation_is_true_in_float64_and_reported(d, C, tol):
     assert true <= tol * (1 + 1e-6)
     assert abs(true - result.violation[0]) <= 0.2 * tol
     assert abs(beta.sum()) <= 1e-9 * C
-    assert 0.0 <= result.duality_gap[0]
+    assert result.duality_gap[0] >= 0.0
     e = y - K @ beta
     assert result.objective[0] == pytest.approx(-0.5 * beta @ (y + e), rel=1e-6)
 
@@ -67,7 +67,7 @@ def test_both_engines_find_the_same_minimum(C):
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
     large = solve_box_dual(kernel, y, C, intercept=True, tol=1e-6)
     small = solve(X, y, C, 0.5, limits(1e-6))
-    assert small.objective[0] == pytest.approx(large.objective, rel=1e-7)
+    assert small.objective[0] == pytest.approx(large.objective, rel=1e-6)
     assert small.intercept[0] == pytest.approx(large.intercept, abs=1e-4)
 
 
