@@ -17,12 +17,12 @@ from pathlib import Path
 _PREFIX = f"kbench-{os.getuid()}-" if hasattr(os, "getuid") else "kbench-"
 
 
-# Longest folder for temporary files, in bytes. A socket's path may have 103 bytes (macOS; Linux: 107),
-# and the folders of the runner and of a worker, and the name of the socket, take about 50 of them.
+# Longest folder for temporary files, in bytes. A socket's path may have 103 bytes (macOS; 107 on
+# Linux). The folders of the runner and of a worker and the name of the socket take about 50 bytes.
 _MAX_TMPDIR = 50
 
 
-def _home() -> Path:
+def default_home() -> Path:
     """$TMPDIR or its default, or /tmp if a socket in it would have a path that is too long."""
     folder = tempfile.gettempdir()
     return Path(folder if len(os.fsencode(folder)) <= _MAX_TMPDIR else "/tmp")
@@ -33,9 +33,10 @@ def runner_folder() -> Path:
     """The folder of this process, created by the first call; multiprocessing uses it, too."""
     from multiprocessing.util import Finalize
 
-    remove_abandoned()
+    home = default_home()
+    remove_abandoned(home)
     # The folder gets its final name after it is locked, so that no runner removes it as abandoned.
-    unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=_home()))
+    unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=home))
     lock = os.open(unnamed / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     folder = unnamed.with_name(unnamed.name[1:])
@@ -46,9 +47,9 @@ def runner_folder() -> Path:
     return folder
 
 
-def remove_abandoned() -> None:
-    """Remove the folders of runners of this user that were killed."""
-    for folder in _home().glob(f"{_PREFIX}*"):
+def remove_abandoned(home: Path) -> None:
+    """Remove the folders in `home` of runners of this user that were killed."""
+    for folder in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
             try:

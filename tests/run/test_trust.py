@@ -119,8 +119,7 @@ def test_a_results_folder_that_is_a_file_is_one_line(tmp_path):
         Claims(tmp_path / "results")
 
 
-def test_folders_of_killed_runners_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(temporary.tempfile, "gettempdir", lambda: str(tmp_path))
+def test_folders_of_killed_runners_are_removed(tmp_path):
     left = tmp_path / f"{temporary._PREFIX}left"
     held = tmp_path / f"{temporary._PREFIX}held"
     for folder in (left, held):
@@ -130,7 +129,7 @@ def test_folders_of_killed_runners_are_removed(tmp_path, monkeypatch):
 
     with (held / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        temporary.remove_abandoned()
+        temporary.remove_abandoned(tmp_path)
         assert held.exists()
         assert not left.exists()
 
