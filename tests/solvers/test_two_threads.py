@@ -67,7 +67,7 @@ def test_two_threads_find_the_model_of_one_thread_bit_for_bit(kind, intercept, m
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_small_cache_for_groups_of_a_dear_kernel_is_the_same_for_two_threads(intercept):
-    # Values of 120 features cost more than storing them; less than half of the rows fit.
+    # Values of 120 features cost more than storing them; fewer rows fit than a working set has.
     rng, n = np.random.default_rng(0), 4200
     X = rng.normal(size=(n, 120)).astype(np.float32)
     X[:, 0] += 60.0 * (np.arange(n) % 3)
@@ -76,7 +76,7 @@ def test_a_small_cache_for_groups_of_a_dear_kernel_is_the_same_for_two_threads(i
     for n_threads in (1, 2):
         numba.set_num_threads(n_threads)
         kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.01), X)
-        results.append(solve_box_dual(kernel, y, 2.0, intercept=intercept, cache_mb=9))
+        results.append(solve_box_dual(kernel, y, 2.0, intercept=intercept, cache_mb=3))
     one, two = results
     assert one.n_groups == 3
     assert two.kernel_entries == one.kernel_entries
