@@ -1,0 +1,542 @@
+"""Support vector machines that choose their parameters themselves.
+
+`fit` searches kernel width and C on the training rows alone (`kbench.tuning`), then fits the exact
+machine to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the exact
+one would take too long. The search follows the ideas of liquidSVM (Steinwart and Thomann,
+arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for large data. A Gaussian
+process replaces their grid.
+"""
+
+from abc import abstractmethod
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from kbench.methods import _classes
+from kbench.methods.dc_svc import DCSVC
+from kbench.methods.kernel_svc import KernelSVC
+from kbench.methods.kernel_svr import KernelSVR
+from kbench.metric import LearnedMetric
+from kbench.prediction.flops import CountedPrediction
+from kbench.trace import Deadline, Trace
+from kbench.tuning.gram import Rows
+from kbench.tuning.search import Search, search, validation_error
+from kbench.tuning.tasks import Classification, Regression, Task
+
+# Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
+# is fitted instead: 2^34 take minutes.
+_MOST_ENTRIES = 2.0**34
+# Seconds of one kernel value in the exact fit, to compare with a time budget: 54 features at one
+# thread (`scripts/bench_tuned.py`).
+_SECONDS_PER_ENTRY = 3e-9
+# Fraction of the time budget that the search may take.
+_SEARCH_BUDGET = 0.5
+# Training points of a cluster of early DC-SVM.
+_CLUSTER_ROWS = 2500
+# Coverage of the interval of the estimated error.
+_CONFIDENCE = 0.95
+# Rows on which the Euclidean and the learned metric are compared, of which a half is held out.
+_METRIC_ROWS = 4000
+# Relative improvement of the held-out error from which on the learned metric is kept. A metric that
+# does not matter costs a product with a (d, d) matrix for every row to predict.
+_METRIC_GAIN = 0.02
+# Folds of the decision values that probabilities are fitted to. Each is trained on half of the
+# rows; five folds take four times as long and fit the same sigmoid (slope 2.06 against 2.13).
+_HALVES = 2
+# Most held-out rows for probabilities: two numbers are estimated from them.
+_MOST_CALIBRATION = 8000
+# Tubes that are compared, as multiples of the held-out deviation. 0.6 is optimal for Gaussian noise
+# (Smola, Murata, Scholkopf and Muller, ICANN 1998).
+_TUBES = (0.05, 0.2, 0.6, 1.0)
+# Half the width of the tube during the search, in deviations of y.
+_SEARCH_TUBE = 0.02
+
+
+class TunedMachine(CountedPrediction, BaseEstimator):
+    """Base of the two estimators: metric, search, and which machine is fitted in the end."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [StrOptions({"rbf", "laplacian"})],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "metric": [StrOptions({"auto"}), None],
+        "random_state": ["random_state"],
+    }
+
+    kernel: str
+    time_budget: float | None
+    metric: str | None
+    random_state: Any
+
+    @abstractmethod
+    def _task(self, targets: np.ndarray) -> Task:
+        """What the search minimises, for class numbers or targets (m,) of some rows."""
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31 - 1))
+        return np.random.default_rng(self.random_state)
+
+    def _search(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, trace: Trace
+    ) -> tuple[Any, Search, Task, Rows]:
+        """The rows in the metric that was kept, and the result of the search on them."""
+        budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
+        deadline = Deadline(budget, trace)
+        self.metric_: LearnedMetric | None = None
+        if self.metric == "auto":
+            self.metric_ = self._useful_metric(X, targets, rng, deadline)
+            X = X if self.metric_ is None else self.metric_.transform(X)
+        task = self._task(targets)
+        rows = Rows(X, self.kernel, rng)
+        result = search(rows, task, rng, deadline, trace)
+        self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
+        self.gamma_, self.C_ = result.gamma, result.C
+        return X, result, task, rows
+
+    def _useful_metric(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+    ) -> LearnedMetric | None:
+        """A metric learned from half of a sample, if it lowers the error of a search on it."""
+        n = X.shape[0]
+        sample = self._task(targets).order(rng)[: min(n, _METRIC_ROWS)]
+        halves = sample[::2], sample[1::2]
+        if len(np.unique(targets[halves[0]])) < 2 or len(halves[1]) < 2:
+            return None
+        options = {"task": self._kind, "random_state": int(rng.integers(2**31))}
+        metric = LearnedMetric(**options).fit(X[halves[0]], targets[halves[0]])
+        errors = []
+        for Z in (X[sample], metric.transform(X[sample])):
+            task = self._task(targets[sample])
+            silent = Trace()
+            rows = Rows(Z, self.kernel, np.random.default_rng(0))
+            learned = np.arange(0, len(sample), 2)
+            held_out = np.arange(1, len(sample), 2)
+            part = Rows(Z[learned], self.kernel, np.random.default_rng(0))
+            found = search(
+                part,
+                self._task(targets[sample[learned]]),
+                np.random.default_rng(0),
+                deadline,
+                silent,
+            )
+            errors.append(validation_error(rows, task, found, learned, held_out))
+        if errors[1] >= (1.0 - _METRIC_GAIN) * errors[0]:
+            return None
+        return LearnedMetric(**options).fit(X, targets)
+
+    @property
+    @abstractmethod
+    def _kind(self) -> str: ...
+
+    def _describe_exact(self, n: int, fraction: float, seconds_left: float | None) -> str:
+        """Why the exact machine is fitted, or "" if it would take too long."""
+        entries = n * max(fraction * n, 1.0)
+        if entries > _MOST_ENTRIES:
+            return ""
+        seconds = entries * _SECONDS_PER_ENTRY
+        if seconds_left is not None and seconds > seconds_left:
+            return ""
+        return f"exact machine: about {entries:.2g} kernel values"
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return X if self.metric_ is None else self.metric_.transform(X)
+
+    @property
+    def model_bytes_(self) -> int:
+        """Bytes that prediction keeps."""
+        check_is_fitted(self, "best_estimator_")
+        metric = 0 if self.metric_ is None else self.metric_.components_.nbytes
+        return int(self.best_estimator_.model_bytes_) + metric
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class TunedKernelSVC(ClassifierMixin, TunedMachine):
+    """Support vector classifier that chooses kernel width and C on the training rows.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "laplacian"}, default="rbf"
+    time_budget : float or None, default=None
+        Wall seconds that `fit` should take. The search ends after half of it, and early DC-SVM
+        replaces the exact machine if that is expected to take longer than the rest.
+    scoring : {"accuracy", "balanced_accuracy"} or None, default=None
+        What the search maximises; None is "accuracy".
+    metric : {"auto"} or None, default=None
+        "auto" learns a linear map of the features (`kbench.metric.LearnedMetric`) and keeps it if
+        it lowers the error of held-out training rows.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C of the final machine; the search is without weights.
+    probability : bool, default=False
+        Whether to fit the sigmoids of `predict_proba` to decision values of held-out rows. Takes
+        two further fits to half of the rows, of more than 16,000 rows one.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    C_, gamma_ : float
+    search_results_ : dict of str to arrays
+        One entry for each machine of the search: rung, rows ("fold", "sample" or "cell"), n_rows,
+        gamma, C, error, n_validation, solved. `pandas.DataFrame(search_results_)` is a table.
+    cv_error_ : float
+        Held-out error of the chosen parameters, of machines of fewer rows: an upper estimate. It is
+        the lowest of a few tens, which biases it by less than its interval.
+    cv_error_interval_ : (2,)
+        Wilson interval of `cv_error_` at 95 %.
+    best_estimator_ : KernelSVC or DCSVC
+    reason_ : str
+        Which machine was fitted in the end, and why.
+    metric_ : LearnedMetric or None
+        The map that was kept.
+    timings_ : dict of str to float
+        Seconds of "search", "fit" and, with `probability`, "calibrate".
+    n_features_in_ : int
+
+    Notes
+    -----
+    The search takes 100 to 200 small machines; its time grows with n only up to 16,000 rows, and
+    with O(n d) beyond. Classes are taken by pairs, which share C and gamma. Features should have
+    comparable scales.
+
+    References
+    ----------
+    I. Steinwart, P. Thomann, "liquidSVM: A Fast and Versatile SVM Package", arXiv:1702.06899, 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kbench.methods import TunedKernelSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> machine = TunedKernelSVC(random_state=0).fit(X[:1000], y[:1000])
+    >>> machine.score(X[1000:], y[1000:]) > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TunedMachine._parameter_constraints,
+        "scoring": [StrOptions({"accuracy", "balanced_accuracy"}), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
+    }
+
+    _kind = "classification"
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        time_budget: float | None = None,
+        scoring: str | None = None,
+        metric: str | None = None,
+        class_weight: dict | str | None = None,
+        probability: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.time_budget = time_budget
+        self.scoring = scoring
+        self.metric = metric
+        self.class_weight = class_weight
+        self.probability = probability
+        self.random_state = random_state
+
+    def _task(self, targets: np.ndarray) -> Classification:
+        classes, index = np.unique(targets, return_inverse=True)
+        return Classification(index, len(classes), balanced=self.scoring == "balanced_accuracy")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the parameters and fit the machine.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+            Factors of C of the final machine; the search leaves rows of weight 0 out.
+        trace : Trace, optional
+            Receives the phases, the validation error of every point, and what the final machine
+            reports.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, or fewer than two classes.
+        """
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.time_budget, trace)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        self.classes_, index = _classes.encode(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            kept = np.flatnonzero(sample_weight > 0.0)
+            _classes.require_two(len(np.unique(index[kept])), "class with positive weight")
+        else:
+            kept = np.arange(len(index))
+            _classes.require_two(len(self.classes_))
+        rng = self._generator()
+        with trace.phase("search"):
+            Z, result, _, _ = self._search(X[kept], index[kept], rng, trace)
+            self.cv_error_ = result.error
+            self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
+        weight = None if sample_weight is None else sample_weight[kept]
+        with trace.phase("fit"):
+            machine = self._final_machine(result, len(kept), deadline.seconds_left(), rng)
+            self.best_estimator_ = machine.fit(Z, y[kept], weight, trace=trace)
+        if self.probability:
+            with trace.phase("calibrate"):
+                self._sigmoids = self._calibrated(Z, index[kept], weight, rng)
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _final_machine(
+        self, result: Search, n: int, seconds_left: float | None, rng: np.random.Generator
+    ) -> KernelSVC | DCSVC:
+        self.reason_ = self._describe_exact(n, result.support_fraction, seconds_left)
+        options: dict[str, Any] = {
+            "C": result.C,
+            "gamma": result.gamma,
+            "kernel": self.kernel,
+            "class_weight": self.class_weight,
+            "max_time": seconds_left,
+        }
+        if self.reason_:
+            return KernelSVC(**options)
+        k = max(1, round(n / _CLUSTER_ROWS))
+        self.reason_ = (
+            f"early DC-SVM of {k} clusters: the exact machine of {n} rows with about "
+            f"{result.support_fraction:.0%} support vectors would take too long"
+        )
+        return DCSVC(k, **options, random_state=int(rng.integers(2**31)))
+
+    def _calibrated(
+        self, Z: Any, index: np.ndarray, weight: np.ndarray | None, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Sigmoids (m, 2) of the decision values of held-out rows, one class against the rest."""
+        from sklearn.base import clone
+        from sklearn.calibration import _sigmoid_calibration
+
+        k, n = len(self.classes_), len(index)
+        order = Classification(index, k, balanced=False).order(rng)
+        values, held_out = [], []
+        for half in range(_HALVES):
+            training, rest = order[half::_HALVES], order[1 - half :: _HALVES]
+            rest = rest[:_MOST_CALIBRATION]
+            if len(np.unique(index[training])) < k:
+                raise ValueError("probability=True needs at least 2 rows of each class")
+            machine = clone(self.best_estimator_)
+            of_rows = None if weight is None else weight[training]
+            machine.fit(Z[training], index[training], of_rows)
+            values.append(machine.decision_function(Z[rest]).reshape(len(rest), -1))
+            held_out.append(rest)
+            if n > 2 * _MOST_CALIBRATION:
+                break
+        rows, decisions = np.concatenate(held_out), np.concatenate(values)
+        positive = _classes.indicators(index[rows], k).astype(np.float64)
+        weights = None if weight is None else weight[rows]
+        return np.array(
+            [
+                _sigmoid_calibration(decisions[:, q], positive[:, q], weights)
+                for q in range(decisions.shape[1])
+            ]
+        )
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values of rows X : (u, d); (u,) for two classes, else (u, n_classes)."""
+        return self.best_estimator_.decision_function(self._rows_to_predict(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels of rows X : (u, d); (u,)."""
+        X = self._rows_to_predict(X)
+        return self.best_estimator_.predict(X)
+
+    def _has_probabilities(self) -> bool:
+        if not self.probability:
+            raise AttributeError("predict_proba is not available when probability=False")
+        return True
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes at rows X : (u, d); (u, n_classes).
+
+        Sigmoids of the decision values, of several classes divided by their sum.
+        """
+        X = self._rows_to_predict(X)
+        values = self.best_estimator_.decision_function(X).reshape(X.shape[0], -1)
+        with np.errstate(over="ignore"):
+            P = 1.0 / (1.0 + np.exp(self._sigmoids[:, 0] * values + self._sigmoids[:, 1]))
+        if len(self.classes_) == 2:
+            return np.hstack([1.0 - P, P])
+        total = P.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / P.shape[1])
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; (u, n_classes)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class TunedKernelSVR(RegressorMixin, TunedMachine):
+    """Support vector regression that chooses kernel width, C and epsilon on the training rows.
+
+    Parameters
+    ----------
+    kernel, time_budget, metric, random_state
+        As in `TunedKernelSVC`.
+
+    Attributes
+    ----------
+    C_, gamma_, epsilon_ : float
+    cv_error_ : float
+        Held-out mean squared error of the chosen parameters.
+    cv_error_interval_ : (2,)
+        Normal interval of `cv_error_` at 95 %.
+    search_results_, best_estimator_, reason_, metric_, timings_, n_features_in_
+        As in `TunedKernelSVC`; the errors are squared and in units of the variance of y.
+
+    Notes
+    -----
+    The search has a narrow tube. Then several tubes, in units of the held-out deviation, are
+    compared at the chosen point.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.methods import TunedKernelSVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> TunedKernelSVR(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.4
+    True
+    """
+
+    _kind = "regression"
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        time_budget: float | None = None,
+        metric: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.time_budget = time_budget
+        self.metric = metric
+        self.random_state = random_state
+
+    def _task(self, targets: np.ndarray) -> Regression:
+        return Regression(targets, _SEARCH_TUBE)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the parameters and fit the machine.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) targets
+        sample_weight : (n,), optional
+            Factors of C of the final machine; the search leaves rows of weight 0 out.
+        trace : Trace, optional
+            As in `TunedKernelSVC`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, or fewer than two rows.
+        """
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.time_budget, trace)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        y = np.asarray(y, np.float64)
+        kept = np.arange(len(y))
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            kept = np.flatnonzero(sample_weight > 0.0)
+            if len(kept) < 2:
+                raise ValueError(f"{len(kept)} rows have a positive weight, but 2 are needed")
+        rng = self._generator()
+        with trace.phase("search"):
+            Z, result, task, rows = self._search(X[kept], y[kept], rng, trace)
+            variance = task.scale_of_c**2
+            self.epsilon_ = self._tube(rows, result, task, rng)
+            self.cv_error_ = variance * result.error
+            half = norm.ppf(0.5 + 0.5 * _CONFIDENCE) * result.relative_deviation * self.cv_error_
+            self.cv_error_interval_ = np.array(
+                [max(self.cv_error_ - half, 0.0), self.cv_error_ + half]
+            )
+        weight = None if sample_weight is None else sample_weight[kept]
+        with trace.phase("fit"):
+            left = deadline.seconds_left()
+            self.reason_ = self._describe_exact(len(kept), result.support_fraction, left)
+            self.reason_ = self.reason_ or "exact machine: there is no local one for regression"
+            self.best_estimator_ = KernelSVR(
+                self.C_,
+                epsilon=self.epsilon_,
+                gamma=self.gamma_,
+                kernel=self.kernel,
+                tol=_SEARCH_TUBE * 0.05 * task.scale_of_c,
+                max_time=left,
+            ).fit(Z, y[kept], weight, trace=trace)
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _tube(
+        self, rows: Rows, result: Search, task: Regression, rng: np.random.Generator
+    ) -> float:
+        """The tube with the lowest held-out error, in units of y."""
+        noise = float(np.sqrt(result.error))
+        order = task.order(rng)
+        n = min(len(order) // 2, _METRIC_ROWS)
+        errors = []
+        for ratio in _TUBES:
+            task.epsilon = ratio * noise
+            errors.append(
+                validation_error(rows, task, result, order[:n], order[n : n + _MOST_CALIBRATION])
+            )
+        return _TUBES[int(np.argmin(errors))] * noise * task.scale_of_c
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Estimates at rows X : (u, d); (u,) float64."""
+        return self.best_estimator_.predict(self._rows_to_predict(X))
+
+
+def wilson_interval(rate: float, n: int) -> np.ndarray:
+    """Wilson's interval of an error rate measured on n rows, at 95 %; (2,)."""
+    z = norm.ppf(0.5 + 0.5 * _CONFIDENCE)
+    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    return np.array([max(centre - half, 0.0), min(centre + half, 1.0)])
