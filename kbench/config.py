@@ -172,6 +172,50 @@ def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
     return default if found is None else found
 
 
+# Groups whose files are exchanged between people, and may describe their own group only.
+_CONFINED = ("method", "dataset", "grid", "limits")
+
+
+@cache
+def _check_confined(group: str, path: Path) -> None:
+    """Refuse a file of a group that reaches outside of it.
+
+    Raises
+    ------
+    ConfigError
+        It has a package header, includes files of other groups, or uses a resolver other than
+        `use`, which could read the environment.
+    """
+    where = f"{path}: a file of {group}/"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if re.match(r"\s*#\s*@package", line):
+            raise ConfigError(f"{where} has the header {line.strip()!r}, should have none")
+    content = read_yaml(path)
+    for entry in content.get("defaults") or ():
+        if not isinstance(entry, str) or not re.fullmatch(r"[\w-]+", entry):
+            raise ConfigError(f"{where} includes {entry!r}, should be a name of the same group")
+        included = path.with_name(f"{entry}.yaml")
+        if entry != "_self_" and included.is_file():
+            _check_confined(group, included)
+    for text in _strings(content):
+        for found in re.finditer(r"\$\{\s*([^${}:]*)([${}:]?)", text):
+            if found[2] == "$" or (found[2] == ":" and found[1].strip() != "use"):
+                raise ConfigError(f"{where} holds {text!r}; only ${{use:...}} is allowed there")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in a nested structure, the keys of mappings included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _strings(key)
+            yield from _strings(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _strings(item)
+
+
 class Composer:
     """Asks Hydra for resolved configs, once for each list of overrides (30 ms)."""
 
@@ -217,12 +261,18 @@ class Composer:
     def _compose(self, overrides: Sequence[str]) -> dict[str, Any]:
         from hydra import compose
         from hydra.errors import HydraException
-        from omegaconf import OmegaConf
+        from omegaconf import OmegaConf, open_dict
         from omegaconf.errors import OmegaConfBaseException
         from yaml import YAMLError
 
         try:
-            config = compose("config", list(overrides))
+            config = compose("config", list(overrides), return_hydra_config=True)
+            choices = dict(config.hydra.runtime.choices)
+            with open_dict(config):
+                del config["hydra"]
+            for group in _CONFINED:
+                if choices.get(group) in (known := options(group)):
+                    _check_confined(group, known[choices[group]])
             missing = sorted(OmegaConf.missing_keys(config))
             if missing:
                 raise ConfigError(f"{missing[0]} has no value: add {missing[0]}=... to the command")
@@ -246,6 +296,8 @@ class Composer:
         if found is None:
             return ConfigError(_one_line(text.split("\nConfig search path")[0].split("\nSee ")[0]))
         key = found.group(1).split("@")[0]
+        if "already at" in text:
+            return ConfigError(f"{key} exists already: write {key}=... without the +")
         chosen = [o for o in overrides if re.match(r"\+?(method|dataset|grid|limits)=", o)]
         known = set(flatten(self.compose(chosen)))
         known |= {k.rpartition(".")[0] for k in known if "." in k}

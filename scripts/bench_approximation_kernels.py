@@ -24,7 +24,7 @@ from kbench.approximation import MEKA, LowRankKernel, SpectralNystrom, kernel_er
 from kbench.config import composer
 from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods import FalkonClassifier, MEKAClassifier
+from kbench.methods import ApproximateRidgeClassifier, FalkonClassifier
 
 
 def seconds(call: Callable[[], object], repeats: int = 3) -> float:
@@ -62,7 +62,7 @@ def build(name: str, gamma: float, rank: int, n_clusters: int) -> None:
         f"{name}: MEKA rank {rank}: error {goal:.4f} in {taken:.2f} s ({phases} wall)", flush=True
     )
     while True:
-        feature_map = SpectralNystrom(2 * rank, rank=rank, gamma=gamma, random_state=0)
+        feature_map = SpectralNystrom(rank, gamma=gamma, random_state=0)
         spent = seconds(lambda: LowRankKernel(feature_map.fit(X), X), 1)  # noqa: B023
         error = kernel_error(kernel, LowRankKernel(feature_map, X), rows)
         print(f"{name}: Nystrom rank {rank}: error {error:.4f} in {spent:.2f} s", flush=True)
@@ -124,12 +124,13 @@ def draw_scaling(
 
 def ridge(n: int) -> None:
     data = landscape(n)
-    options = {"alpha": 0.25, "gamma": 4.0, "random_state": 0}
+    options = {"alpha": 0.25, "error_rows": 0, "random_state": 0}
+    large, small = (MEKA(rank, n_clusters=15, gamma=4.0) for rank in (256, 40))
     machines = {
-        "MEKA, direct": MEKAClassifier(256, n_clusters=15, error_rows=0, **options),
-        "MEKA, PCG": MEKAClassifier(256, n_clusters=15, error_rows=0, solver="pcg", **options),
-        "MEKA, rank 40": MEKAClassifier(40, n_clusters=15, error_rows=0, solver="pcg", **options),
-        "FALKON, 500": FalkonClassifier(500, error_rows=0, **options),
+        "MEKA, direct": ApproximateRidgeClassifier(large, **options),
+        "MEKA, PCG": ApproximateRidgeClassifier(large, solver="pcg", **options),
+        "MEKA, rank 40": ApproximateRidgeClassifier(small, solver="pcg", **options),
+        "FALKON, 500": FalkonClassifier(500, gamma=4.0, **options),
     }
     for name, model in machines.items():
         spent = seconds(lambda: model.fit(data.X_train, data.y_train), 1)  # noqa: B023

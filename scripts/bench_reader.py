@@ -2,9 +2,9 @@
 
     python scripts/bench_reader.py [FILE ...]
 
-Without files it takes ijcnn1, covtype_93k and a9a where $KBENCH_DATA or datasets/ has them. Prints
-the best of seven readings of each (float32, all checks of kbench on) and their ratio, then how long
-a prepared data set takes to open.
+Without files it takes ijcnn1, covtype_93k and a9a if $KBENCH_DATA or datasets/ has them. Prints the
+best of seven times of each reader (float32, all checks of kbench on) and their ratio, then the time
+to open a prepared data set.
 """
 
 import functools

@@ -2,8 +2,8 @@
 
     python scripts/fuzz_libsvm.py [number of inputs, default 1000000] [seed, default 0]
 
-Every input that is accepted must be read to the same rows, every other be rejected at the same line
-by one line of text. Prints the first input that breaks this, and stops.
+Both must read an accepted input to the same rows and reject any other at the same line, with one
+line of text. Prints the first input for which this fails, and stops.
 """
 
 import importlib.util
@@ -18,12 +18,12 @@ import numpy as np
 from kbench.data.libsvm import parse
 from kbench.errors import DataError
 
-_JUDGE = Path(__file__).resolve().parents[1] / "tests" / "data" / "judge.py"
-_spec = importlib.util.spec_from_file_location("judge", _JUDGE)
+_REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference_parser.py"
+_spec = importlib.util.spec_from_file_location("reference_parser", _REFERENCE)
 assert _spec is not None
 assert _spec.loader is not None
-judge = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(judge)
+reference = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(reference)
 
 SEEDS = (
     b"+1 1:0.5 3:-2 7:1e-3\n-1 2:1 3:.25\n",
@@ -60,11 +60,11 @@ def mutate(rng: random.Random) -> bytes:
 
 
 def check(content: bytes, n_features: int | None) -> bool:
-    """Whether the input was accepted; AssertionError where reader and judge disagree."""
+    """Whether the input was accepted; AssertionError if the two parsers disagree."""
     expected, bad_line = None, None
     try:
-        expected = judge.judge(content, n_features=n_features)
-    except judge.Rejected as rejected:
+        expected = reference.parse(content, n_features=n_features)
+    except reference.Rejected as rejected:
         bad_line = rejected.line
     read, message = None, ""
     try:
@@ -78,7 +78,7 @@ def check(content: bytes, n_features: int | None) -> bool:
         assert found, f"{content!r}: message {message!r}"
         line = int(found.group(1) or 0)
         assert line == bad_line, f"{content!r}: line {line}, not {bad_line}"
-        # The last resort of the diagnosis: it found nothing wrong with a rejected line.
+        # The message of the diagnosis if it finds nothing wrong with a rejected line.
         assert "should be: label index:value" not in message, f"{content!r}: undiagnosed"
         return False
     assert read.labels.tolist() == [label for label, _ in expected], f"{content!r}: labels"

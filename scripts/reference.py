@@ -1,24 +1,28 @@
-"""The reference rows that come with kbench: run their plan, and take a folder's rows for them.
+"""The reference rows that come with kbench: run their plan, and collect the rows of a folder.
 
     python scripts/reference.py run FOLDER [STAGE ...]
     python scripts/reference.py collect FOLDER [results/_reference]
 
-`run` does the stages of `reference.yaml`, or those that are named, one after the other. A stage
-that has spent its hours is interrupted; the same command again goes on where it was.
+`run` runs the stages of `reference.yaml`, or those that are named, one after the other. A stage
+that has used its hours is interrupted; the same command continues where it stopped. A lock of this
+machine keeps the timed rows of two such runs from overlapping: the second one waits.
 
-`collect` keeps the newest rows that were not interrupted, their curves and environments, a file
-each for rows and curves; what stood there is replaced. Curves of more than 500 points keep every
-k-th, and what stands at the places of a run's shorter ones: curves of one run can be joined as
-before. Rows of a work tree with changes are refused.
+`collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
+their curves and environments. Curves of more than 500 points keep every k-th point, and those at
+the abscissae of the shorter curves of the same run, so that curves can still be joined. Rows of a
+work tree with uncommitted changes are refused.
 """
 
+import fcntl
 import math
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,7 @@ MOST_POINTS = 500
 PLAN = Path(__file__).with_suffix(".yaml")
 KBENCH = (sys.executable, "-m", "kbench")
 MEMORY_MB = 8192
+LOCK = Path(tempfile.gettempdir()) / "kbench-reference.lock"
 
 
 def run(
@@ -48,8 +53,26 @@ def run(
     for name in names:
         if name not in stages:
             sys.exit(f"no stage is called {name!r}; they are {', '.join(stages)}")
-    for name in names or stages:
-        stage = stages[name]
+    with alone():
+        _run_stages(folder, {name: stages[name] for name in names or stages}, kbench)
+
+
+@contextmanager
+def alone(path: Path = LOCK) -> Iterator[None]:
+    """Hold the lock of this machine; wait while another process holds it."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting: another run holds {path}", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _run_stages(
+    folder: Path, stages: Mapping[str, Mapping[str, Any]], kbench: Sequence[str]
+) -> None:
+    for name, stage in stages.items():
         end = time.monotonic() + 3600.0 * stage["hours"]
         for number, command in enumerate(stage["commands"], start=1):
             print(f"{name} {number}/{len(stage['commands'])}: kbench {command}", flush=True)

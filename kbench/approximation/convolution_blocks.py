@@ -68,7 +68,7 @@ def random_filters(
     shapes = [(_FILTER**2 * channels, _FIRST_FILTERS), (_FILTER**2 * _FIRST_FILTERS, n_filters)]
     sizes = [rows * columns for rows, columns in shapes]
     numbers = np.empty(sum(sizes), np.float32)
-    philox.normals(seed, 0, block, numbers)
+    philox.normals(np.uint64(seed), 0, block, numbers)
     parts = np.split(numbers, sizes[:1])
     first, second = (
         part.reshape(shape) / np.float32(np.sqrt(shape[0]))
@@ -78,9 +78,9 @@ def random_filters(
 
 
 def filtered(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> None:
-    """Write both layers of images X : (u, d) array or CSR into out, over sqrt(n_filters).
+    """Write the output of both layers for images X : (u, d), divided by sqrt(n_filters), into out.
 
-    first : (25 channels, 16), second : (25 16, n_filters), as `random_filters` gives them;
+    first : (25 channels, 16), second : (25 16, n_filters), as `random_filters` returns them;
     out : (u, (side // 4)^2 n_filters) float32, places first.
     """
     side, channels = image_shape(X.shape[1])
@@ -95,7 +95,7 @@ def filtered(X: Any, first: np.ndarray, second: np.ndarray, out: np.ndarray) -> 
 
 
 def filter_multiplications(side: int, channels: int, n_filters: int) -> float:
-    """Of both layers on one image."""
+    """Multiplications of both layers on one image."""
     first = side**2 * channels * _FIRST_FILTERS
     second = (side // 2) ** 2 * _FIRST_FILTERS * n_filters
     return float(_FILTER**2 * (first + second))

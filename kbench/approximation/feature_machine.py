@@ -1,4 +1,4 @@
-"""Evaluation of <w, z(x)> for explicit features z, at the least cost that z allows."""
+"""Evaluation of <w, z(x)> for explicit features z, without computing z where that is cheaper."""
 
 from typing import Any
 
@@ -14,18 +14,20 @@ from kbench.prediction.flops import expansion_flops, require_width
 from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 
-# Rows whose features are held while their values are computed.
+# Rows per block of features.
 _BATCH = 2048
-# So few Gaussian landmarks on so few features are taken sixteen at a time, in float32, where its
-# rounding is below this share of the values at the landmarks.
+# At most this many Gaussian landmarks, on at most this many features, are evaluated by the float32
+# code of fast prediction, sixteen landmarks at a time, provided that its rounding error is below
+# _ROUNDING times the largest value at the landmarks.
 _FEW_LANDMARKS, _FEW_FEATURES, _ROUNDING = 512, 1024, 1e-3
 
 
 class FeatureMachine:
     """One or more linear functions of the features of a row.
 
-    Features of landmarks are folded into the coefficients: f is an expansion in kernel values, and
-    with few Gaussian ones a local machine of a single leaf (`kbench.prediction.landmarks`).
+    If the features are linear in kernel values of landmarks, they are folded into the coefficients:
+    the function is a kernel expansion, and with few Gaussian landmarks a local machine of a single
+    leaf (`kbench.prediction.landmarks`).
 
     Parameters
     ----------
@@ -35,7 +37,7 @@ class FeatureMachine:
     Attributes
     ----------
     nbytes : int
-        What has to be kept to evaluate it.
+        Bytes that evaluation needs.
     """
 
     def __init__(self, feature_map: FeatureMap, weights: np.ndarray) -> None:
@@ -81,7 +83,7 @@ class FeatureMachine:
 
 
 def _single_leaf_machine(kernel: KernelMatrix, coef: np.ndarray) -> LocalLandmarks | None:
-    """The expansion in landmarks with coefficients coef : (l, m); None where it is no such one."""
+    """The expansion in landmarks, coef : (l, m), as a local machine of one leaf; None if unfit."""
     function, X = kernel.kernel, kernel.X
     if not isinstance(function, RBF) or not isinstance(X, np.ndarray):
         return None

@@ -1,11 +1,11 @@
-"""One kernel expansion for each cluster, with the bytes of them all."""
+"""One kernel expansion for each cluster."""
 
 from kbench.clustering import Centroids, KernelCentres
 from kbench.prediction import KernelExpansion, LocalMachines
 
 
 class LocalExpansions(LocalMachines):
-    """Machines by cluster; a row is judged by that of its nearest centre.
+    """Kernel expansions by cluster; a row is evaluated by the one of its nearest centre.
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ class LocalExpansions(LocalMachines):
     Attributes
     ----------
     nbytes : int
-        What has to be kept to evaluate it.
+        Bytes of the centres and of all expansions.
     """
 
     def __init__(

@@ -43,9 +43,9 @@ def seeded_features(
 
 
 def median_gamma(X: Any, rng: np.random.RandomState, n_samples: int = 1000) -> float:
-    """gamma = 1 / (2 m^2), m the median distance between different ones of `n_samples` rows of X.
+    """gamma = 1 / (2 m^2), m the median nonzero distance between `n_samples` rows of X.
 
-    Without distances that are not zero, 1. O(n_samples^2 d).
+    1 if all distances are zero. O(n_samples^2 d).
     """
     from scipy.spatial.distance import pdist
 

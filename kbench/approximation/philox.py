@@ -1,11 +1,12 @@
-"""Counter-based random numbers, and cosines and sines of angles in turns, as vector code.
+"""Counter-based random numbers, and cosines and sines of angles in turns, vectorised.
 
 Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC
-2011): four words of 32 bits are a bijection of a counter under a key, so that every number can be
-computed alone, in any order, on any machine. Normals are made by the method of Box and Muller from
-24 bits each of a radius and of an angle.
+2011) maps a counter of four 32-bit words to four random words, under a key, by a bijection. Every
+number can be computed alone, in any order, on any machine. Normal numbers come from the method of
+Box and Muller, with 24 bits for the radius and 24 for the angle.
 
-Counters are (index, stream, block); the key is the seed. Values of one (seed, stream, block) are
+Counters are (index, stream, block); the key is the seed, a `np.uint64` (compiled functions take a
+Python int as 63 bits and a sign). Values of one (seed, stream, block) are
 independent of those of another.
 """
 
@@ -29,17 +30,17 @@ _MINUS_2_LN_2 = np.float32(-2.0 * np.log(2.0))
 _EXPONENT_OF_ROOT_HALF = np.int32(0x3F3504F3)
 _MANTISSA_BITS = np.int32(23)
 _ONE = np.float32(1.0)
-# sin(2 pi g) / g on [0, 1/4] by its Chebyshev interpolant in g^2: 7e-9 off in exact arithmetic.
+# sin(2 pi g) / g on [0, 1/4]: Chebyshev interpolant in g^2, error 7e-9 in exact arithmetic.
 _S0, _S1, _S2, _S3, _S4 = (
     np.float32(c) for c in (6.28318528, -41.34168061, 81.60247637, -76.58117264, 39.75982707)
 )
-# 2 atanh(s) / (s ln 2) on |s| <= 0.172 by its power series in s^2.
+# 2 atanh(s) / (s ln 2) on |s| <= 0.172: power series in s^2.
 _L0, _L1, _L2, _L3, _L4 = (np.float32(2.0 / np.log(2.0) / k) for k in (1, 3, 5, 7, 9))
 
 
 @njit(inline="always")
 def _four_words(index, stream, block, key):
-    """Philox4x32-10 of four words, in the low halves of uint64 so that products are exact."""
+    """Philox4x32-10 of four words, held in the low halves of uint64: exact products."""
     a, b, c, d = index & _WORD, stream & _WORD, block & _WORD, block >> _32
     k0, k1 = key & _WORD, key >> _32
     for _ in range(_ROUNDS):
@@ -49,15 +50,15 @@ def _four_words(index, stream, block, key):
     return a, b, c, d
 
 
-@njit("Tuple((u8, u8, u8, u8))(u8, u8, u8, u8)", cache=True)
+@njit(cache=True)
 def four_words(index, stream, block, key):
-    """The four words of 32 bits of a counter (index, stream: 32 bits; block: 64) under a key."""
-    return _four_words(index, stream, block, key)
+    """Four random 32-bit words for a counter and a key; index, stream: 32 bits, block, key: 64."""
+    return _four_words(np.uint64(index), np.uint64(stream), np.uint64(block), np.uint64(key))
 
 
 @njit(inline="always")
 def _unit(word):
-    """A word's upper 24 bits as a multiple of 2^-24 in [0, 1)."""
+    """The upper 24 bits of a word, as a float32 in [0, 1)."""
     return np.float32(np.int32(word >> np.uint64(8))) * _TO_UNIT
 
 
@@ -69,7 +70,7 @@ def _odd_polynomial(g):
 
 @njit(inline="always")
 def _cosine_and_sine(turns):
-    """cos and sin of 2 pi t, 2e-7 off where t is exact."""
+    """cos and sin of 2 pi t, with an error of 2e-7 for an exact t."""
     f = turns - np.rint(turns)
     a = abs(f)
     sine = _odd_polynomial(min(a, _HALF - a))
@@ -92,19 +93,15 @@ def _radius(word):
     return np.sqrt(_MINUS_2_LN_2 * _log2(_unit(word) + _HALF * _TO_UNIT))
 
 
-# error_model: a test for division by zero would keep the loop from being vector code.
-@njit(
-    "void(u8, u8, u8, f4[::1])",
-    cache=True,
-    fastmath=_FLAGS,
-    nogil=True,
-    error_model="numpy",
-)
+# error_model="numpy": a test for division by zero keeps LLVM from vectorising the loop.
+@njit(cache=True, fastmath=_FLAGS, nogil=True, error_model="numpy")
 def normals(seed, stream, block, out):
-    """Fill out : (n,) with standard normals. O(n); they reach 5.9 standard deviations.
+    """Fill out : (n,) float32 with standard normals, at most 5.9 in absolute value. O(n).
 
-    Values i and ceil(n / 2) + i come from one counter: all values of a larger `out` differ.
+    Values i and ceil(n / 2) + i come from one counter, so a longer `out` has other values
+    throughout.
     """
+    seed, stream, block = np.uint64(seed), np.uint64(stream), np.uint64(block)
     n = len(out)
     half = (n + 1) // 2
     cosines, sines = out[:half], out[half:]
@@ -119,9 +116,10 @@ def normals(seed, stream, block, out):
         cosines[whole] = _radius(w0) * _cosine_and_sine(_unit(w1))[0]
 
 
-@njit("void(u8, u8, u8, f4[::1])", cache=True, fastmath=_FLAGS, nogil=True)
+@njit(cache=True, fastmath=_FLAGS, nogil=True)
 def uniforms(seed, stream, block, out):
-    """Fill out : (n,) with multiples of 2^-24 plus 2^-25, uniform in (0, 1). O(n)."""
+    """Fill out : (n,) float32 with uniform numbers in (0, 1), on a grid of 2^-24. O(n)."""
+    seed, stream, block = np.uint64(seed), np.uint64(stream), np.uint64(block)
     n = len(out)
     quarter = (n + 3) // 4
     for i in range(quarter):
@@ -157,7 +155,10 @@ _COSINES_AND_SINES = Loop(_cosines_and_sines, _shared_cosines_and_sines)
 
 
 def cosines_and_sines(rows: np.ndarray, scale: np.float32) -> None:
-    """In rows : (n, 2 r) float32: angles in turns in the first half become scaled cosines, and
-    their sines the second half. Angles t are rounded before: 4e-7 |t| off.
+    """Turn angles into scaled cosines and sines, in place.
+
+    rows : (n, 2 r) float32. In: angles in turns in the first r columns. Out: their cosines in the
+    first r columns and sines in the others, times `scale`. The rounding of an angle t to float32
+    costs an error of 4e-7 |t|.
     """
     run(_COSINES_AND_SINES, rows, scale, n=len(rows), nanoseconds=rows.size, multiple=1)

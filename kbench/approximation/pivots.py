@@ -3,8 +3,8 @@
 Chen, Epperly, Tropp and Webber, "Randomly Pivoted Cholesky" (Comm. Pure Appl. Math. 78, 2025), in
 blocks after Epperly, Tropp and Webber, "Embrace Rejection: Kernel Matrix Approximation by
 Accelerated Randomly Pivoted Cholesky" (SIAM J. Matrix Anal. Appl. 46, 2025). A pivot is drawn with
-probability proportional to the diagonal of what is left, K - F F'; a block of proposals is thinned
-by rejection to what drawing one after the other would have given.
+probability proportional to the diagonal of the residual K - F F'. Pivots are proposed in blocks and
+thinned by rejection, so that they have the distribution of pivots drawn one after the other.
 """
 
 import numpy as np
@@ -12,19 +12,26 @@ import scipy.linalg
 
 from kbench.kernels import KernelMatrix
 
+# Pivots proposed at a time. More make larger matrix products, and more of them are rejected.
 _BLOCK = 64
+# Stop when the trace of the residual is below this multiple of the trace of K: the rest is float32
+# rounding.
+_NEGLIGIBLE = 1e-7
+# Added to the pivots' residual block, relative to its largest diagonal entry, so that its Cholesky
+# factorisation exists in spite of rounding.
+_JITTER = 1e-6
 
 
 def randomly_pivoted_landmarks(
     kernel: KernelMatrix, size: int, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Row numbers of up to `size` landmarks, in the order of their choice.
+    """Row numbers of `size` landmarks, in the order of choice; fewer if the rank of K is lower.
 
-    Fewer only where the kernel matrix has a lower rank. O(n size (d + size)) time, n size numbers.
+    O(n size (d + size)) time, n size numbers.
     """
     n = len(kernel)
     left = kernel.diagonal()
-    limit = 1e-7 * left.sum()
+    limit = _NEGLIGIBLE * left.sum()
     factor = np.empty((n, size), np.float32)
     chosen: list[int] = []
     while len(chosen) < size and left.sum() > limit:
@@ -33,7 +40,7 @@ def randomly_pivoted_landmarks(
         pivots = pivots[: size - len(chosen)]
         step = kernel.block(pivots).T - factor[:, : len(chosen)] @ factor[pivots, : len(chosen)].T
         inner = step[pivots].astype(np.float64)
-        inner[np.diag_indices_from(inner)] += 1e-6 * inner.diagonal().max()
+        inner[np.diag_indices_from(inner)] += _JITTER * inner.diagonal().max()
         root = scipy.linalg.cholesky(inner, lower=True)
         columns = slice(len(chosen), len(chosen) + len(pivots))
         factor[:, columns] = scipy.linalg.solve_triangular(root, step.T, lower=True).T
@@ -50,7 +57,7 @@ def _thinned(
     left: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """Those of the proposals that survive: each with what the ones before it leave of it."""
+    """The accepted proposals: each with its residual's probability, given those before it."""
     rest = kernel.block(proposed, kernel.points(proposed)).astype(np.float64)
     rest -= factor[proposed] @ factor[proposed].T
     accepted: list[int] = []

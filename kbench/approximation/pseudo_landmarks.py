@@ -1,4 +1,4 @@
-"""Nystrom with pseudo landmarks: more columns of a kernel matrix from the values against a few.
+"""Nystrom with pseudo landmarks: more columns of a kernel matrix from its values at few landmarks.
 
 Algorithm 1 of Si, Hsieh and Dhillon, "Fast Prediction for Large-Scale Kernel Machines" (NIPS 2014),
 for the Gaussian kernel. With landmarks u_j, c_j(x) = k(x, u_j) and d_j(x) = ||x - u_j||,
@@ -22,9 +22,10 @@ import scipy.linalg
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.tiles import LOG2_E
 
-# Directions of Cb shorter than this, relative to the longest, are rounding once they are evaluated
-# in float32; and eigenvalues of W Cb'Cb that are no more than this of the largest.
+# Singular values of Cb below this multiple of the largest are dropped: in float32 the columns along
+# them are rounding errors.
 _DIRECTION = 1e-5
+# Eigenvalues of W Cb'Cb below this multiple of the largest are dropped, likewise.
 _EIGENVALUE = 1e-10
 
 PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
@@ -38,7 +39,7 @@ class PseudoLandmarks:
     landmarks : (m, d) array
     gamma : float
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
-        "triangle" takes both bounds, and so two columns for each of `points`.
+        "triangle" has both bounds, hence two columns for each of `points`.
     points : (p, d) array, for the bounds
         v_t
     pairs : (p, 2) ints, for "monomials"
@@ -112,8 +113,8 @@ def make_pseudo_landmarks(
     landmarks, gamma, pseudo
         As in `PseudoLandmarks`.
     n_pseudo : int or None
-        Monomials out of the m (m + 1) / 2, or points out of the rows X; None: all monomials, or
-        as many points as landmarks.
+        Number of monomials out of m (m + 1) / 2, or of points out of the rows X; None means all
+        monomials, or as many points as landmarks.
     X : (n, d) array
     """
     m = len(landmarks)

@@ -1,4 +1,4 @@
-"""Few points, not of the data, for a kernel expansion of many: the reduced set method.
+"""The reduced set method: a kernel expansion approximated by few points, which are not data points.
 
 Schoelkopf, Knirsch, Smola and Burges, "Fast Approximation of Support Vector Kernel Expansions, and
 an Interpretation of Clustering as Approximation in Feature Spaces" (DAGM 1998), as in the
@@ -23,10 +23,14 @@ from scipy.optimize import minimize
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 
+# Added to the diagonal of K_zz, so that nearly equal points do not make it singular.
 _RIDGE = 1e-8
-_FIXED_STEPS, _STILL = 200, 1e-12
-# The part of ||w||^2 at which nothing is left to approximate.
-_NOTHING = 1e-12
+# Iterations of the fixed point at most, and the squared step length at which it has converged.
+_FIXED_STEPS, _CONVERGED = 200, 1e-12
+# A denominator below this multiple of the sum of its absolute terms is zero up to rounding.
+_VANISHES = 1e-10
+# Stop when the squared residual is below this multiple of ||w||^2.
+_NEGLIGIBLE = 1e-12
 
 
 class ReducedSet(NamedTuple):
@@ -55,17 +59,18 @@ def reduced_set(
     coef : (s,)
     gamma : float
     n_points : int
-        Fewer are found where nothing is left of the residual.
+        At most; the method stops when the residual is negligible.
     preimage : {"gradient", "fixed_point"}
-        How a point is sought: along the gradient by L-BFGS, or by the fixed point.
+        How a pre-image is computed: by L-BFGS along the gradient, or by the fixed-point iteration.
     n_restarts : int
-        Starts at points of the residual, drawn by the size of its coefficients; the best counts.
+        Starting points, drawn from the points of the residual in proportion to the absolute values
+        of its coefficients; the best result is kept.
 
     Notes
     -----
     O(r t (s + r) d) time for t evaluations of a start, and s^2 kernel values once.
     """
-    # Distances do not change, and their rounding is that of centred rows.
+    # Centring leaves distances as they are and reduces their rounding errors.
     mean = X.mean(axis=0)
     X = X - mean
     kernel = KernelMatrix(RBF(gamma), X, np.float64)
@@ -73,7 +78,7 @@ def reduced_set(
     residuals, points = [total], np.empty((0, X.shape[1]))
     best = np.empty(0)
     gram, products = np.empty((0, 0)), np.empty(0)
-    while len(points) < n_points and residuals[-1] > _NOTHING * total:
+    while len(points) < n_points and residuals[-1] > _NEGLIGIBLE * total:
         P, c = np.vstack([X, points]), np.concatenate([coef, -best])
         starts = P[rng.choice(len(P), n_restarts, p=np.abs(c) / np.abs(c).sum())]
         z = _preimage(P, c, gamma, starts, preimage)
@@ -100,12 +105,12 @@ def _values(P: np.ndarray, c: np.ndarray, gamma: float, Z: np.ndarray) -> np.nda
 def _preimage(
     P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray, how: str
 ) -> np.ndarray:
-    """The point of largest <r, phi(z)>^2 that is found from the starts : (R, d); (d,)."""
+    """The best of the points z reached from starts : (R, d), by <r, phi(z)>^2; (d,)."""
     if how == "fixed_point":
         found = _fixed_points(P, c, gamma, starts)
     else:
         found = np.array([_ascend(P, c, gamma, start) for start in starts])
-    # An iteration may end lower than it began; a start is a candidate like any other.
+    # An iteration may end below its start, so the starts are candidates too.
     candidates = np.vstack([found, starts])
     return candidates[np.argmax(_values(P, c, gamma, candidates) ** 2)]
 
@@ -116,11 +121,11 @@ def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray
     for _ in range(_FIXED_STEPS):
         weights = _weighted(P, c, gamma, Z[moving])
         sums = weights.sum(axis=1)
-        # Where the denominator vanishes there is no next point.
-        alive = np.abs(sums) > 1e-10 * np.abs(weights).sum(axis=1)
+        # Without a denominator there is no next point.
+        alive = np.abs(sums) > _VANISHES * np.abs(weights).sum(axis=1)
         moving, weights, sums = moving[alive], weights[alive], sums[alive]
         following = weights @ P / sums[:, None]
-        far = ((following - Z[moving]) ** 2).sum(axis=1) >= _STILL
+        far = ((following - Z[moving]) ** 2).sum(axis=1) >= _CONVERGED
         Z[moving] = following
         moving = moving[far]
         if not len(moving):

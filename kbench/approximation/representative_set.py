@@ -1,41 +1,34 @@
-"""Few rows whose convex combinations stand for all: DeriveRS and DeriveAE of AESVM.
+"""Rows whose convex combinations approximate all rows: DeriveRS and DeriveAE of AESVM.
 
 Nandan, Khargonekar and Talathi, "Fast SVM Training Using Approximate Extreme Points" (JMLR 15,
-2014). The rows of each class are cut into sets (first level) and those into subsets of neighbours
-(second level). In a subset A,
+2014), Algorithms 1 to 3. The rows of each class are divided into sets (first level), and these into
+subsets of neighbours (second level). In a subset A,
 
     X* = the rows on the smallest ball around phi(A);
     for the other rows x, the farthest from its centre first:
         if min_mu ||phi(x) - sum_t mu_t phi(x_t)||^2 > eps over convex mu on X*:  X* <- X* + {x}
 
-and then every row is a convex combination of X* up to eps. Its weight is spread over X* as mu.
+Afterwards every row is a convex combination mu of X* up to eps, and its weight is divided over X*
+in proportion to mu.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
 from kbench.kernels import KernelMatrix
 
-# Part of eps to which a combination's residual is minimised.
+# A combination's residual is minimised to this multiple of eps, and to _LEAST at least.
 _PRECISION = 0.01
 _LEAST = 1e-9
-# Shares of the ball's centre below this are rounding.
-_SHARE = 1e-7
-
-_VECTOR = types.float64[::1]
-_GRAM = types.float64[:, ::1]
+# A row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller ones
+# are rounding errors of the conditional-gradient steps.
+_COEFFICIENT = 1e-7
 
 
-@njit(
-    types.UniTuple(types.float64, 2)(
-        _GRAM, types.int64, _VECTOR, types.float64, _VECTOR, types.float64, types.float64
-    ),
-    nogil=True,
-    cache=True,
-)
-def nearest_combination(gram, size, products, square, mu, enough, tol):
+@njit(nogil=True, cache=True)
+def nearest_combination(gram, size, products, square, mu, limit, tol):
     """Lower square + mu'K mu - 2 mu'k over convex mu, by pairwise conditional-gradient steps.
 
     Parameters
@@ -46,11 +39,11 @@ def nearest_combination(gram, size, products, square, mu, enough, tol):
         k
     square : float
     mu : (>= size,)
-        Where to start, a convex combination; changed in place.
-    enough : float
-        Stops once the minimum is proved to be above this.
+        The convex combination to start from; overwritten by the solution.
+    limit : float
+        Stop as soon as the lower bound exceeds this.
     tol : float
-        Stops once the value is at most so far above the minimum.
+        Stop when the value is at most this far above the lower bound.
 
     Returns
     -------
@@ -78,7 +71,7 @@ def nearest_combination(gram, size, products, square, mu, enough, tol):
                 if down < 0 or slope[t] > slope[down]:
                     down = t
         bound = max(bound, value - 2.0 * (mean - slope[up]))
-        if value - bound <= tol or bound > enough:
+        if value - bound <= tol or bound > limit:
             break
         fall = slope[down] - slope[up]
         curvature = gram[up, up] + gram[down, down] - 2.0 * gram[up, down]
@@ -96,11 +89,7 @@ def nearest_combination(gram, size, products, square, mu, enough, tol):
     return value, bound
 
 
-@njit(
-    types.Tuple((types.int64[::1], _GRAM, _VECTOR))(_GRAM, types.float64),
-    nogil=True,
-    cache=True,
-)
+@njit(nogil=True, cache=True)
 def _extreme_points(gram, eps):
     """Members : (s,), combinations : (a, s) and residuals : (a,) of the rows of gram : (a, a)."""
     a = len(gram)
@@ -117,7 +106,7 @@ def _extreme_points(gram, eps):
     size = 0
     for turn in range(2):
         for i in order:
-            on_ball = centre[i] > _SHARE
+            on_ball = centre[i] > _COEFFICIENT
             if on_ball != (turn == 0):
                 continue
             nearest = 0
@@ -135,13 +124,14 @@ def _extreme_points(gram, eps):
                 if value <= eps:
                     residuals[i] = value
                     continue
-                mu[:size] = 0.0
+                for t in range(size):
+                    mu[t] = 0.0
             for t in range(size):
                 among[size, t] = among[t, size] = products[t]
             among[size, size] = diagonal[i]
             members[size], place[i] = i, size
             size += 1
-    # Rows that came early may be closer to what was added since.
+    # Members added after a row was examined may bring its combination closer.
     for i in range(a):
         if place[i] >= 0:
             combinations[i, place[i]] = 1.0
@@ -157,16 +147,16 @@ def _extreme_points(gram, eps):
 
 @dataclass(frozen=True)
 class RepresentativeSet:
-    """Rows that stand for all.
+    """The representative rows of a data set.
 
     Attributes
     ----------
     members : (M,) ints
-        In order.
+        Row numbers, ascending.
     weights : (M,)
-        Of each what it stands for; their sum is that of all rows.
+        Weight that each member represents; their sum is the total weight of the rows.
     residuals : (n,)
-        ||phi(x) - its combination||^2; 0 of members, and of rows without weight.
+        ||phi(x) - its combination||^2; 0 for members and for rows without weight.
     """
 
     members: np.ndarray
@@ -191,15 +181,15 @@ def representative_set(
     ----------
     kernel : KernelMatrix of n points
     norms : (n,)
-        Of the rows, ||x||^2.
+        ||x||^2 of the rows.
     labels : (n,) ints
-        Classes; a row stands for rows of its own class.
+        Classes; a row represents rows of its own class only.
     weights : (n,)
         Rows with weight 0 are left out.
     eps : float
-        Bound on the residuals; below 0 every row stands for itself.
+        Bound on the residuals; if negative, every row represents itself.
     first_level : {"fls2", "fls1"}
-        By kernel distance from a row, at the median, again and again; or in the order of the rows.
+        Recursive bisection at the median kernel distance from a row, or the order of the rows.
     first_size, second_size : int
         P and V, the largest sets of the two levels.
 
@@ -210,7 +200,7 @@ def representative_set(
     """
     kernel = kernel.astype(np.float64)
     diagonal = kernel.diagonal()
-    chosen, stands, residuals = [], np.zeros(len(kernel)), np.zeros(len(kernel))
+    chosen, represented, residuals = [], np.zeros(len(kernel)), np.zeros(len(kernel))
     for label in np.unique(labels):
         rows = np.flatnonzero((labels == label) & (weights > 0))
         if first_level == "fls2":
@@ -220,11 +210,11 @@ def representative_set(
         for part in sets:
             for subset in _neighbours(kernel, diagonal, norms, part, second_size):
                 gram = kernel.block(subset, kernel.points(subset))
-                members, combinations, residuals[subset] = _extreme_points(gram, eps)
+                members, combinations, residuals[subset] = _extreme_points(gram, float(eps))
                 chosen.append(subset[members])
-                stands[subset[members]] = weights[subset] @ combinations
+                represented[subset[members]] = weights[subset] @ combinations
     found = np.sort(np.concatenate(chosen))
-    return RepresentativeSet(found, stands[found], residuals)
+    return RepresentativeSet(found, represented[found], residuals)
 
 
 def _distances(

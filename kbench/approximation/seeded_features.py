@@ -1,13 +1,13 @@
-"""Random features in blocks that exist only while they are needed, each drawn again from its seed.
+"""Random features in blocks that are not stored: each is drawn again from its seed when needed.
 
 Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
 (NIPS 2014), section 3. Block t has features Phi_t(x) with
 
     E Phi_t(x)' Phi_t(z) = k(x, z),
 
-by itself and whatever the number of blocks. A block is a function of (seed, t) alone, by counters
-(`philox`): no state, no order, nothing to store. Fourier blocks are cosines and sines of r
-frequencies over sqrt(r), after Bochner's theorem:
+for every t and any number of blocks. A block is a function of (seed, t) alone, by counter-based
+random numbers (`philox`), so blocks can be drawn in any order and need no storage. Fourier blocks
+are cosines and sines of r frequencies over sqrt(r), after Bochner's theorem:
 
     rbf        exp(-gamma ||x - z||^2)      omega ~ N(0, 2 gamma I)
     laplacian  exp(-gamma ||x - z||_1)      entries of omega independently Cauchy(0, gamma)
@@ -27,36 +27,43 @@ import scipy.sparse as sp
 from kbench.approximation import philox
 from kbench.prediction.flops import TRANSCENDENTAL
 
-# Features of a tile of rows are used before they leave the L2 cache.
+# Features (float32 numbers) per tile of rows: 2 MiB stay in the L2 cache until they are used.
 _TILE_VALUES = 1 << 19
+# Rows of a tile at least: fewer make matrix products inefficient.
 _MIN_TILE = 64
-_SIGNS, _RADII = 1 << 16, 1 << 17  # streams apart from those of frequencies and hashes
+# Philox streams of signs and radii, distinct from those of frequencies and hashes (0, 1, ...).
+_SIGNS, _RADII = 1 << 16, 1 << 17
 
 
 class SeededFeatures(ABC):
-    """Blocks of features of one kernel; a subclass has `_draw` and `_write`.
+    """Blocks of random features of one kernel; a subclass defines `_draw` and `_write`.
 
     Parameters
     ----------
     d : int
-        Features of a row.
+        Features of the data.
     n_features : int
-        Of a block; Fourier blocks round it up to an even number.
+        Random features of a block; Fourier blocks round it up to an even number.
     seed : int
-        Of 64 bits.
+        64 bits.
     gamma : float
     cache_mb : float, default=0.0
-        MiB of drawn blocks (4 d r bytes each) that are kept, those of late use first.
+        MiB of drawn blocks (4 d r bytes each) in a least-recently-used cache.
 
     Attributes
     ----------
     n_drawn : int
-        Blocks drawn so far, repeated ones included.
+        Blocks drawn so far, with repetitions.
     n_features_computed : int
-        Values of features so far.
+        Feature values computed so far.
     """
 
     shift_invariant: ClassVar[bool] = True
+
+    @property
+    def _key(self) -> np.uint64:
+        """The seed in the type that compiled code takes for 64 unsigned bits."""
+        return np.uint64(self.seed)
 
     def __init__(
         self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
@@ -64,26 +71,26 @@ class SeededFeatures(ABC):
         self.d, self.n_features, self.seed, self.gamma = d, n_features, seed, gamma
         self.cache_mb = cache_mb
         self.n_drawn = self.n_features_computed = 0
-        self._cache: dict[int, np.ndarray] = {}  # least recently used first
+        self._cache: dict[int, np.ndarray] = {}  # in order of use, least recently used first
 
     @abstractmethod
     def _draw(self, block: int) -> Any:
-        """What the block's features are made of, an array or matrix; has `nbytes`."""
+        """The random numbers of a block: a dense array or a CSR matrix."""
 
     @abstractmethod
     def _write(self, drawn: Any, X: Any, out: np.ndarray) -> None:
-        """Features of rows X : (u, d) into out : (u, n_features)."""
+        """Write features of rows X : (u, d) into out : (u, n_features)."""
 
     @property
     @abstractmethod
     def multiplications(self) -> float:
-        """Of a row's features in a block; a cosine or sine counts as ten."""
+        """Multiplications for a row's features in a block; a cosine or sine counts as ten."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": {}}
 
     def drawn(self, block: int) -> Any:
-        """What `_draw` gives, kept within `cache_mb`."""
+        """The result of `_draw`, from the cache if it is there."""
         if block in self._cache:
             self._cache[block] = self._cache.pop(block)
             return self._cache[block]
@@ -106,7 +113,7 @@ class SeededFeatures(ABC):
 
     @property
     def tile_rows(self) -> int:
-        """Rows whose features fit into cache."""
+        """Rows of a tile, whose features fit into the L2 cache."""
         return max(_MIN_TILE, _TILE_VALUES // self.n_features)
 
     def add(self, block: int, X: Any, coef: np.ndarray, values: np.ndarray) -> None:
@@ -131,7 +138,7 @@ class SeededFeatures(ABC):
 
 
 class _FourierBlocks(SeededFeatures):
-    """Cosines and sines; a subclass has `_frequencies`."""
+    """Cosines and sines of random projections; a subclass defines `_frequencies`."""
 
     def __init__(
         self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0
@@ -144,7 +151,7 @@ class _FourierBlocks(SeededFeatures):
 
     @abstractmethod
     def _frequencies(self, block: int, out: np.ndarray) -> float:
-        """Fill out : (d, r) with frequencies up to the factor that is returned."""
+        """Fill out : (d, r) with frequencies and return the factor to multiply them with."""
 
     def _draw(self, block: int) -> np.ndarray:
         out = np.empty((self.d, self.n_features // 2), np.float32)
@@ -161,24 +168,24 @@ class _FourierBlocks(SeededFeatures):
 
 
 class GaussianBlocks(_FourierBlocks):
-    """Of exp(-gamma ||x - z||^2)."""
+    """Features of exp(-gamma ||x - z||^2)."""
 
     def _frequencies(self, block: int, out: np.ndarray) -> float:
-        philox.normals(self.seed, 0, block, out.reshape(-1))
+        philox.normals(self._key, 0, block, out.reshape(-1))
         return float(np.sqrt(2.0 * self.gamma))
 
 
 class LaplacianBlocks(_FourierBlocks):
-    """Of exp(-gamma ||x - z||_1)."""
+    """Features of exp(-gamma ||x - z||_1)."""
 
     def _frequencies(self, block: int, out: np.ndarray) -> float:
-        philox.uniforms(self.seed, 0, block, out.reshape(-1))
+        philox.uniforms(self._key, 0, block, out.reshape(-1))
         np.tan(np.float32(np.pi) * (out - np.float32(0.5)), out=out)
         return self.gamma
 
 
 class MaternBlocks(_FourierBlocks):
-    """Of the Matern kernel with length scale 1 / sqrt(2 gamma).
+    """Features of the Matern kernel with length scale 1 / sqrt(2 gamma).
 
     Parameters
     ----------
@@ -202,17 +209,17 @@ class MaternBlocks(_FourierBlocks):
         self.smoothness = smoothness
 
     def _frequencies(self, block: int, out: np.ndarray) -> float:
-        philox.normals(self.seed, 0, block, out.reshape(-1))
+        philox.normals(self._key, 0, block, out.reshape(-1))
         degrees = int(2 * self.smoothness)
-        # A chi-squared variable is the sum of squares of as many normals.
+        # A chi-squared variable with k degrees of freedom is a sum of k squared normals.
         radii = np.empty((degrees, out.shape[1]), np.float32)
-        philox.normals(self.seed, _RADII, block, radii.reshape(-1))
+        philox.normals(self._key, _RADII, block, radii.reshape(-1))
         out *= np.sqrt(degrees / np.einsum("ij,ij->j", radii, radii))
         return float(np.sqrt(2.0 * self.gamma))
 
 
 class TensorSketchBlocks(SeededFeatures):
-    """Of (gamma <x, z> + coef0)^degree: products of count sketches in the Fourier domain.
+    """Features of (gamma <x, z> + coef0)^degree: products of count sketches in the Fourier domain.
 
     Parameters
     ----------
@@ -235,24 +242,26 @@ class TensorSketchBlocks(SeededFeatures):
         cache_mb: float = 0.0,
     ) -> None:
         if coef0 < 0:
-            raise ValueError(f"coef0 is {coef0:g}, should not be negative: no kernel otherwise")
+            raise ValueError(
+                f"coef0 is {coef0:g}, should not be negative: the polynomial would be no kernel"
+            )
         super().__init__(d, n_features, seed, gamma, cache_mb=cache_mb)
         self.degree, self.coef0 = degree, coef0
 
     @property
     def multiplications(self) -> float:
-        # Of the sketches and of p + 1 real Fourier transforms, 5/2 D log2 D each.
+        # Those of p sketches and of p + 1 real Fourier transforms, 5/2 D log2 D each.
         transform = 2.5 * self.n_features * math.log2(max(self.n_features, 2))
         return self.degree * (self.d + self.n_features) + (self.degree + 1) * transform
 
     def _draw(self, block: int) -> sp.csr_array:
-        # The p sketches side by side; the last row is that of the constant sqrt(coef0).
+        # The p sketches side by side; the last row is for the constant feature sqrt(coef0).
         d, D = self.d + 1, self.n_features
         buckets, signs = np.empty(d, np.float32), np.empty(d, np.float32)
         parts = []
         for factor in range(self.degree):
-            philox.uniforms(self.seed, factor, block, buckets)
-            philox.uniforms(self.seed, _SIGNS + factor, block, signs)
+            philox.uniforms(self._key, factor, block, buckets)
+            philox.uniforms(self._key, _SIGNS + factor, block, signs)
             places = np.minimum((buckets * D).astype(np.intp), D - 1)
             values = np.where(signs < 0.5, -1.0, 1.0) * np.sqrt(self.gamma)
             values[-1] *= np.sqrt(self.coef0 / self.gamma)

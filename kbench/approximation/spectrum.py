@@ -1,14 +1,14 @@
-"""Leading eigenvectors of the kernel matrix of landmarks, and what they make of kernel values.
+"""Leading eigenvectors of the kernel matrix of landmarks, and the projections made from them.
 
 With K_ZZ ~ U Sigma U' of rank k and T = U Sigma^(-1/2), features k(x, Z) T are those of the rank-k
-Nystrom approximation. Exactly; by a randomised range finder (Li, Kwok and Lu, "Making Large-Scale
-Nystrom Approximation Possible", ICML 2010; Halko, Martinsson and Tropp, SIAM Review 53, 2011); or
-by Lanczos iterations, for many landmarks and few eigenvectors.
+Nystrom approximation. The eigenvectors are computed exactly; by a randomised range finder (Li, Kwok
+and Lu, "Making Large-Scale Nystrom Approximation Possible", ICML 2010; Halko, Martinsson and Tropp,
+SIAM Review 53, 2011); or by Lanczos iterations, for many landmarks and few eigenvectors.
 
-The best rank k in the landmarks' span takes all of K_ZZ and values at the rows (Pourkamali-Anaraki
-and Becker, "Improved Fixed-Rank Nystrom Approximation via QR Decomposition", Neurocomputing 363,
-2019): with R = U Sigma^(-1/2) of full rank and F = K_XZ R, T = R V with the k leading right
-singular vectors V of F.
+The best rank-k approximation in the span of the landmarks needs all of K_ZZ and kernel values at
+the rows (Pourkamali-Anaraki and Becker, "Improved Fixed-Rank Nystrom Approximation via QR
+Decomposition", Neurocomputing 363, 2019): with R = U Sigma^(-1/2) of full rank and F = K_XZ R, T =
+R V with the k leading right singular vectors V of F.
 """
 
 from collections.abc import Iterable
@@ -17,8 +17,11 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
-# Eigenvalues that are smaller, relative to the first, are rounding of float32 features.
+# Eigenvalues below this multiple of the largest are dropped: float32 features along them would be
+# rounding errors.
 _DEPENDENT = 1e-6
+# Randomised range finder: extra columns of the sketch, and power iterations, as Halko, Martinsson
+# and Tropp recommend for slowly decaying spectra.
 _OVERSAMPLING = 10
 _POWER_ITERATIONS = 1
 
@@ -33,12 +36,12 @@ def leading_eigenpairs(
     gram : (m, m) float64, symmetric positive semidefinite
     rank : int
     eigensolver : {"exact", "randomized", "lanczos"}
-        O(m^3); O(m^2 (k + 10)); O(m^2 k) with a larger constant and to full accuracy.
+        Cost O(m^3); O(m^2 (k + 10)); O(m^2 k) with a larger constant, to full accuracy.
 
     Returns
     -------
     values : (k,)
-        At most `rank`, and only those above 1e-6 of the first.
+        At most `rank` values, and only those above 1e-6 times the largest.
     vectors : (m, k)
     """
     m = len(gram)
@@ -61,14 +64,14 @@ def leading_directions(
     eigensolver: str,
     rng: np.random.RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k directions in the landmarks' span that hold most of the rows.
+    """The k directions in the span of the landmarks with the largest energy on the rows.
 
     Parameters
     ----------
     gram : (m, m) float64
         K_ZZ
     columns : blocks (a, m) float64
-        K_XZ, some rows at a time.
+        K_XZ in blocks of rows.
     rank, eigensolver
         As in `leading_eigenpairs`, for F'F.
 

@@ -108,7 +108,8 @@ def _of_run(before: Sequence[str], last: str) -> list[str]:
 
 def _own(config: dict[str, object]) -> dict[str, object]:
     """Without what is no key of a run's: Hydra's list and a method's description."""
-    return {k: v for k, v in config.items() if k not in ("defaults", "meta", "name", "estimator")}
+    left_out = ("defaults", "meta", "name", "estimator", "parts")
+    return {k: v for k, v in config.items() if k not in left_out}
 
 
 def _values(key: str, last: str) -> list[str]:

@@ -1,9 +1,11 @@
-"""kbench data where|check|prepare [NAME ...|all] [datasets_dir=DIR]
+"""kbench data where|check|prepare [NAME ...|openml:NUMBER ...|all] [datasets_dir=DIR]
+                                                                [allow_file_urls=true]
 
 where    each raw file, of variants too: where it lies, or where it is looked for and comes from
 check    read the raw files that are at hand and hold them against the facts of their config, also
          those of variants that have files of their own (half of census, a tenth of kddcup99)
-prepare  download what is missing and write the prepared arrays that runs map into memory
+prepare  download what is missing and write the prepared arrays that runs map into memory;
+         allow_file_urls=true also copies files that a config names by a file: address
 
 Exit code 1 when a data set is absent (prepare) or does not fit its facts (check, prepare).
 """
@@ -17,7 +19,8 @@ from kbench.config import composer, options, read_yaml, require_option
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 WORDS = ("where", "check", "prepare", "all")
-KEYS = ("datasets_dir",)
+KEYS = ("datasets_dir", "allow_file_urls")
+_BOOLEANS = ("true", "false")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,20 +33,30 @@ def main(argv: Sequence[str]) -> int:
     verb = one_of("what to do", bare[0], ["where", "check", "prepare"])
     asked = bare[1:] or ["all"]
     for name in asked:
-        if name != "all":
+        if name != "all" and not name.startswith("openml:"):
             require_option("dataset", name)
     every = [name for name in options("dataset") if name != "file"]
-    folders = Folders.from_environment(values.get("datasets_dir", "datasets"))
+    file_urls = one_of("allow_file_urls", values.get("allow_file_urls", "false"), _BOOLEANS)
+    folders = Folders.from_environment(
+        values.get("datasets_dir", "datasets"), file_urls=file_urls == "true"
+    )
     names = every if "all" in asked else asked
     if verb == "where":
         return _where(names, folders)
     good = True
     with composer() as hydra:
         for name in names:
-            config = hydra.compose([f"dataset={name}"])["dataset"]
+            config = hydra.compose(_words(name))["dataset"]
             for form in _forms(config, folders) if verb == "check" else [config]:
                 good &= _prepare(form, folders, download=verb == "prepare", all_="all" in asked)
     return 0 if good else 1
+
+
+def _words(name: str) -> list[str]:
+    """The command line's words for a data set, or for a number on OpenML."""
+    if name.startswith("openml:"):
+        return ["dataset=file", f"dataset.path={name}"]
+    return [f"dataset={name}"]
 
 
 def _forms(config: dict[str, Any], folders: Any) -> Iterator[dict[str, Any]]:
@@ -62,7 +75,9 @@ def _where(names: list[str], folders: Any) -> int:
 
     for name in names:
         print(name)
-        for variants, form in by_files(read_yaml(options("dataset")[name])):
+        openml = {"name": "openml", "source": {"kind": "file"}, "path": name}
+        known = options("dataset")
+        for variants, form in by_files(read_yaml(known[name]) if name in known else openml):
             indent = "  "
             if variants:
                 print(f"  variant {variants}")

@@ -16,7 +16,7 @@ from dataclasses import fields
 from typing import Any
 
 from kbench.commands.arguments import flags, one_of, read
-from kbench.config import Limits, composer
+from kbench.config import Limits, composer, options
 from kbench.errors import ConfigError
 
 # Keys of a data set that a row's command may set. `source` is not among them: it names addresses.
@@ -89,11 +89,15 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     from kbench.run.tuned import NONE
 
     # A tuned file written since must not add to the row's parameters.
-    words = [f"method={row['method']}", f"dataset={row['dataset']}", NONE, f"seed={row['seed']}"]
+    typed = list(_command_words(row["command"] or ""))
+    dataset = row["dataset"]
+    if dataset not in options("dataset"):  # a user's own file is named after itself
+        dataset = "file" if "dataset=file" in typed else dataset
+    words = [f"method={row['method']}", f"dataset={dataset}", NONE, f"seed={row['seed']}"]
     for name, value in _parameters(row).items():
         words.append(f"++method.{name}={hydra_value(value)}")
     ignored = []
-    for word in _command_words(row["command"] or ""):
+    for word in typed:
         key = word.partition("=")[0].lstrip("+~")
         group, _, rest = key.partition(".")
         if group in ("method", "dataset", "seed", "tuned") and (not rest or group == "method"):

@@ -2,6 +2,8 @@
 
 CPU, memory, Python and package versions, BLAS and its threads, optional extras, the folders that
 are read and written, and a short trial of each limit in a real worker.
+
+kbench doctor --compile: compile every method in advance, so that no first run has to.
 """
 
 import os
@@ -23,6 +25,8 @@ def main(argv: Sequence[str]) -> int:
     """Exit code 0, or 1 when a limit does not work or a folder cannot be written."""
     from kbench.run.environment import describe, environment_id
 
+    if "--compile" in argv:
+        return _compile([word for word in argv if word != "--compile"])
     bare, values = read(argv, ["results_dir", "datasets_dir"])
     if bare:
         raise ConfigError(f"kbench doctor takes no {bare[0]!r}")
@@ -42,6 +46,15 @@ def main(argv: Sequence[str]) -> int:
         healthy &= works
         print(f"  {name:12} {'works' if works else 'DOES NOT WORK'} ({said})")
     return 0 if healthy else 1
+
+
+def _compile(argv: Sequence[str]) -> int:
+    from kbench.commands.compiling import cache_folder, compile_methods
+
+    if argv:
+        raise ConfigError(f"kbench doctor --compile takes no {argv[0]!r}")
+    print(f"compiled code is kept in {cache_folder()}")
+    return 0 if compile_methods(lambda line: print(line, flush=True)) else 1
 
 
 def _show(values: dict[str, Any], indent: str = "  ") -> None:

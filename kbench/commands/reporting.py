@@ -1,4 +1,6 @@
-"""kbench report [pages|compare|papers] [format=terminal|markdown|csv|json|latex|html] [out=FILE] [...]
+"""kbench report [pages|compare|papers] [format=FORMAT] [out=FILE] [...]
+
+FORMAT is terminal, markdown, csv, json, latex or html.
 
 Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean
 and spread over seeds. Times of different environments or thread counts stand in different tables,

@@ -1,9 +1,9 @@
-"""Data sets: raw files found or fetched, read strictly, prepared once, opened as memory maps.
+"""Data sets: raw files are located or fetched, read strictly, prepared once and memory-mapped.
 
 >>> from kbench.data import Folders, open_prepared, prepare
 >>> data = open_prepared(prepare(config, Folders.from_environment()))  # doctest: +SKIP
 
-Importing this package is light; numba, SciPy and tqdm come with the first file that is read.
+Importing this package is cheap; numba, SciPy and tqdm are imported when the first file is read.
 """
 
 from kbench.data.application import Preparation

@@ -1,8 +1,8 @@
-"""The preparation of a data set, kept so that rows which come later are treated the same.
+"""The parameters of a preparation, kept so that later rows are prepared in the same way.
 
-What a model learnt from is the outcome of several steps: the columns of a table became features,
-categories became ones and zeros, columns were scaled, labels became targets. `Preparation` holds
-what those steps found out on the data set.
+A model is trained on the result of several steps: the columns of a table become features,
+categories become one-hot columns, columns are scaled, and labels become targets. `Preparation`
+holds the parameters that these steps estimated from the data set.
 """
 
 from collections.abc import Iterator
@@ -20,19 +20,19 @@ from kbench.errors import DataError
 
 @dataclass(frozen=True)
 class Preparation:
-    """What was found out when a data set was prepared.
+    """Parameters of the preparation of a data set.
 
     Attributes
     ----------
     target : TargetMap
     n_features : int
     storage : {"dense", "csr"}
-        Of the prepared arrays.
+        Form of the prepared features.
     scaling : ColumnScaling or None
     source : dict
-        `format`, `columns` and `arrays` of the config: how its files are meant.
+        `format`, `columns` and `arrays` of the config: how to interpret its files.
     layout : Layout or None
-        Of a table.
+        Columns and categories, if the files are tables.
     """
 
     target: TargetMap
@@ -43,7 +43,7 @@ class Preparation:
     layout: Layout | None
 
     def plain(self) -> dict[str, Any]:
-        """All of it as plain values and arrays, for `from_plain`."""
+        """The attributes as plain values and arrays, for `from_plain`."""
         scaling = self.scaling
         return {
             "target": asdict(self.target),
@@ -56,7 +56,7 @@ class Preparation:
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Preparation":
-        """What `plain` gave; a DataError where it is something else."""
+        """The inverse of `plain`; a DataError if the value is not of that form."""
         try:
             scaling = plain["scaling"]
             target: dict[str, Any] = {
@@ -73,7 +73,7 @@ class Preparation:
             shapes = {np.shape(part) for part in scaling or []}
             made._require_texts()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"no preparation of a data set ({error})") from None
+            raise DataError(f"not the preparation of a data set ({error})") from None
         if shapes - {(made.n_features,)}:
             raise DataError(f"a scaling of {shapes} for {made.n_features} features")
         return made
@@ -86,10 +86,10 @@ class Preparation:
         texts = [self.layout["target"], *self.layout["columns"]]
         texts += [text for categories in self.layout["columns"].values() for text in categories]
         if not all(isinstance(text, str) for text in texts):
-            raise ValueError("names of columns that are no texts")
+            raise ValueError("names of columns that are not texts")
 
     def features(self, rows: Rows) -> Iterator[Any]:
-        """The features of raw rows as a model takes them, block by block.
+        """Prepare the features of raw rows for a model, block by block.
 
         Yields
         ------

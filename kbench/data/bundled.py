@@ -1,7 +1,7 @@
 """scikit-learn's bundled data sets, read from the files of the installed package.
 
-The package itself is not imported: its files are short CSV tables, and a second of start-up is
-worth more than its readers.
+The package itself is not imported, because its import takes about a second and its files are short
+CSV tables.
 """
 
 from pathlib import Path
@@ -22,13 +22,13 @@ _SHAPE = {
 
 
 def load(name: str, paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
-    """Features and target of a bundled set, in the package's units and order.
+    """Features and target of a bundled set, in the units and order of scikit-learn.
 
     Parameters
     ----------
     name : {"digits", "iris", "wine", "breast_cancer", "diabetes"}
     paths : list of Path
-        Its files; the target is the last column, or a file of its own.
+        Its files, side by side; the target is the last column.
 
     Returns
     -------
@@ -43,7 +43,8 @@ def load(name: str, paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
             tables.append(np.loadtxt(lines, delimiter=separator, ndmin=2))
         except ValueError as error:
             raise DataError(
-                f"{path}: not the table that kbench knows ({error}); another scikit-learn version?"
+                f"{path}: not the table that kbench expects ({error}); another "
+                "version of scikit-learn?"
             ) from None
     table = np.hstack(tables)
     return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()

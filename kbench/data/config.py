@@ -1,8 +1,8 @@
-"""The config of a data set: its variants, what has an influence, and its check before loading.
+"""The config of a data set: its variants, its check, and the keys that change the arrays.
 
-A variant is the form in which one paper uses the data: a named set of keys that replace the data
-set's own. Where a variant is chosen its keys win; one of them is changed by
-`dataset.variants.<variant>.<key>=...`. `kbench.data.keys` has the keys.
+A variant is the form in which one paper uses the data: a named set of keys that replace those of
+the data set. If a variant is chosen, its keys win; `dataset.variants.<variant>.<key>=...` changes
+one of them. `kbench.data.keys` lists all keys.
 """
 
 import copy
@@ -24,12 +24,12 @@ _WITHOUT_INFLUENCE = frozenset(
 
 
 def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with its variant's keys in place.
+    """The config with the keys of its variant applied.
 
     Raises
     ------
     ConfigError
-        There is no such variant; the message has the nearest names.
+        There is no such variant; the message lists the nearest names.
     """
     merged = copy.deepcopy(dict(config))
     variant = merged.get("variant")
@@ -44,18 +44,18 @@ def with_variant(config: Mapping[str, Any]) -> dict[str, Any]:
             f"dataset.variant={variant}: {config.get('name')} has no such variant{hint}"
         )
     merged = _merge(merged, copy.deepcopy(variants[variant] or {}))
-    merged["variants"] = {variant: {}}  # so that doing this again changes nothing
+    merged["variants"] = {variant: {}}  # applying the variant twice changes nothing
     return merged
 
 
 def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The forms of a data set that have raw files of their own.
+    """The data set itself, and its variants that use other raw files.
 
     Returns
     -------
     list of (str, dict)
-        Names of variants, separated by commas where they share their files, and the config of the
-        first; the data set's own form, with an empty name, comes first.
+        Names of variants, separated by commas if they use the same files, and the config of the
+        first of them. The data set itself comes first and has an empty name.
     """
     forms: list[tuple[list[str], dict[str, Any]]] = [
         ([], with_variant({**config, "variant": None}))
@@ -68,7 +68,7 @@ def by_files(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         names = next(same, None)
         if names is None:
             forms.append(([name], form))
-        elif names:  # the data set's own files need no name
+        elif names:  # variants that use the files of the data set itself are not listed
             names.append(name)
     return [(", ".join(names), form) for names, form in forms]
 
@@ -84,11 +84,11 @@ def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def influence(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a config that, beside the raw content, the prepared arrays depend on."""
+    """The keys of a config on which the prepared arrays depend, besides the raw content."""
 
-    def said(value: Any) -> Any:
+    def without_nulls(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {k: said(v) for k, v in value.items() if v is not None}
+            return {k: without_nulls(v) for k, v in value.items() if v is not None}
         return value
 
     kept = {k: v for k, v in config.items() if k not in _WITHOUT_INFLUENCE}
@@ -96,10 +96,10 @@ def influence(config: Mapping[str, Any]) -> dict[str, Any]:
     if source.get("format") not in (None, "libsvm"):
         kept["source"] = {k: source[k] for k in ("format", "columns", "arrays") if source.get(k)}
         if source.get("kind") == "file" and "columns" in kept["source"]:
-            # Only what the user said: this text names the user's file in tables.
+            # Only what differs from the defaults: this names the form of the file in tables.
             columns = source["columns"].items()
             kept["source"]["columns"] = {k: v for k, v in columns if v not in ([], "error")}
-    return said(kept)
+    return without_nulls(kept)
 
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,12 +195,12 @@ def _check_together(config: Mapping[str, Any]) -> None:
     if split.get("kind") == "first" and not split.get("n_train"):
         raise ConfigError("dataset.split is first: set dataset.split.n_train")
     task, target = config["task"], config.get("target") or {}
-    told = [bool(target.get(name)) for name in ("positive", "negative")]
-    if task == "multiclass" and any(told):
+    named = [bool(target.get(name)) for name in ("positive", "negative")]
+    if task == "multiclass" and any(named):
         raise ConfigError(
             f"dataset.target.positive and negative are for binary tasks, dataset.task is {task}"
         )
-    if task == "regression" and any(told) and not all(told):
+    if task == "regression" and any(named) and not all(named):
         raise ConfigError(
             "dataset.target has one of positive and negative, a regression on 1 and 0 takes both"
         )
@@ -217,7 +217,7 @@ def _check_holdout(holdout: Mapping[str, Any]) -> None:
 
 
 def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
-    """Whether the keys of `source.files` make up parts of the format."""
+    """Refuse `source.files` whose keys do not form complete parts in the format."""
     name = source.get("format") or "libsvm"
     form = FORMATS[name]
     pieces: dict[str, list[str]] = {}

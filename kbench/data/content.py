@@ -1,8 +1,8 @@
-"""The bytes of a raw file, decompressed whatever its name says, and their sha256.
+"""The decompressed bytes of a raw file, and their sha256.
 
-gzip, bzip2, xz and zip are recognised by content. The sha256 of the decompressed bytes identifies
-the data, so that `ijcnn1.xz` and `ijcnn1.bz2` are the same data; it is remembered by path, size and
-time of change.
+gzip, bzip2, xz and zip are recognised by content, not by the file's name. The sha256 of the
+decompressed bytes identifies the data, so that `ijcnn1.xz` and `ijcnn1.bz2` are the same data. It
+is cached by path, size and modification time.
 """
 
 import bz2
@@ -20,6 +20,8 @@ from typing import IO, Any
 from kbench.errors import DataError, KbenchError
 
 CHUNK = 1 << 20
+"""Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more memory,
+fewer bytes more calls; `scripts/bench_data_chunks.py` shows both."""
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
@@ -79,12 +81,13 @@ def read(path: Path) -> bytearray:
 def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     """The decompressed text of a file in pieces of whole lines, O(CHUNK) each.
 
-    A line that is longer than CHUNK is a piece of its own. The last piece may lack a line feed.
+    A line longer than CHUNK makes a longer piece, up to MAX_LINE_BYTES. The last piece may lack a
+    line feed.
 
     Yields
     ------
     number : int
-        Of the piece's first line, from 1.
+        Line number of the piece's first line, from 1.
     text : bytes
         Not empty.
     last : bool
@@ -109,7 +112,7 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def content_sha256(path: Path, memory: Path) -> str:
-    """sha256 of the decompressed bytes; `memory` is the JSON file that spares hashing again."""
+    """sha256 of the decompressed bytes, cached in the JSON file `memory`."""
     known = remembered_sha256(path, memory)
     if known is not None:
         return known
@@ -117,13 +120,13 @@ def content_sha256(path: Path, memory: Path) -> str:
     digest = hashlib.sha256()
     for piece in chunks(path):
         digest.update(piece)
-    with suppress(OSError):  # only a shortcut: a folder that cannot be written is fine
+    with suppress(OSError):  # without the cache the file is hashed again
         remember(memory, key, [*stamp, digest.hexdigest()])
     return digest.hexdigest()
 
 
 def remembered_sha256(path: Path, memory: Path) -> str | None:
-    """What `content_sha256` found earlier for the same path, size and time, or None."""
+    """The cached sha256 of a file whose size and modification time are unchanged, or None."""
     key, stamp = _stamp(path)
     known = read_json(memory).get(key)
     return str(known[2]) if isinstance(known, list) and known[:2] == stamp else None
@@ -135,7 +138,7 @@ def _stamp(path: Path) -> tuple[str, list[int]]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A small JSON file of ours; empty where it is absent or unreadable."""
+    """The mapping in a JSON file that kbench wrote; empty if it is absent or unreadable."""
     try:
         loaded = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -146,7 +149,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def remember(path: Path, key: str, value: Any) -> None:
     """Add one entry to a JSON file, by replacing the file.
 
-    Of two processes at the same time one entry may be lost, and is then found anew.
+    If two processes write at the same time, one entry may be lost; it is computed again.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

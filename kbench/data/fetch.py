@@ -1,9 +1,9 @@
 """Download of a raw file: progress, resume, checksum, atomic rename.
 
-A connection that breaks is taken up again with a Range request; what was fetched until then waits
-under a dot name beside the target, also for the next start, and counts only while the server says
-by its date (If-Range) that the file has not changed. Where the source publishes no sha256, that of
-the first download is remembered in `datasets/_fetched.json` and later ones must equal it.
+A broken download is resumed by a Range request. Its first bytes are kept beside the target under a
+name with a leading dot, also for the next start, and are used only if the file has not changed on
+the server since (If-Range with the file's date). If the config has no sha256, that of the first
+download is kept in `datasets/_fetched.json`, and later downloads must have the same.
 """
 
 import email.utils
@@ -26,12 +26,12 @@ from kbench.data.folders import FileStatus, Folders, is_file_name, is_mirror, na
 from kbench.data.mirrors import write as write_mirror
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
-ATTEMPTS = 3
-TIMEOUT_S = 30.0
+ATTEMPTS = 3  # requests for one file before a broken connection is an error
+TIMEOUT_S = 30.0  # seconds without a byte after which a connection counts as broken
 
 
 class _Broken(Exception):
-    """The connection ended before the file did: to be taken up again."""
+    """The connection ended before the file did; another request may resume it."""
 
 
 class _Refused(Exception):
@@ -58,10 +58,10 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
     ConfigError
         The address is not http or https, or does not end in a file name.
     DataNotFoundError
-        It cannot be fetched; says which file, from where, why, and where to put it.
+        The file cannot be fetched; the message says from where, why, and where to put it.
     DataError
-        What came is not the file (checksum, an HTML page), the folder cannot be written, or the
-        disk is full. Nothing of it stays.
+        The server sent something else (wrong checksum, an HTML page), the folder cannot be
+        written, or the disk is full. Nothing is left behind.
     """
     assert file.url is not None
     mirrored = is_mirror(file.url)
@@ -73,8 +73,8 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
         )
     if scheme == "file" and not folders.file_urls:
         raise ConfigError(
-            f"{file.url}: a file: address is fetched only with allow_file_urls=true on the command"
-            " line"
+            f"{file.url}: a file: address is copied only by kbench data prepare NAME "
+            "allow_file_urls=true"
         )
     target = folders.own / name
     part = target.with_name(f".{target.name}.part")
@@ -96,7 +96,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
                 raise
             raise DataNotFoundError(missing_message(file, folders, why=_reason(error))) from None
         try:
-            if not mirrored:  # the bytes of a table are those of the writing library
+            if not mirrored:  # the bytes of a table depend on the library that wrote it
                 _verify(part, file, folders)
         except DataError:
             part.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def fetch(file: FileStatus, folders: Folders, *, progress: bool | None = None) -
 
 
 def missing_message(file: FileStatus, folders: Folders, *, why: str = "") -> str:
-    """Which file is wanted, from where, why it could not be fetched, and where to put it."""
+    """Message for an absent file: its name, its source, what failed, and where to put it."""
     source = f", fetching {file.url} failed: {why}" if why else f", it comes from {file.url}"
     if file.url is None:
         source = ", nowhere to fetch it from"
@@ -128,7 +128,7 @@ def _fetch_with_resume(url: str, part: Path, progress: bool | None) -> None:
 
 
 def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
-    """One request; what came before a break stays in `part`, dated as the server's file."""
+    """Send one request; if it breaks, `part` keeps the bytes and the date of the server's file."""
     request = Request(url, headers={"User-Agent": "kbench", "Accept-Encoding": "identity"})
     have = part.stat().st_size if part.exists() else 0
     if have:
@@ -141,7 +141,7 @@ def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
         error.close()
         if error.code != 416:
             raise _Refused(f"HTTP {error.code} {error.reason}") from None
-        part.unlink()  # longer than the file is by now
+        part.unlink()  # it is longer than the file on the server
         raise _Broken("the file has changed") from None
     with response:
         if response.status != 206:
@@ -151,8 +151,8 @@ def _fetch_once(url: str, part: Path, progress: bool | None) -> None:
             with open(part, "ab" if have else "wb") as out:
                 _copy(response, out, have, part.name[1:-5], progress)
         finally:
-            # The date is what a later request recognises the file by. Without one the part keeps
-            # its own, which the server takes for another file's and sends the whole.
+            # A later request identifies the file by its date. If the server gave none, `part` keeps
+            # the current date; the server then treats it as another version and sends all of it.
             if modified is not None and part.exists():
                 stamp = email.utils.mktime_tz(modified)
                 os.utime(part, (stamp, stamp))
@@ -215,7 +215,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def writable(folder: Path) -> Iterator[None]:
-    """Make `folder`; what the block cannot write there becomes a DataError that says why."""
+    """Make `folder`, and turn a failure to write there into a DataError with the reason."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
@@ -235,9 +235,9 @@ def writable(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[bool]:
-    """Hold `folder` against other processes that do the same; it leaves no lock file.
+    """Lock `folder` against other processes that call this; leaves no lock file.
 
-    Yields False where the file system has no locks (some that are shared by a network).
+    Yields False if the file system has no locks, as some network file systems.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,6 +1,6 @@
-"""Where raw files are looked for: `datasets/` of the working directory, then $KBENCH_DATA.
+"""Locating raw files: in `datasets/` of the working directory, then in $KBENCH_DATA.
 
-Nothing is read here but folders, so that lists and plans stay quick.
+Only folders are listed, no file is read, so that lists and plans are quick.
 """
 
 import os
@@ -60,7 +60,7 @@ def name_in_url(url: str) -> str:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where raw and prepared files live.
+    """Folders of raw and prepared files.
 
     Attributes
     ----------
@@ -94,25 +94,25 @@ class Folders:
 
 @dataclass(frozen=True)
 class FileStatus:
-    """A raw file that a data set wants.
+    """A raw file of a data set, present or not.
 
     Attributes
     ----------
     role : str
-        train, test or all, with a further word where a part has several files (`train_labels`,
-        `all_red`); bundled (a file of scikit-learn).
+        train, test or all, with a suffix if a part has several files (`train_labels`, `all_red`);
+        or bundled, for a file of scikit-learn.
     name : str
-        Its name as the source has it, without a suffix of compression.
+        Its name at the source, without the suffix of a compression.
     path : Path or None
-        Where it was found.
+        Its path, if it was found.
     url : str or None
-        Where it can be fetched from.
+        Address that it can be fetched from.
     sha256 : str or None
-        Of the file as fetched, where it is published.
+        Published checksum of the file as fetched.
     candidates : tuple of str
-        Where it was looked for.
+        Paths at which it was looked for.
     sample : tuple of int or None
-        (rows, seed) where only a drawn part of the file is the data set.
+        (rows, seed) if the data set is a random sample of the file.
     """
 
     role: str
@@ -125,7 +125,7 @@ class FileStatus:
 
 
 def locate(config: Mapping[str, Any], folders: Folders) -> list[FileStatus]:
-    """Every raw file of a data set, found or not; a generator has none.
+    """Every raw file of a data set, present or not; a generator has none.
 
     Downloads, reads and hashes nothing.
     """
@@ -177,7 +177,7 @@ def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) 
 
 
 def _candidates(dataset: str, names: list[str], folders: Folders) -> Iterator[Path]:
-    """Paths in the order of preference: the data set's own folder, the root, other folders."""
+    """Paths in order of preference: the folder named as the data set, the root, other folders."""
     for root in (folders.own, *folders.read_only):
         try:
             below = sorted(e.name for e in os.scandir(root) if e.is_dir() and e.name[0] not in "._")

@@ -1,8 +1,8 @@
 """Synthetic data sets of any size, produced in blocks.
 
-Randomness is the raw output of Philox, whose stream NumPy keeps for good, keyed by (seed, purpose,
-block of 4,096 rows); uniforms and normals are made from it here. So row i of a data set depends on
-seed, d and noise only: not on how many rows are asked for, nor on the size of the chunks.
+Random numbers are made from the raw output of Philox, whose stream NumPy guarantees not to change,
+with a key of (seed, purpose, block of 4,096 rows). So row i of a data set depends on seed, d and
+noise only, and not on the number of rows or on the size of the chunks.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import numpy as np
 
 from kbench.errors import ConfigError
 
-BLOCK = 4096
+BLOCK = 4096  # rows per random stream; another value would change all generated data
 _PURPOSES = {"function": 0, "train": 1, "test": 2, "middle": 3}
 
 
@@ -33,7 +33,7 @@ class _Uniform:
         return ((raw.astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
 
     def normal(self, *shape: int) -> np.ndarray:
-        """By Box and Muller."""
+        """Standard normal numbers by the Box-Muller transform."""
         u, v = self.uniform(2, *shape)
         return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
 
@@ -56,10 +56,10 @@ class Generator(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    """Raised whenever the same parameters give other rows."""
+    """Has to be raised whenever the same parameters give other rows."""
 
     def fingerprint(self, n: int, n_test: int) -> str:
-        """sha256 that stands for the content, as that of a raw file does."""
+        """sha256 that identifies the generated content, as that of a raw file does."""
         described = asdict(self) | {"generator": self.name, "version": self.version}
         described |= {"n": n, "n_test": n_test}
         described["noise"] = float(self.noise)
@@ -68,7 +68,7 @@ class Generator(ABC):
     def chunks(
         self, part: str, n: int, chunk: int = BLOCK
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The first n rows of `part` ("train" or "test"), in pieces of at most `chunk`.
+        """The first n rows of `part` ("train" or "test"), in chunks of at most `chunk` rows.
 
         Yields
         ------
@@ -84,18 +84,18 @@ class Generator(ABC):
 
     @abstractmethod
     def _block(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
-        """BLOCK rows from one stream."""
+        """BLOCK rows from one random stream."""
 
 
 @dataclass(frozen=True)
 class CovtypeLike(Generator):
-    """Rows like those of Covertype (54 columns), with labels -1 and +1 in about equal shares.
+    """Rows like those of Covertype (54 columns), with about as many labels -1 as +1.
 
     Of d columns 10/54 are quantitative in [0, 1], smooth functions of three hidden coordinates of a
     place, as elevation, slope and hillshade are; the others are two one-hot groups in the ratio
     4 : 40 ("area" and "soil"), which depend on the place as well. The label is the sign of a sum of
-    random cosines of the place, with an offset by soil, and is flipped with probability `noise`: an
-    RBF kernel finds it, a linear model hardly.
+    random cosines of the place, with an offset by soil, and is flipped with probability `noise`. An
+    RBF kernel can learn it, a linear model hardly.
     """
 
     name = "covtype_like"
@@ -105,19 +105,20 @@ class CovtypeLike(Generator):
             raise ConfigError(f"dataset.d is {self.d}, covtype_like needs at least 6 columns")
         if self.noise > 0.5:
             raise ConfigError(
-                f"dataset.noise is {self.noise}, should be at most 0.5: a share of flipped labels"
+                f"dataset.noise is {self.noise}, should be at most 0.5: it is the "
+                "fraction of flipped labels"
             )
 
     @property
     def _widths(self) -> tuple[int, int, int]:
-        """Columns of the quantities, the areas and the soils."""
+        """Numbers of columns of the quantities, the areas and the soils."""
         n_quantities = max(2, round(self.d * 10 / 54))
         n_areas = max(2, round(self.d * 4 / 54))
         return n_quantities, n_areas, self.d - n_quantities - n_areas
 
     @cached_property
     def _landscape(self) -> dict[str, np.ndarray]:
-        """The coefficients that all rows of a seed share."""
+        """The coefficients of the function, the same for all rows of a seed."""
         function = _Uniform(self.seed, "function")
         n_quantities, n_areas, n_soils = self._widths
         return {
@@ -132,7 +133,7 @@ class CovtypeLike(Generator):
 
     @cached_property
     def _middle(self) -> float:
-        """Median height, which parts the classes."""
+        """Median height, the threshold between the classes."""
         return float(np.median(self._terrain(_Uniform(self.seed, "middle"))[1]))
 
     def _terrain(self, random: _Uniform) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +177,7 @@ class NoisyFunction(Generator):
 
 
 def _choice(scores: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """One column a row, drawn with probability softmax(scores) (the Gumbel trick)."""
+    """One column per row, drawn with probability softmax(scores) by the Gumbel trick."""
     return np.argmax(scores - np.log(-np.log(uniform)), axis=1)
 
 
@@ -184,5 +185,5 @@ _BY_NAME: dict[str, type[Generator]] = {kind.name: kind for kind in (CovtypeLike
 
 
 def build(name: str, *, d: int, seed: int, noise: float) -> Generator:
-    """The generator called `name`, with its parameters checked."""
+    """The generator called `name`; its constructor checks the parameters."""
     return _BY_NAME[name](d, seed, noise)

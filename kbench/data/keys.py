@@ -1,7 +1,7 @@
-"""What the config of a data set may hold, in one table.
+"""The keys that the config of a data set may hold, in one table.
 
-`configs/dataset/<name>.yaml` holds these keys, and `configs/config.yaml` what each of them is where
-that file does not say; the command line sets any of them (`dataset.scale=none`).
+`configs/dataset/<name>.yaml` holds these keys, and `configs/config.yaml` their defaults; the
+command line sets any of them (`dataset.scale=none`).
 """
 
 import re
@@ -18,14 +18,14 @@ GENERATORS = ("covtype_like", "noisy_function")
 USES = ("svm", "dcsvm", "krr", "approx", "hss", "dcpred", "dcpred_trained", "dsgd")
 
 Check = Callable[[Any], str | None]
-"""Says what would be right where a value is wrong, else None."""
+"""Returns a description of the right values if a value is wrong, else None."""
 
 
 def _one_of(*allowed: str) -> Check:
     return lambda v: None if v in allowed else f"one of {', '.join(allowed)}"
 
 
-def _whole(least: int) -> Check:
+def _integer_from(least: int) -> Check:
     def check(value: Any) -> str | None:
         good = isinstance(value, int) and not isinstance(value, bool) and value >= least
         return None if good else f"a whole number from {least}"
@@ -43,7 +43,7 @@ def _not_negative(value: Any) -> str | None:
     return None if not _number(value) and value >= 0 else "a number from 0"
 
 
-def _share(value: Any) -> str | None:
+def _fraction(value: Any) -> str | None:
     return None if not _number(value) and 0 < value < 1 else "a number between 0 and 1"
 
 
@@ -51,7 +51,7 @@ def _text(value: Any) -> str | None:
     return None if isinstance(value, str) and value else "text"
 
 
-def _truth(value: Any) -> str | None:
+def _boolean(value: Any) -> str | None:
     return None if isinstance(value, bool) else "true or false"
 
 
@@ -116,7 +116,7 @@ class Key(NamedTuple):
     check: Check
     meaning: str
     optional: bool = True
-    """Whether null, or no such key at all, is fine."""
+    """Whether the key may be null or absent."""
 
 
 KEYS: dict[str, Key] = {
@@ -133,20 +133,20 @@ KEYS: dict[str, Key] = {
     ),
     "source.format": Key(
         _one_of(*FORMATS),
-        "of the files: libsvm (where nothing is said) | csv: text with delimiters | parquet |"
+        "of the files: libsvm (the default) | csv: text with delimiters | parquet |"
         " arff | idx: bytes as MNIST has them | npy: pairs of arrays | npz: `X` and `y`, or"
         " `X_train`, `y_train`, `X_test`, `y_test` | mat: MATLAB | cifar10: its tar archive |"
         " xyz: tar archive of molecules and a table of their energies",
     ),
     "source.columns.delimiter": Key(
         _one_of(*DELIMITERS),
-        "csv: what stands between fields; else what the first line has most of",
+        "csv: character between fields; by default the most frequent one of the first line",
     ),
     "source.columns.header": Key(
-        _truth, "csv: whether the first line names the columns; else: where it has no number"
+        _boolean, "csv: whether the first line names the columns; by default if it has no number"
     ),
     "source.columns.names": Key(
-        _texts, "csv: names of the columns in order; else as the header has them, or 1, 2, ..."
+        _texts, "csv: names of the columns in order; by default those of the header, or 1, 2, ..."
     ),
     "source.columns.target": Key(
         _column, "csv, parquet, arff: the target, by name or by place from 1; -1, the last, if null"
@@ -177,33 +177,35 @@ KEYS: dict[str, Key] = {
     ),
     "source.files.*.url": Key(
         _url,
-        "where the file is fetched from; file: only with allow_file_urls=true; sklearn:NAME and"
+        "address of the file; file: only by `kbench data prepare`; sklearn:NAME and"
         " openml:NUMBER ask scikit-learn's fetcher"
         " and keep a parquet table, the target its last column",
     ),
-    "source.files.*.sha256": Key(_sha256, "of the file as fetched, where it is published"),
+    "source.files.*.sha256": Key(_sha256, "published checksum of the file as fetched"),
     "source.files.*.otherwise.names": Key(
-        _file_names, "the file to draw rows from where the first is not found", optional=False
+        _file_names, "the file from which rows are drawn if the first is absent", optional=False
     ),
     "source.files.*.otherwise.url": Key(_url, "as above"),
     "source.files.*.otherwise.sha256": Key(_sha256, "as above"),
-    "source.files.*.otherwise.sample.n": Key(_whole(1), "rows to draw", optional=False),
-    "source.files.*.otherwise.sample.seed": Key(_whole(0), "of the draw", optional=False),
+    "source.files.*.otherwise.sample.n": Key(_integer_from(1), "rows to draw", optional=False),
+    "source.files.*.otherwise.sample.seed": Key(
+        _integer_from(0), "seed of the draw", optional=False
+    ),
     "path": Key(
         _text, "file: the file, plain or compressed; or openml:NUMBER, a data set of OpenML"
     ),
     "test_path": Key(_text, "file: its test rows; without it `split` divides `path`"),
-    "n": Key(_whole(1), "generator: training rows"),
-    "n_test": Key(_whole(1), "generator: test rows"),
-    "d": Key(_whole(1), "generator: features"),
-    "seed": Key(_whole(0), "generator: of the function and the rows"),
-    "noise": Key(_not_negative, "generator: share of flipped labels, or standard deviation"),
-    "n_features": Key(_whole(1), "width, where files may lack the last columns"),
-    "facts.n": Key(_whole(1), "rows of the file, where there is one"),
-    "facts.n_train": Key(_whole(1), "rows of the training file"),
-    "facts.n_test": Key(_whole(1), "rows of the test file"),
-    "facts.n_features": Key(_whole(1), "largest index in the files, features of a table"),
-    "facts.n_classes": Key(_whole(2), "different labels in the files"),
+    "n": Key(_integer_from(1), "generator: training rows"),
+    "n_test": Key(_integer_from(1), "generator: test rows"),
+    "d": Key(_integer_from(1), "generator: features"),
+    "seed": Key(_integer_from(0), "generator: seed of the function and the rows"),
+    "noise": Key(_not_negative, "generator: fraction of flipped labels, or standard deviation"),
+    "n_features": Key(_integer_from(1), "number of features, if files may lack the last columns"),
+    "facts.n": Key(_integer_from(1), "rows of the file, if there is one file"),
+    "facts.n_train": Key(_integer_from(1), "rows of the training file"),
+    "facts.n_test": Key(_integer_from(1), "rows of the test file"),
+    "facts.n_features": Key(_integer_from(1), "largest index in the files, features of a table"),
+    "facts.n_classes": Key(_integer_from(2), "different labels in the files"),
     "facts.positives": Key(_numbers, "rows with the largest of two labels, by file"),
     "facts.target": Key(_range, "least and largest target that a row may have"),
     "target.positive": Key(
@@ -226,35 +228,43 @@ KEYS: dict[str, Key] = {
         "columns: none | unit: to [0, 1] | symmetric: to [-1, 1] | standard: mean 0, variance 1 |"
         " unit_global: all by one range to [0, 1], for pixels; constant columns become 0",
     ),
-    "scale_over": Key(_one_of("train", "all"), "rows that the scaling looks at"),
+    "scale_over": Key(_one_of("train", "all"), "rows that the scaling is estimated from"),
     "split.kind": Key(
         _one_of("given", "random", "first"),
         "given: the files as they are | random |"
         " first: the first n_train rows train, the rest test; random and first take"
         " all files together",
     ),
-    "split.test_fraction": Key(_share, "random: share of test rows"),
-    "split.n_train": Key(_whole(1), "random, first: training rows, in place of test_fraction"),
-    "split.n_test": Key(_whole(1), "random, first: test rows; else all others"),
+    "split.test_fraction": Key(_fraction, "random: fraction of test rows"),
+    "split.n_train": Key(
+        _integer_from(1), "random, first: training rows, in place of test_fraction"
+    ),
+    "split.n_test": Key(_integer_from(1), "random, first: test rows; else all others"),
     "split.seed": Key(
-        _whole(0),
+        _integer_from(0),
         "random: of numpy.random.RandomState(seed).permutation(n), whose first n_train rows train",
     ),
-    "split.stratified": Key(_truth, "random: keep the shares of the classes"),
-    "first_train": Key(_whole(1), "only the first so many training rows, after split and scaling"),
-    "first_test": Key(_whole(1), "only the first so many test rows, after split and scaling"),
-    "holdout.folds": Key(
-        _whole(2), "the training rows in so many folds, of which one takes the test rows' place"
+    "split.stratified": Key(_boolean, "random: keep the proportions of the classes"),
+    "first_train": Key(
+        _integer_from(1), "number of training rows kept, from the first, after split and scaling"
     ),
-    "holdout.fold": Key(_whole(1), "which fold, from 1"),
-    "holdout.fraction": Key(_share, "in place of folds: share of training rows that validate"),
-    "holdout.rows": Key(_whole(1), "train on so many of the rows that are left; all if null"),
-    "holdout.seed": Key(_whole(0), "of the division into folds; 0 if null"),
+    "first_test": Key(
+        _integer_from(1), "number of test rows kept, from the first, after split and scaling"
+    ),
+    "holdout.folds": Key(
+        _integer_from(2), "number of folds of the training rows; one replaces the test rows"
+    ),
+    "holdout.fold": Key(_integer_from(1), "which fold, from 1"),
+    "holdout.fraction": Key(
+        _fraction, "instead of folds: fraction of the training rows that validate"
+    ),
+    "holdout.rows": Key(_integer_from(1), "number of remaining rows to train on; all if null"),
+    "holdout.seed": Key(_integer_from(0), "seed of the division into folds; 0 if null"),
     "storage": Key(
         _one_of("auto", "dense", "csr"),
-        "of the prepared arrays; auto: dense unless wide and sparse",
+        "form of the prepared arrays; auto: dense unless wide and sparse",
     ),
     "variant": Key(_name, "which of `variants` to use"),
 }
-"""Every key of a data set's config but the free ones: `use.<use>.<parameter>` (kernel and
+"""Every key of a data set's config except the free ones: `use.<use>.<parameter>` (kernel and
 method parameters by use, with `from`: the table they come from) and `variants.<name>.<key>`."""

@@ -1,4 +1,4 @@
-"""Raw rows that come after a model was trained, read as its training file was meant."""
+"""Raw rows for a trained model, read in the same way as its training file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,28 +24,27 @@ def read_rows(
     download: bool = True,
     own_source: bool = False,
 ) -> Rows:
-    """Raw rows for a model: all rows of a file, or the test rows of a named data set.
+    """Raw rows for a trained model: all rows of a file, or the test rows of a named data set.
 
     Parameters
     ----------
     config : mapping
-        The resolved config of a data set; of source kind `file` for rows of the user's own.
+        The resolved config of a data set; source kind `file` for a file of the user.
     folders : Folders
     preparation : Preparation
-        Of the data set that the model was trained on; columns of a table are matched by name and
-        encoded with its categories.
+        That of the data set on which the model was trained. Columns of a table are matched by name
+        and encoded with its categories.
     scratch : Path
-        A folder for what does not fit into memory; made where it is needed, and left to the caller
-        until the rows are no longer used.
+        A folder for arrays that may be larger than memory. It is made if it is needed; the caller
+        deletes it when the rows are no longer used.
     download : bool
     own_source : bool
-        Whether `config` says how a file is meant; otherwise it is taken as those that the model
-        was trained on.
+        Whether `config` says how to interpret a file; otherwise it is read like the training file.
 
     Raises
     ------
     ConfigError, DataError
-        As `kbench.data.prepare` does; a column or category that the training file lacks.
+        As in `kbench.data.prepare`; or a column or category that the training file lacks.
     """
     task = preparation.target.task
     merged = {**config, "task": task if config.get("task") is None else config["task"]}

@@ -1,10 +1,11 @@
 """Reader of LIBSVM text (`label index:value index:value ... # comment`), strict and fast.
 
-The format is that of LIBSVM and svmlight: one row a line, indices from 1 upwards and increasing, an
-optional `qid:n` after the label, comments from `#` to the end of the line, LF or CRLF, empty lines
-anywhere. Two passes of compiled code over the bytes: one counts colons and line ends, which bounds
-the sizes of the CSR arrays, one fills them and checks every byte on its way. What it does not
-accept it only locates; `kbench.data.libsvm_diagnosis` says what is wrong there.
+The format is that of LIBSVM and svmlight: one row per line, indices from 1 upwards and increasing,
+an optional `qid:n` after the label, comments from `#` to the end of the line, LF or CRLF, empty
+lines anywhere. Compiled code passes twice over the bytes: the first pass counts colons and line
+ends, which bounds the sizes of the CSR arrays; the second fills them and checks every byte. For
+text that it does not accept it returns the position; `kbench.data.libsvm_diagnosis` says what is
+wrong.
 
 Precision. Values are float32: mantissas of up to 18 significant digits (further ones are cut) times
 a power of ten in float64, rounded once more. Where the text has at most 15 digits and an exponent
@@ -26,7 +27,7 @@ from kbench.data.libsvm_diagnosis import diagnose
 from kbench.errors import DataError
 
 MAX_INDEX = 100_000_000
-"""Largest index where the number of features is not known; a larger one is taken for damage."""
+"""Largest index allowed if the number of features is unknown; a larger one is taken for damage."""
 
 _LF, _CR, _TAB, _SPACE, _HASH, _COLON = (ord(c) for c in "\n\r\t #:")
 _ZERO, _POINT, _PLUS, _MINUS, _LOWER_E, _UPPER_E = (ord(c) for c in "0.+-eE")
@@ -48,9 +49,9 @@ class LibsvmRows:
     indices : ndarray of int32, shape (nnz,)
         Columns from 0, increasing within a row.
     values : ndarray of float32, shape (nnz,)
-        Zeros that the file spells out are kept.
+        Zeros that the file states are kept.
     n_features : int
-        Width: the largest index in the file, or what the caller asked for.
+        Number of columns: the largest index in the file, or the caller's `n_features`.
     largest_index : int
         In the file, from 1.
     """
@@ -76,16 +77,16 @@ class LibsvmRows:
 def parse(
     content: bytes | bytearray | np.ndarray, *, name: str, n_features: int | None = None
 ) -> LibsvmRows:
-    """Read LIBSVM text that is in memory as a whole.
+    """Read LIBSVM text that is in memory.
 
     Parameters
     ----------
     content : bytes, bytearray or ndarray of uint8
         The decompressed file.
     name : str
-        What errors call the file.
+        Name of the file in errors.
     n_features : int, optional
-        Width of the result; a larger index is an error. Without it the largest index is the width.
+        Number of columns of the result; a larger index is an error. By default the largest index.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def parse(
 
     Notes
     -----
-    O(bytes) time; memory of the text and, beside it, 8 bytes a value and 24 bytes a row.
+    O(bytes) time. Memory: the text, 8 bytes per value and 24 bytes per row.
     """
     text = content if isinstance(content, np.ndarray) else np.frombuffer(content, dtype=np.uint8)
     found = _parsed(text, name, n_features, line=1, last=True)
@@ -114,12 +115,12 @@ def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]
     ----------
     path : Path
     n_features : int, optional
-        Width of every piece; without it that of a piece is the largest index so far.
+        Number of columns of every piece; by default the largest index so far.
 
     Yields
     ------
     LibsvmRows
-        Of about `content.CHUNK` bytes of text; together the rows that `parse` finds.
+        Of about `content.CHUNK` bytes of text each; together the rows that `parse` returns.
 
     Raises
     ------
@@ -139,7 +140,7 @@ def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]
 
 
 def line_of(path: Path, row: int) -> str:
-    """`file:line` of a row, from 0, of a file that can be read; reads it again."""
+    """`file:line` of row `row`, counted from 0; reads the file again."""
     for first, text, _ in text_pieces(path):
         for number, line in enumerate(text.split(b"\n"), start=first):
             if line.removeprefix(b"\xef\xbb\xbf").partition(b"#")[0].strip():
@@ -149,8 +150,8 @@ def line_of(path: Path, row: int) -> str:
     raise IndexError(row)
 
 
-def _require_rows(n: int, some_text: bool, name: str) -> None:
-    if not some_text:
+def _require_rows(n: int, has_text: bool, name: str) -> None:
+    if not has_text:
         raise DataError(f"{name}: the file is empty, should hold rows of LIBSVM text")
     if n == 0:
         raise DataError(f"{name}: no rows, only empty lines or comments; should hold LIBSVM text")
@@ -161,9 +162,9 @@ def _parsed(
 ) -> LibsvmRows:
     """The rows of whole lines; `line` is the number of the first one, `last` ends the file."""
     if text.size == 0 or text[-1] != _LF:
-        text = np.append(text, np.uint8(_LF))  # what every loop stops at
+        text = np.append(text, np.uint8(_LF))  # every loop stops at a line feed
     text = text.view()
-    text.flags.writeable = False  # one kind of array, one compilation
+    text.flags.writeable = False  # one array type, so that numba compiles once
     limit = MAX_INDEX if n_features is None else n_features
     colons, lines = _count(text)
     labels = np.empty(lines)
@@ -176,7 +177,7 @@ def _parsed(
     for row in np.flatnonzero(label_at[:n] >= 0):
         labels[row] = _float_at(text, label_at[row])
         if np.isinf(labels[row]):
-            wrong_at = label_at[row]  # on a line before the position that it replaces, or the same
+            wrong_at = label_at[row]  # not after the line of the position that it replaces
             break
     if wrong_at >= 0:
         raise DataError(
@@ -281,7 +282,7 @@ def _number(text, at):
             return 0.0, at, _MALFORMED
         power = np.int64(0)
         while 0 <= digit <= 9:
-            if power < 1_000_000_000_000:  # more than a file has digits: no way back to 1
+            if power < 1_000_000_000_000:  # saturates: the mantissa has fewer digits
                 power = power * 10 + digit
             at += 1
             digit = np.int64(text[at]) - _ZERO
@@ -311,7 +312,7 @@ def _line_end(text, at):
 
 @numba.njit(cache=True, nogil=True)
 def _qid_end(text, start):
-    """Position after the `qid:digits` that begins at `start`; `start` where it is none."""
+    """Position after the `qid:digits` that begins at `start`; `start` if there is none."""
     if not (text[start + 1] == _I and text[start + 2] == _D and text[start + 3] == _COLON):
         return start
     at = start + 4
@@ -324,9 +325,9 @@ def _qid_end(text, start):
 def _fill(text, start, limit, labels, label_at, indptr, indices, values):
     """Fill the arrays; returns rows, values, largest index, and the position of what is wrong.
 
-    The position is -1 where all is well. `label_at` holds -1, or where a label begins whose float64
-    has to be taken from the text. `text` ends in a line feed, so that no loop over digits or blanks
-    can leave it.
+    The position is -1 if all text is accepted. `label_at` holds -1, or the position of a label that
+    needs Python's float for an exact float64. `text` ends in a line feed, so that no loop over
+    digits or blanks can leave it.
     """
     at = start
     row = 0

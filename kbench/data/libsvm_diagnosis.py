@@ -1,6 +1,6 @@
-"""What is wrong with a line that the LIBSVM reader did not accept, in words a user can act on.
+"""Error messages for lines that the LIBSVM reader does not accept.
 
-Slow and exact: it reads one line, token by token, by the grammar of `kbench.data.libsvm`.
+It reads one line slowly, token by token, by the grammar of `kbench.data.libsvm`.
 """
 
 import re
@@ -31,7 +31,7 @@ def diagnose(
     text : ndarray of uint8
         The file, or a piece of it in whole lines.
     at : int
-        Position in it of something that the reader did not accept.
+        Position of the text that the reader did not accept.
     n_features : int or None
         Number of features that the caller expects.
     limit : int
@@ -111,7 +111,7 @@ def _describe(line: bytes, *, n_features: int | None, limit: int, last: bool) ->
 
 
 def _number_problem(token: bytes, *, largest: float | None) -> str:
-    """Why `token` is no finite number, or '' where it is one."""
+    """Why `token` is not a finite number, or '' if it is one."""
     if _NOT_FINITE.fullmatch(token):
         return "is not finite, should be a finite number"
     if not NUMBER.fullmatch(token):

@@ -1,10 +1,10 @@
-"""Data sets that scikit-learn's fetchers hold, and OpenML's, kept as Parquet tables.
+"""Data sets of scikit-learn's fetchers and of OpenML, kept as Parquet tables.
 
-The URL of a raw file says which: `sklearn:covtype` is `sklearn.datasets.fetch_covtype`,
-`openml:554` is the data set of that number on https://www.openml.org. What is fetched becomes one
-table, the target its last column; from there on it is a file like any other. scikit-learn's own
-cache is looked into first ($SCIKIT_LEARN_DATA, else ~/scikit_learn_data), and what it downloads
-goes to `_scikit_learn` in the folder of the raw files.
+The URL of a raw file names them: `sklearn:covtype` is `sklearn.datasets.fetch_covtype`,
+`openml:554` is the data set of that number on https://www.openml.org. The fetched data become one
+table whose last column is the target, and then a raw file like any other. The cache of scikit-learn
+is looked at first ($SCIKIT_LEARN_DATA, else ~/scikit_learn_data); further downloads go to
+`_scikit_learn` in the folder of the raw files.
 """
 
 import os
@@ -26,22 +26,22 @@ def write(url: str, table: Path, home: Path) -> None:
     url : str
     table : Path
     home : Path
-        Where scikit-learn keeps what it has to download.
+        Folder for the downloads of scikit-learn.
 
     Raises
     ------
     ConfigError
-        There is no such fetcher, or the number is none.
+        There is no such fetcher, or the number is not a number.
     DataError
-        The data set is no table of numbers and categories with one target.
+        The data set is not a table of numbers and categories with one target.
     OSError
-        It is in no cache and cannot be downloaded.
+        The data are in no cache and cannot be downloaded.
     """
     caches = [Path(os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser(), home]
     scheme, _, name = url.partition(":")
     fetch = _sklearn if scheme == "sklearn" else _openml
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of retries: the error says enough
+        warnings.simplefilter("ignore")  # about retries; the error says enough
         found = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
     targets = [str(target) for target in found.target_names]
     frame = found.frame
@@ -53,7 +53,7 @@ def write(url: str, table: Path, home: Path) -> None:
     except (ValueError, TypeError, NotImplementedError) as error:
         table.unlink(missing_ok=True)
         reason = " ".join(str(error).split())[:200]
-        raise DataError(f"{url}: no table of numbers and categories ({reason})") from None
+        raise DataError(f"{url}: not a table of numbers and categories ({reason})") from None
 
 
 def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
@@ -74,7 +74,7 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
 
 
 def _one_target(found: Any) -> Any:
-    """What a fetcher returned; the names of its target are those of its frame's last columns."""
+    """The result of a fetcher, its targets named as the columns that are not features."""
     columns = [c for c in found.frame.columns if c not in found.feature_names]
     found.target_names = columns
     return found
@@ -85,8 +85,8 @@ def _openml(url: str, name: str, caches: list[Path], home: Path) -> Any:
 
     if not name.isdecimal():
         raise ConfigError(f"{url}: should be openml:NUMBER, the number of a data set on OpenML")
-    # Its cache is by address, and what is not there is asked for: one call for each cache would
-    # ask the network each time.
+    # fetch_openml downloads whatever its cache lacks, so a call for each cache would use the
+    # network each time.
     cache = next((c for c in caches if (c / "openml").is_dir()), home)
     try:
         return fetch_openml(

@@ -1,8 +1,8 @@
-"""From a data set's config to its prepared arrays: obtain, read, check facts, split, scale, write.
+"""From the config of a data set to its arrays: obtain, read, check facts, split, scale, write.
 
-Prepared folders are keyed by the content of the raw files and by every key of the config that has
-an influence on the arrays. Two processes that prepare the same at once wait for each other, and
-where the file system has no locks the first rename wins.
+The name of a prepared folder is a hash of the content of the raw files and of every key of the
+config on which the arrays depend. Two processes that prepare the same data set wait for each other;
+if the file system has no locks, the first rename wins.
 """
 
 import hashlib
@@ -20,10 +20,14 @@ from kbench.data import prepared
 from kbench.data.config import check_config, influence, with_variant
 from kbench.data.content import content_sha256, remembered_sha256
 from kbench.data.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.folders import FileStatus, Folders, locate
+from kbench.data.folders import FileStatus, Folders, is_mirror, locate
+from kbench.data.own_file import complete, task_of
 from kbench.errors import ConfigError, DataNotFoundError
 
-_MEANT = ("format", "columns", "arrays")  # keys of `source` that say how files are meant
+_INTERPRETATION = ("format", "columns", "arrays")  # keys of `source` that later rows are read by
+
+# `storage: auto` makes arrays dense up to this number of columns and of bytes (2 GiB). Dense arrays
+# suit more methods, CSR arrays of sparse data are smaller.
 DENSE_COLUMNS = 1024
 DENSE_BYTES = 2 << 30
 
@@ -44,7 +48,7 @@ def prepare(
         The resolved config of the data set.
     folders : Folders
     download : bool
-        Whether a raw file that is nowhere is fetched.
+        Whether an absent raw file is fetched.
     progress : bool, optional
         Whether downloads show a progress bar; by default on a terminal.
     memory_mb : float, optional
@@ -59,20 +63,20 @@ def prepare(
     Raises
     ------
     ConfigError
-        A key or value that does not exist, or does not fit the data.
+        A key or value does not exist, or does not fit the data.
     DataNotFoundError
         A raw file is absent and cannot be fetched.
     DataError
-        A raw file is malformed or not the one that the facts describe; the folder cannot be
-        written. Nothing half-written stays.
+        A raw file is malformed or not the one that the facts describe, or the folder cannot be
+        written. No incomplete files are left.
 
     Notes
     -----
-    O(bytes) time, once. Memory of LIBSVM text and of plain .npy files: blocks of 32 MiB and about
-    40 bytes a row, however large the file is; the values of LIBSVM text lie on disk meanwhile, 8
-    bytes each. Of other formats: the text, the values, and blocks. Generators need 8 bytes a row.
+    O(bytes) time, once. Memory for LIBSVM text and uncompressed .npy files of any size: blocks of
+    32 MiB and about 40 bytes per row; the values of LIBSVM text are kept on disk meanwhile, 8 bytes
+    each. Other formats need memory for the text and the values. Generators need 8 bytes per row.
     """
-    config = check_config(config)
+    config = check_config(_with_task(config, folders, download=download, progress=progress))
     files = obtain(config, folders, download=download, progress=progress)
     sha256 = _sha256(config, files, folders)
     home = folders.prepared / config["name"]
@@ -81,7 +85,7 @@ def prepare(
         return target
     temporary = home / f".{target.name}.{os.getpid()}"
     with writable(home), exclusive(home) as held:
-        if held:  # then nobody is at work on what a killed process has left
+        if held:  # then a killed process has left these, no other process uses them
             for left in home.glob(".*"):
                 shutil.rmtree(left, ignore_errors=True)
         if not (target / prepared.META).is_file():
@@ -94,11 +98,23 @@ def prepare(
     return target
 
 
-def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:
-    """data_sha256 of a data set, without its arrays: what identifies the raw content.
+def _with_task(
+    config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None
+) -> Mapping[str, Any]:
+    """The config; if it is an OpenML data set without a task, with the task of its targets."""
+    if config.get("task") is not None or not is_mirror(str(config.get("path"))):
+        return config
+    (file,) = obtain(complete(config), folders, download=download, progress=progress)
+    assert file.path is not None
+    return {**config, "task": task_of("parquet", {"all": [file.path]}, config["source"])}
 
-    The sha256 of the decompressed raw file, or of the hexadecimal ones of several in a row; of a
-    generator that of its name, version and parameters. What was hashed once is remembered.
+
+def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:
+    """The checksum `data_sha256` that identifies the raw content of a data set.
+
+    For one raw file the sha256 of its decompressed bytes; for several the sha256 of their
+    concatenated hexadecimal checksums; for a generator that of its name, version and parameters.
+    Checksums of files are cached.
 
     Raises
     ------
@@ -111,16 +127,16 @@ def fingerprint(config: Mapping[str, Any], folders: Folders) -> str:
 
 @dataclass(frozen=True)
 class DatasetStatus:
-    """What is at hand of a data set.
+    """Which files of a data set are present.
 
     Attributes
     ----------
     name, task : str
     present : bool
-        Whether every raw file is there, so that no download is needed.
+        Whether every raw file is present, so that no download is needed.
     files : tuple of FileStatus
     prepared : Path or None
-        The prepared folder of this config, where it is known to exist.
+        The prepared folder of this config, if it exists.
     """
 
     name: str
@@ -131,7 +147,7 @@ class DatasetStatus:
 
 
 def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
-    """What is at hand of a data set; reads and hashes no data."""
+    """Which files of a data set are present; reads and hashes no data."""
     config = with_variant(config)
     files = locate(config, folders)
     present = all(f.path is not None for f in files)
@@ -148,7 +164,7 @@ def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
 def obtain(
     config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None
 ) -> list[FileStatus]:
-    """The raw files of a checked config, fetched where they are absent; see `prepare`."""
+    """The raw files of a checked config; absent ones are fetched. See `prepare`."""
     if not download:
         return _present(config, folders)
     return [
@@ -206,7 +222,7 @@ def _rename(temporary: Path, target: Path) -> None:
         os.rename(temporary, target)
     except OSError:
         if not (target / prepared.META).is_file():
-            shutil.rmtree(target)  # a folder without its last file is of no use to anybody
+            shutil.rmtree(target)  # a folder without its last file is incomplete
             os.rename(temporary, target)
 
 
@@ -234,7 +250,7 @@ def _build(
     write = _write_dense if dense else _write_csr
     write(folder, "X_train", train, n_train, columns)
     write(folder, "X_test", test, n_test, columns)
-    # Only now: a generator knows its targets after a pass over the rows.
+    # After the features: a generator has its targets only after a pass over the rows.
     targets, n_classes = target.learn(config["task"], train.y, test.y, loaded.rule, loaded.labels)
     prepared.save(folder / "y_train.npy", targets.encode(train.y)[:n_train])
     prepared.save(folder / "y_test.npy", targets.encode(test.y)[:n_test])
@@ -254,7 +270,7 @@ def _build(
         "n_features": train.d,
         "target": asdict(targets),
         "scaled": columns is not None,
-        "source": {k: v for k, v in config["source"].items() if k in _MEANT},
+        "source": {k: v for k, v in config["source"].items() if k in _INTERPRETATION},
         "layout": loaded.layout,
     }
     shutil.rmtree(scratch, ignore_errors=True)

@@ -1,8 +1,8 @@
 """Prepared arrays on disk: written in blocks, opened as read-only memory maps.
 
 A prepared folder holds `X_train`, `y_train`, `X_test`, `y_test` as .npy files (a CSR matrix as
-three), the scaling of its columns and `meta.json`. It appears by one rename, so that what can be
-opened is complete.
+three), the scaling of its columns and `meta.json`. It is made under another name and renamed, so
+that a folder that can be opened is complete.
 """
 
 import json
@@ -18,7 +18,7 @@ from kbench.data.application import Preparation
 from kbench.data.split import holdout_rows
 from kbench.errors import DataError
 
-FORMAT = 2
+FORMAT = 2  # raised when the files of a prepared folder change their meaning
 META = "meta.json"
 SCALING = "scaling.npy"  # shift, factor and base : (3, d), where columns were scaled
 _CSR = ("data", "indices", "indptr")
@@ -31,7 +31,7 @@ class Dataset:
     Attributes
     ----------
     name, variant, task : str
-        variant is None for the data set's own form.
+        variant is None for the data set itself.
     X_train, X_test : ndarray of float32 or csr_matrix of float32, shape (n, d)
         C-ordered, read-only, backed by memory maps.
     y_train, y_test : ndarray, shape (n,)
@@ -39,9 +39,9 @@ class Dataset:
     n_classes : int or None
         None for regression.
     sha256 : str
-        Of the raw content.
+        Checksum of the raw content.
     preparation : Preparation
-        What treats further rows the same way.
+        Prepares later rows in the same way.
     """
 
     name: str
@@ -78,8 +78,8 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
     ----------
     path : str or Path
     holdout : mapping, optional
-        Of the data set's config: the training rows are divided again, as `holdout_rows` says, and
-        copied into memory. The files of the test rows are not opened.
+        `holdout` of the data set's config: the training rows are divided again by `holdout_rows`
+        and copied into memory. The files of the test rows are not opened.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
         preparation = Preparation.from_plain(meta | {"scaling": scaling})
     except (OSError, ValueError, KeyError, DataError) as error:
         raise DataError(
-            f"{folder}: no prepared data set ({error}); delete the folder, it is made anew"
+            f"{folder}: not a prepared data set ({error}); delete the folder, it is made again"
         ) from None
     if holdout:
         X, y = arrays["X_train"], arrays["y_train"]
@@ -117,14 +117,14 @@ def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:
 
     shape = (meta["n_train" if part == "X_train" else "n_test"], meta["n_features"])
     csr = csr_matrix(shape, dtype=np.float32)
-    # The constructor would look at every index, and copy what is not of its favourite type.
+    # The constructor would check every index and convert arrays of other index types.
     csr.data, csr.indices, csr.indptr = (_map(folder / f"{part}.{name}.npy") for name in _CSR)
     csr.has_canonical_format = True
     return csr
 
 
 def _rows(X: Any, rows: np.ndarray) -> Any:
-    """Rows of an array, read-only as the maps are."""
+    """Rows of an array, copied and read-only like the maps."""
     part = X[rows]
     dense = isinstance(part, np.ndarray)
     for array in [part] if dense else [getattr(part, name) for name in _CSR]:
@@ -133,14 +133,14 @@ def _rows(X: Any, rows: np.ndarray) -> Any:
 
 
 def _map(path: Path) -> np.ndarray:
-    # A plain ndarray over the map: the subclass costs time in every operation.
+    # A plain ndarray over the map, because np.memmap costs time in every operation.
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 class ArrayWriter:
     """An .npy file of known shape, written block by block.
 
-    Plain writes, not a writable map: a full disk is then an OSError and not a SIGBUS.
+    It uses plain writes and not a writable map, so that a full disk is an OSError and not a SIGBUS.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: Any) -> None:

@@ -1,9 +1,8 @@
-"""Rows on their way from a raw file to the prepared arrays: selected, scaled, in blocks.
+"""Rows between a raw file and the prepared arrays, read block by block.
 
-Three kinds stand behind one small interface (`n`, `d`, `y`, `blocks`): dense rows and CSR rows,
-both in memory or on memory maps, and rows that a generator makes anew at every pass. Selecting and
-reordering rows keeps their numbers only, so that a file larger than memory is never held as a
-whole.
+Three classes have one small interface (`n`, `d`, `y`, `blocks`): dense rows and CSR rows, both in
+memory or on memory maps, and rows that a generator makes again at every pass. Selecting and
+reordering rows stores row numbers only, so that a file may be larger than memory.
 """
 
 from abc import ABC, abstractmethod
@@ -16,6 +15,7 @@ import numpy as np
 from kbench.data.generators import Generator
 
 BLOCK_BYTES = 32 << 20
+"""Bytes of a block of rows in float64 (32 MiB): bounds the memory of a preparation."""
 
 
 class Rows(ABC):
@@ -35,12 +35,12 @@ class Rows(ABC):
 
     @property
     def density(self) -> float:
-        """Share of entries that are not zero; 1 where nobody counted."""
+        """Fraction of entries that are stored; 1 for dense rows."""
         return 1.0
 
 
 def _steps(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
-    """`order` in pieces of as many rows of `width` numbers as make a block."""
+    """`order` in pieces, each with the rows of one block; width : numbers per row."""
     step = max(1, int(BLOCK_BYTES / (8 * max(width, 1.0))))
     for start in range(0, order.size, step):
         yield order[start : start + step]
@@ -51,14 +51,14 @@ def _consecutive(order: np.ndarray) -> bool:
 
 
 def _chosen(array: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """array[order], not copied where the rows follow each other."""
+    """array[order], without a copy if the rows are consecutive."""
     if order.size and _consecutive(order):
         return array[order[0] : order[-1] + 1]
     return array[order]
 
 
 class DenseRows(Rows):
-    """Rows of an array, which may be a memory map, or of bytes, in the order `order`."""
+    """Rows `order` of an array of any real type, which may be a memory map."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, order: np.ndarray | None = None) -> None:
         self._X, self._y = X, y
@@ -95,13 +95,13 @@ class CsrArrays:
         return cls(csr.data, csr.indices, csr.indptr, csr.shape[1])
 
     def counts(self, order: np.ndarray) -> np.ndarray:
-        """Entries of the rows `order`, int64."""
+        """Number of entries of each row in `order`, int64."""
         return self.indptr[order + 1].astype(np.int64) - self.indptr[order]
 
     def take(self, order: np.ndarray) -> Any:
         """The rows `order` as `csr_matrix`, in memory.
 
-        SciPy's own selection would copy maps whose index types differ.
+        SciPy's selection would convert maps whose index types differ.
         """
         from scipy.sparse import csr_matrix
 
@@ -128,7 +128,7 @@ class SparseRows(Rows):
 
     @property
     def nnz(self) -> int:
-        """Entries."""
+        """Number of stored entries."""
         return int(self.arrays.counts(self._order).sum())
 
     @property
@@ -140,7 +140,7 @@ class SparseRows(Rows):
             yield self.arrays.take(part).toarray()
 
     def csr_blocks(self) -> Iterator[Any]:
-        """The rows in order as `csr_matrix`, O(32 MiB) each where they are of about one length."""
+        """The rows in order as `csr_matrix`, O(32 MiB) each if their lengths are similar."""
         for part in _steps(self._order, self.nnz / max(1, self.n)):
             yield self.arrays.take(part)
 
@@ -149,7 +149,7 @@ class SparseRows(Rows):
         return SparseRows(self.arrays, self._y, self._order[order])
 
     def followed_by(self, others: list["SparseRows"]) -> "SparseRows":
-        """All rows of several; without a copy where they are of the same arrays."""
+        """These rows and those of `others`; without a copy if the arrays are the same."""
         every = [self, *others]
         if all(rows.arrays is self.arrays for rows in others):
             order = np.concatenate([rows._order for rows in every])
@@ -161,7 +161,7 @@ class SparseRows(Rows):
 
 
 class GeneratedRows(Rows):
-    """Rows of a generator; only the targets are ever held."""
+    """Rows of a generator; only the targets are kept in memory."""
 
     def __init__(self, generator: Generator, part: str, n: int) -> None:
         self._generator, self._part = generator, part
@@ -185,7 +185,7 @@ class GeneratedRows(Rows):
 
 
 def join(parts: list[Any]) -> Any:
-    """Rows of several files, one after the other (all dense, or all sparse)."""
+    """Concatenated rows of several files, all dense or all sparse."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], SparseRows):

@@ -1,6 +1,6 @@
-"""Scaling of columns: x -> factor * (x - shift) + base, found on some rows, applied to all.
+"""Scaling of columns, x -> factor * (x - shift) + base, estimated on some rows, applied to all.
 
-Computed in float64 from float32 values, and rounded once. A constant column becomes 0.
+It is computed in float64 and rounded to float32 once. A constant column becomes 0.
 """
 
 from collections.abc import Iterable
@@ -29,18 +29,18 @@ class ColumnScaling:
 
     @property
     def keeps_zeros(self) -> bool:
-        """Whether 0 -> 0 in every column, so that a sparse matrix stays sparse."""
+        """Whether 0 stays 0 in every column, so that a sparse matrix stays sparse."""
         return bool(np.all(self.base == self.shift * self.factor))
 
 
 def fit_scaling(kind: str, parts: Iterable[Rows]) -> ColumnScaling | None:
-    """The scaling that brings the columns of all `parts` together into the form `kind`.
+    """Estimate the scaling of kind `kind` from the columns of all `parts` together.
 
     Parameters
     ----------
     kind : {"none", "unit", "symmetric", "standard", "unit_global"}
         unit: to [0, 1]; symmetric: to [-1, 1]; standard: mean 0 and variance 1 (divided by n);
-        unit_global: as unit, by the least and largest value of all columns.
+        unit_global: as unit, with one least and one largest value for all columns.
         Zeros that a sparse file leaves out count as values.
 
     Returns
@@ -79,7 +79,7 @@ def _range(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _standard(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each column, in two passes (one would cancel digits)."""
+    """Mean and standard deviation of each column, in two passes to avoid cancellation."""
     n = sum(rows.n for rows in parts)
     mean = np.zeros(parts[0].d)
     for X in (X for rows in parts for X in rows.blocks()):
@@ -89,7 +89,7 @@ def _standard(parts: list[Rows]) -> tuple[np.ndarray, np.ndarray]:
     for X in (X for rows in parts for X in rows.blocks()):
         variance += ((X - mean) ** 2).sum(axis=0)
     deviation = np.sqrt(variance / n)
-    # Round-off leaves a constant column a deviation of about 1e-16 of its value.
+    # Rounding gives a constant column a deviation of about 1e-16 of its value.
     return mean, np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
 
 

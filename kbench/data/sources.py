@@ -1,4 +1,4 @@
-"""Raw files, bundled tables and generators become rows; facts are checked and the split is made."""
+"""Rows from raw files, bundled tables and generators; facts are checked, rows are split."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -30,11 +30,11 @@ class Loaded(NamedTuple):
     ----------
     train, test : Rows
     rule : dict
-        `target` of the config, with numbers in place of labels that are texts.
+        `target` of the config, labels that are texts replaced by numbers.
     labels : tuple of str or None
-        The texts that the numbers stand for.
+        The texts of the numbers.
     layout : Layout or None
-        Of a table.
+        Columns and categories, if the files are tables.
     """
 
     train: Rows
@@ -99,7 +99,7 @@ def read_parts(
     scratch: Path,
     memory_mb: float | None = None,
 ) -> tuple[list[Any], tuple[str, ...] | None, formats.Layout | None]:
-    """The rows of each part as the files have them, and of tables the labels and the layout.
+    """The rows of each part as in the files; and for tables their labels and layout.
 
     The parameters are those of `load`.
     """
@@ -148,7 +148,7 @@ def _bundled(config: Mapping[str, Any], files: list[FileStatus]) -> list[Any]:
 
 def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -> list[Any]:
     """Rows of each LIBSVM file, all of one width, on memory maps in `scratch`."""
-    from kbench.data import libsvm  # compiled: only where such a file is read
+    from kbench.data import libsvm  # imports numba
 
     largest = 0
 

@@ -1,7 +1,7 @@
-"""Rows that are read piece by piece, spilled to disk as CSR arrays and mapped back.
+"""Rows read piece by piece, spilled to disk as CSR arrays and memory-mapped.
 
-What a preparation holds in memory is then a block of the rows, however large the raw file is. The
-arrays lie beside the prepared ones until these are written.
+So a preparation needs memory for a block of rows only, however large the raw file is. The arrays
+are in the prepared folder until the prepared arrays are written.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,16 +26,17 @@ def spill(
     parts : iterable of (str, iterator of (csr_matrix, ndarray))
         The name of a part and its rows with their targets, piece by piece.
     folder : Path
-        Where the arrays are made; it must not be there yet.
+        Folder of the arrays; it must not exist yet.
 
     Returns
     -------
     dict of str to SparseRows
-        Of the same arrays. The width is the largest of any piece; stored zeros are left out.
+        All on the same arrays. The number of columns is the largest of any piece; stored zeros are
+        left out.
 
     Notes
     -----
-    O(entries) time; memory of a piece and 8 bytes a row, disk of 8 bytes an entry and 16 a row.
+    O(entries) time. Memory: a piece and 8 bytes per row; disk: 8 bytes per entry, 16 per row.
     """
     folder.mkdir()
     width, ends = 1, {}
@@ -63,6 +64,6 @@ def spill(
 
 
 def _map(path: Path, dtype: Any) -> np.ndarray:
-    if not path.stat().st_size:  # nothing can be mapped
+    if not path.stat().st_size:  # an empty file cannot be mapped
         return np.empty(0, dtype=dtype)
     return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -1,4 +1,4 @@
-"""Which rows train and which test; which of the training rows validate in their place."""
+"""Division of rows into training and test rows, and of training rows for validation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,15 +14,15 @@ def split_rows(y: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndarray, np.
     Parameters
     ----------
     y : ndarray, shape (n,)
-        Labels; looked at only where the split is stratified.
+        Labels; used only if the split is stratified.
     split : mapping
         kind: random or first; n_train, n_test, or test_fraction; seed; stratified.
 
     Notes
     -----
     random is `numpy.random.RandomState(seed).permutation(n)`, whose first
-    `round((1 - test_fraction) n)` rows train. Stratified, the same permutation is walked class by
-    class, each class giving the rounded share of its rows.
+    `round((1 - test_fraction) n)` rows train. A stratified split does so within each class, in the
+    order of the same permutation.
     """
     n = y.size
     order = np.arange(n)
@@ -41,11 +41,11 @@ def split_rows(y: np.ndarray, split: Mapping[str, Any]) -> tuple[np.ndarray, np.
     return order[:n_train], order[n_train : n_train + n_test]
 
 
-def _stratified(order: np.ndarray, y: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+def _stratified(order: np.ndarray, y: np.ndarray, fraction: float) -> tuple[np.ndarray, np.ndarray]:
     trains = np.zeros(y.size, dtype=bool)
     for label in np.unique(y):
         members = order[y[order] == label]
-        trains[members[: round(share * members.size)]] = True
+        trains[members[: round(fraction * members.size)]] = True
     return order[trains[order]], order[~trains[order]]
 
 
@@ -61,19 +61,20 @@ def holdout_rows(
     holdout : mapping
         folds and fold (from 1), or fraction; rows; seed.
     classes : bool
-        Whether y holds classes. Every part then has them in the shares of the whole: the counts of
-        two folds differ by at most one, for each class and altogether.
+        Whether y holds classes. The division is then stratified: the counts of two folds differ by
+        at most one, for each class and in total.
 
     Raises
     ------
     ConfigError
-        There are fewer rows than asked for.
+        There are fewer rows than requested.
 
     Notes
     -----
-    `numpy.random.RandomState(seed).permutation(n)`, sorted by class, is dealt to the folds like
-    cards. A part of m rows is the first m after every class has been spread evenly over [0, 1), its
-    first row at 0: parts are nested, and a part of as many rows as there are classes has them all.
+    `numpy.random.RandomState(seed).permutation(n)` is sorted by class; row k goes to fold k modulo
+    the number of folds. For a subset of m rows, the rows of each class get equidistant positions in
+    [0, 1) from 0, and the first m are taken: subsets are nested, and one of as many rows as there
+    are classes contains every class.
     """
     n = y.size
     labels = y if classes else np.zeros(n, dtype=np.int8)
@@ -101,7 +102,7 @@ def holdout_rows(
 
 
 def _spread(order: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Row numbers that are grouped by class, so mixed that every first part is stratified."""
+    """Reorder row numbers that are grouped by class so that every prefix is stratified."""
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     rank = np.arange(order.size) - np.repeat(starts, counts)
     return order[np.argsort(rank / np.repeat(counts, counts), kind="stable")]

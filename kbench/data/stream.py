@@ -1,10 +1,11 @@
-"""Rows of a raw file chunk by chunk, for what learns by `partial_fit` from more than memory holds.
+"""Rows of a raw file chunk by chunk, for `partial_fit` on files larger than memory.
 
 >>> from kbench.data import chunks
 >>> for X, y in chunks("big.libsvm", rows=10_000, n_features=784):  # doctest: +SKIP
 ...     model.partial_fit(X, y, classes=[-1, 1])
 
-The same readers, checks and errors as those of a preparation stand behind it.
+It uses the readers of a preparation, with the same checks and errors. Foreign parsers (Parquet) run
+in this process.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,34 +35,34 @@ def chunks(
     Parameters
     ----------
     *paths : str or Path
-        The file; of npy the features and the targets. LIBSVM text and tables may be compressed; a
-        compressed .npy or Parquet file is held as a whole.
+        The file; for npy the files of the features and of the targets. LIBSVM text and tables may
+        be compressed; a compressed .npy or Parquet file is read into memory.
     format : {"libsvm", "csv", "parquet", "npy"}
     rows : int
-        Of each chunk; the last one has what is left.
+        Rows per chunk; the last chunk may be smaller.
     n_features : int, optional
-        libsvm: width, and the largest index allowed. Without it the file is read twice.
+        libsvm: number of columns and largest index allowed. Without it the file is read twice.
     columns : mapping, optional
-        csv, parquet: as `source.columns` of a config (target, categorical, drop, delimiter, ...).
-        Where there are columns of texts the file is read twice: first for their categories.
+        csv, parquet: `source.columns` of a config (target, categorical, drop, delimiter, ...). If
+        there are columns of texts, the file is read twice: first for their categories.
     task : {"binary", "multiclass", "regression"}
-        csv: only a regression's targets have to be numbers; those that are texts become their
-        places in sorted order.
+        csv: targets of a regression have to be numbers; others may be texts, which become their
+        index in sorted order.
 
     Yields
     ------
     X : ndarray or csr_matrix, shape (rows, d)
-        float32, of npy as in the file; CSR of LIBSVM text and where there are categories.
+        float32, for npy the type of the file. CSR for LIBSVM text and if there are categories.
     y : ndarray of float64, shape (rows,)
         As in the file.
 
     Raises
     ------
     ConfigError
-        An argument that cannot be.
+        An argument has no valid value.
     DataError
-        `file:line` (text) or `file, row (chunk)`, what was found, and what would be right. Chunks
-        before it have been handed out by then.
+        `file:line` (text) or `file, row (chunk)`, what was found, and what would be right. Earlier
+        chunks have been yielded by then.
 
     Notes
     -----
@@ -80,7 +81,7 @@ def chunks(
 
 
 def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
-    from kbench.data import libsvm  # compiled: only where such a file is read
+    from kbench.data import libsvm  # imports numba
 
     width = options["n_features"]
     if width is None:
@@ -140,7 +141,7 @@ _READERS: dict[str, Callable[[list[Path], int, Mapping[str, Any]], Chunks]] = {
 
 
 def _regrouped(pieces: Chunks, rows: int) -> Chunks:
-    """The same rows in chunks of `rows`, whatever the sizes of the pieces."""
+    """The rows of the pieces in chunks of `rows` rows."""
     held: list[tuple[Any, np.ndarray]] = []
     n = 0
     for X, y in pieces:

@@ -12,10 +12,10 @@ from kbench.errors import ConfigError, DataError
 
 
 def wanted_rows(y: np.ndarray, rule: Mapping[str, Any]) -> np.ndarray | None:
-    """Rows that the target rule keeps, or None for all of them.
+    """Indices of the rows that the target rule keeps, or None for all rows.
 
-    With `negative` labels given, rows that are neither positive nor negative are left out; the
-    rule has numbers (see `numbered`).
+    If the rule has `negative` labels, rows with labels that are neither positive nor negative are
+    left out. The rule has to hold numbers, see `numbered`.
     """
     negative = rule.get("negative")
     if not negative:
@@ -24,49 +24,49 @@ def wanted_rows(y: np.ndarray, rule: Mapping[str, Any]) -> np.ndarray | None:
 
 
 def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None) -> dict[str, Any]:
-    """The rule with the places of its labels in `labels`, where the files have texts.
+    """The rule, labels that are texts replaced by their indices in `labels`.
 
     Raises
     ------
     ConfigError
-        The rule names a label that the files do not have, or none where it must.
+        The rule names a label that the files do not have, or no label although it has to.
     """
-    told = {name: rule[name] for name in ("positive", "negative") if rule.get(name)}
-    texts = [v for values in told.values() for v in values if isinstance(v, str)]
+    named = {name: rule[name] for name in ("positive", "negative") if rule.get(name)}
+    texts = [v for values in named.values() for v in values if isinstance(v, str)]
     if labels is None:
         if texts:
             raise ConfigError(f"dataset.target names {texts[0]!r}, but the labels are numbers")
         return dict(rule)
     shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
-    for name, values in told.items():
-        strange = [v for v in values if v not in labels]
-        if strange:
+    for name, values in named.items():
+        unknown = [v for v in values if v not in labels]
+        if unknown:
             raise ConfigError(
-                f"dataset.target.{name} has {strange[0]!r}, but the labels are {shown}"
+                f"dataset.target.{name} has {unknown[0]!r}, but the labels are {shown}"
             )
-    if task == "binary" and "positive" not in told and len(labels) != 2:
+    if task == "binary" and "positive" not in named and len(labels) != 2:
         raise ConfigError(
             f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
             "dataset.target.positive=[...]"
         )
-    return dict(rule) | {name: [labels.index(v) for v in told[name]] for name in told}
+    return dict(rule) | {name: [labels.index(v) for v in named[name]] for name in named}
 
 
 @dataclass(frozen=True)
 class TargetMap:
-    """From the labels of the files to a task's targets, and back.
+    """Maps the labels of the files to the targets of a task, and back.
 
     Attributes
     ----------
     task : {"binary", "multiclass", "regression"}
     labels : tuple of float
-        Of the data set's files, sorted; empty where any number is a target.
+        Labels in the files, sorted; empty if any number may be a target.
     positive : tuple of float
-        Labels of class +1; for regression those that become 1, while others become 0.
+        Labels of class +1; for regression those that become 1, the others 0.
     shift, unit : float
         A regression's target is (label - shift) / unit.
     texts : tuple of str or None
-        What labels stand for where the files have texts: label k is texts[k].
+        If the files have texts: label k is texts[k].
     """
 
     task: str
@@ -88,10 +88,10 @@ class TargetMap:
         return (labels - self.shift) / self.unit
 
     def decode(self, targets: np.ndarray) -> np.ndarray:
-        """What the files would have for targets : (n,).
+        """The labels or values in the files' terms of targets : (n,).
 
-        Their unit for regression, their labels for classes; -1 and +1 stay where several labels
-        are one class.
+        For regression in the files' unit, for classes their labels; -1 and +1 stay if a class has
+        several labels.
         """
         if self.task == "regression":
             return targets * self.unit + self.shift
@@ -109,7 +109,7 @@ class TargetMap:
     def knows(self, labels: np.ndarray) -> bool:
         """Whether raw labels : (n,) can be targets.
 
-        Those of a file without targets cannot: zeros stand in their place, or NaN.
+        Those of a file without targets cannot: they are all 0, or NaN.
         """
         if not np.any(labels) or np.isnan(labels).any():
             return False
@@ -123,17 +123,17 @@ def learn(
     rule: Mapping[str, Any],
     texts: tuple[str, ...] | None = None,
 ) -> tuple[TargetMap, int | None]:
-    """How the labels of a data set become targets, and the number of classes (regression: None).
+    """The map from labels to targets, and the number of classes (None for regression).
 
     Parameters
     ----------
     task : {"binary", "multiclass", "regression"}
     y_train, y_test : ndarray of float64, shape (n,)
-        Labels as the files have them.
+        Labels as in the files.
     rule : mapping
-        `target` of the config: positive, negative, scale; with numbers (see `numbered`).
+        `target` of the config: positive, negative, scale; labels are numbers, see `numbered`.
     texts : tuple of str, optional
-        What the numbers stand for.
+        Texts of the numbers.
 
     Raises
     ------
@@ -187,8 +187,8 @@ def _require_distinct(labels: np.ndarray) -> None:
 
 def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
     shown = ", ".join(f"{v:g}" for v in labels[:12]) + (", ..." if labels.size > 12 else "")
-    asked = rule.get("positive")
-    if not asked:
+    positive = rule.get("positive")
+    if not positive:
         if labels.size != 2:
             raise ConfigError(
                 f"dataset.task is binary, but the labels are {shown}: name the positive ones by "
@@ -196,16 +196,16 @@ def _positive(labels: np.ndarray, rule: Mapping[str, Any]) -> list[float]:
             )
         return [float(labels[1])]
     for name in ("positive", "negative"):
-        strange = [v for v in rule.get(name) or [] if v not in labels]
-        if strange:
+        unknown = [v for v in rule.get(name) or [] if v not in labels]
+        if unknown:
             raise ConfigError(
-                f"dataset.target.{name} has {strange[0]:g}, but the labels are {shown}"
+                f"dataset.target.{name} has {unknown[0]:g}, but the labels are {shown}"
             )
-    if set(asked) & set(rule.get("negative") or []):
+    if set(positive) & set(rule.get("negative") or []):
         raise ConfigError("dataset.target: a label is both positive and negative")
-    if not set(labels) - set(asked):
+    if not set(labels) - set(positive):
         raise ConfigError(f"dataset.target.positive has every label ({shown}), none is negative")
-    return [float(v) for v in asked]
+    return [float(v) for v in positive]
 
 
 def _scale(y_train: np.ndarray, kind: str) -> tuple[float, float]:

@@ -13,5 +13,6 @@ operation at all (atomic memory access, calling a function by its address). Rule
   the building blocks of other modules of this folder.
 
 Modules: `atomics` (memory shared by threads), `bits` (population count), `byte_products` (inner
-products of bytes, AVX-512 VNNI).
+products of bytes, AVX-512 VNNI), `landmark_tiles` (Gaussian landmarks, sixteen at a time),
+`tree_descent` (eight rows at a time down a tree).
 """

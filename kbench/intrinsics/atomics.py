@@ -16,7 +16,7 @@ _intrinsic: Any = intrinsic
 
 _ORDER = "seq_cst"
 _INT = ir.IntType(64)
-# Signature of code that `call` can call: void(arguments, turn, n, block), see kernels.handing_over.
+# Signature of code that `call` can call: void(arguments, turn, n, block), see kernels.work_sharing.
 CODE = ir.FunctionType(ir.VoidType(), [_INT] * 4)
 
 

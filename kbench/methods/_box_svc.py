@@ -100,7 +100,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
         self.support_ = np.flatnonzero(alpha.any(axis=1))
         self.dual_coef_ = (alpha * problem.Y)[self.support_].T
         self.n_support_ = np.bincount(problem.labels[self.support_], minlength=len(self.classes_))
-        self.n_iter_ = sum(result.n_iter for result in results)
+        self.n_iter_: Any = sum(result.n_iter for result in results)
         self.objective_ = float(sum(result.objective for result in results))
         self.duality_gap_ = float(sum(result.duality_gap for result in results))
         self.violation_ = max(result.violation for result in results)

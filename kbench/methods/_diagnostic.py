@@ -1,4 +1,4 @@
-"""What diagnostics of the dual without intercept share: two classes, the objective of any a."""
+"""Base of the diagnostics of the dual without intercept: two classes, the objective of any a."""
 
 from typing import Any, ClassVar
 
@@ -9,13 +9,13 @@ from kbench.methods._box_svc import BoxSVC, Problem
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.solvers.split import independent_groups
 
-# Of a point's value, in the objective.
+# Largest error of the objective, relative to sum a, from leaving out kernel values between groups.
 _NEGLECTED = 1e-9
 _SHARED = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
 
 class TwoClassDiagnostic(BoxSVC):
-    """Base of the diagnostics; one is a classifier through the machine that it takes over."""
+    """Base class of the diagnostics, which predict with a fitted machine."""
 
     _parameter_constraints: ClassVar[dict] = {
         name: BoxSVC._parameter_constraints[name] for name in _SHARED
@@ -33,11 +33,11 @@ class TwoClassDiagnostic(BoxSVC):
         return problem
 
     def _machine_parameters(self) -> dict[str, Any]:
-        """Parameters that the machines to compare have in common."""
+        """Parameters that the compared machines have in common."""
         return {"dtype": self.dtype, **{name: getattr(self, name) for name in _SHARED}}
 
     def _take_over(self, model: BoxSVC) -> None:
-        """Predict and report as a fitted machine does."""
+        """Take over the fitted attributes of a machine, to predict and report as it does."""
         learnt = {k: v for k, v in vars(model).items() if k.endswith("_") or k == "_machine"}
         self.__dict__.update(learnt)
 
@@ -55,8 +55,8 @@ def exact_svc(*, cache_mb: float, **parameters: Any) -> KernelSVC:
 def true_objective(problem: Problem, alpha: np.ndarray) -> float:
     """f(a) = 1/2 a'Qa - e'a for the kernel itself, alpha : (n,).
 
-    O(s^2 d) for s entries of a, less where they fall into groups that do not see one another; that
-    is wrong by less than 1e-9 of sum a.
+    O(s^2 d) for s nonzero entries of a; less if they fall into groups with negligible kernel values
+    between them, which costs an error below 1e-9 sum a.
     """
     rows = np.flatnonzero(alpha)
     if not len(rows):

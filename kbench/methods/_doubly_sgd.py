@@ -218,7 +218,7 @@ class DoublySGD(BaseEstimator):
                 self._descent.step(
                     prepared, targets[rows], n_shards=self.n_shards, parallel=parallel
                 )
-        self.n_chunks_ = chunk
+        self.n_chunks_: int = chunk
         self._finish(trace)
         return self
 
@@ -289,7 +289,7 @@ class DoublySGD(BaseEstimator):
             preconditioned=self.preconditioned,
             max_blocks=self.max_blocks,
         )
-        self.n_chunks_: int = 0
+        self.n_chunks_ = 0
 
     def _prepared(self, X: Any, rows: np.ndarray, copies: np.ndarray) -> Any:
         """Map copies of rows X : (b, d), given the numbers of rows and copies : (b,)."""

@@ -119,13 +119,13 @@ def n_steps(parts: Sequence[Part]) -> int:
     return sum(result.n_iter for part in parts for result in part.results)
 
 
-def fewer(name: str, value: int, limit: int, what: str) -> int:
-    """The value of parameter `name`, or `limit` with a warning if it exceeds the number of rows."""
-    if value <= limit:
+def fitting_number(name: str, value: int, n: int, otherwise: int) -> int:
+    """The parameter's value, or `otherwise` with a warning if it exceeds the n training points."""
+    if value <= n:
         return value
     warnings.warn(
-        f"{name}={value} is more than the {limit} {what}; {name} is set to {limit}",
+        f"{name}={value} is more than the {n} training points; it is reduced to {otherwise}",
         UserWarning,
-        stacklevel=5,
+        stacklevel=5,  # the caller of fit
     )
-    return limit
+    return otherwise

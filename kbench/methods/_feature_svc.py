@@ -42,7 +42,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
     def _feature_map(self, seed: int) -> FeatureMap:
         """The unfitted map that the parameters describe; `seed` is for what it draws."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Choose the features, compute them, and solve the linear dual.
 

@@ -87,7 +87,7 @@ class KernelRidgeMachine(RidgeMachine):
 class RidgeRegressorMixin(RegressorMixin):
     """`fit` and `predict` for one or several real targets."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
 
@@ -123,7 +123,7 @@ class RidgeRegressorMixin(RegressorMixin):
 class RidgeClassifierMixin(ClassifierMixin):
     """`fit`, `decision_function` and `predict` for classes, coded as targets -1 and +1."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to labels y : (n,).
 

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods._box_svc import BoxSVC, Problem
-from kbench.methods._dual_svc import DualSVC, Trained, fewer, n_steps
+from kbench.methods._dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods._parts import Part, solve_parts
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
@@ -34,7 +34,8 @@ class BaggingSVC(DualSVC):
         At most the number of rows; a larger number is reduced with a warning.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
 shrinking
-        As in `KernelSVC`; `max_iter` limits each binary problem of each machine.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits each binary problem of each machine.
     random_state : int, RandomState or None, default=None
         Seed of the samples.
     n_jobs : int or None, default=None
@@ -94,7 +95,7 @@ shrinking
     def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
         n = len(problem.Y)
         with trace.phase("prepare"):
-            n_estimators = fewer("n_estimators", self.n_estimators, n, "training points")
+            n_estimators = fitting_number("n_estimators", self.n_estimators, n, n)
             rng = check_random_state(self.random_state)
             size = -(-n // n_estimators)
             self.samples_ = [

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods._box_svc import BoxSVC, Problem
-from kbench.methods._dual_svc import DualSVC, Trained, fewer, n_steps
+from kbench.methods._dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods._parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
 
@@ -42,7 +42,8 @@ class CascadeSVC(DualSVC):
         than `tol`: then the solution is that of the whole problem.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
 shrinking
-        As in `KernelSVC`; `max_iter` limits each binary problem of each part.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits each binary problem of each part.
     random_state : int, RandomState or None, default=None
         Seed of the division into parts.
     n_jobs : int or None, default=None
@@ -105,7 +106,7 @@ shrinking
 
     def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
         n = len(problem.Y)
-        n_parts = fewer("n_parts", self.n_parts, n, "training points")
+        n_parts = fitting_number("n_parts", self.n_parts, n, n)
         order = check_random_state(self.random_state).permutation(n)
         first_layer = [np.sort(rows) for rows in np.array_split(order, n_parts)]
         whole = Part.zero(problem, np.empty(0, np.intp))

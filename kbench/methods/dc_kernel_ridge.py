@@ -1,4 +1,7 @@
-"""Divide-and-conquer kernel ridge regression: the mean of exact machines of random parts."""
+"""Divide-and-conquer kernel ridge regression: the mean of exact machines of random subsets.
+
+Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 2013).
+"""
 
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -24,36 +27,36 @@ from kbench.trace import Trace
 
 
 class DCRidge(KernelRidgeMachine):
-    """Mean of kernel ridge machines on random parts; base of the regressor and the classifier.
+    """Mean of kernel ridge machines on random subsets; base class of regressor and classifier.
 
     Parameters
     ----------
     n_parts : int, default=10
-        c
+        c, the number of subsets.
     alpha : float, default=1.0
-        Added to the diagonal of every part's kernel matrix. (The theory wants the parameter of the
-        whole, lambda n with the mean of squares, which is this one's with the sum.)
+        Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
+        whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     tol, max_iter, dtype, memory_mb
-        As in `ExactRidge`, for each part.
+        As in `KernelRidge`, for each subset.
     n_jobs : int or None, default=None
-        Parts at once, through joblib. The result does not depend on it.
+        Subsets that are solved in parallel, through joblib. The result does not depend on it.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     dual_coef_ : (n, m) float64
-        Divided by c.
+        Coefficients of the mean: those of the subsets divided by c.
     n_iter_ : int
-        The most steps of a part.
+        Largest number of iterations of a subset.
     converged_ : bool
     kernel_entries_ : int
     n_parameters_ : int
-        What the parts' kernel matrices hold.
+        Entries of the subsets' kernel matrices.
     timings_ : dict of str to float
         Seconds of "solve".
     model_bytes_, n_features_in_ : int

@@ -18,7 +18,7 @@ from kbench import presets
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.methods._division import PARTITIONS, Division, divide, nested_divisions
-from kbench.methods._dual_svc import DualSVC, Trained, fewer, n_steps
+from kbench.methods._dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods._parts import Part, solve_parts
 from kbench.prediction import (
     BayesianCommittee,
@@ -33,6 +33,8 @@ from kbench.trace import Deadline, Trace
 # A level is not trained if one of its clusters has more than this fraction of the points: it would
 # cost nearly as much as the whole problem, which follows anyway.
 _UNDIVIDED = 2 / 3
+# Points for each cluster if there are more clusters than points. Machines of one point ignore C.
+_FEW_POINTS = 10
 
 
 class Level(NamedTuple):
@@ -74,7 +76,8 @@ class DCSVC(DualSVC):
     ----------
     n_clusters : int or None, default=None
         Clusters of the last level: 64, or 4 with combine="exact". Empty clusters are dropped. A
-        number above that of the training points is reduced with a warning.
+        number above that of the training points is reduced, with a warning, to one cluster for ten
+        points.
     combine : {"early", "naive", "bcm", "exact"}, default="early"
         "early", equation 11: sum_{i in V_c} y_i alpha_i k(x_i, x) for the cluster c of x. "naive",
         equation 10: the sum over all i. "bcm": Bayesian committee machine of the local machines
@@ -110,7 +113,8 @@ class DCSVC(DualSVC):
         With combine="exact", the tolerance of all solves but the last: 0.1, because they only
         provide the starting point of the next solve; `tol` in the paper.
     C, kernel, gamma, degree, coef0, cache_mb, class_weight, max_iter, max_time, dtype, shrinking
-        As in `KernelSVC`; `max_iter` limits each binary problem of each cluster.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits each binary problem of each cluster.
     random_state : int, RandomState or None, default=None
         Seed of samples and initial centres.
     n_jobs : int or None, default=None
@@ -204,7 +208,8 @@ class DCSVC(DualSVC):
         n = len(problem.Y)
         with trace.phase("prepare"):
             settings = self._checked_settings()
-            k = fewer("n_clusters", settings["n_clusters"], n, "training points")
+            few = max(1, n // _FEW_POINTS)
+            k = fitting_number("n_clusters", settings["n_clusters"], n, few)
             n_samples = min(settings["n_samples"], n)
             finer = [k * settings["branching"] ** j for j in range(settings["n_levels"] - 1, 0, -1)]
             sizes = [size for size in finer if size <= n_samples] + [k]

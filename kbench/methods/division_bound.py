@@ -1,4 +1,8 @@
-"""Diagnostic: how far the clusters' solutions are from the exact one, beside Theorem 1's bound."""
+"""Diagnostic: the distance of the clusters' solutions from the exact one, and its bound.
+
+Theorem 1 and Figure 1 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support
+Vector Machines" (ICML 2014).
+"""
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
@@ -15,11 +19,12 @@ from kbench.methods.dc_svc import DCSVC
 from kbench.prediction import group_rows
 from kbench.trace import Trace
 
+# Rows of the kernel matrix that are computed at a time.
 _BATCH = 1024
 
 
 class DivisionBound(TwoClassDiagnostic):
-    """The exact machine, and on the way the loss of dividing its problem into clusters.
+    """The exact machine, and the loss in the objective of dividing its problem into clusters.
 
     For each number of clusters k, with the clusters' solutions abar, the exact solution a* and the
     kernel between clusters D = sum over pairs (i, j) of different clusters of |k(x_i, x_j)|,
@@ -39,9 +44,9 @@ class DivisionBound(TwoClassDiagnostic):
     coef0 : float, default=0.0
     tol : float, default=1e-5
     cache_mb : float, default=200.0
-        From `C` on as in `KernelSVC`, which is what predicts.
+        `C` to `cache_mb` have the same meaning as in `KernelSVC`, whose machine predicts.
     random_state : int, RandomState or None, default=None
-        Of samples and first centres; the same for each k.
+        Seed of samples and initial centres; the same for each k.
 
     Attributes
     ----------
@@ -111,7 +116,7 @@ class DivisionBound(TwoClassDiagnostic):
         X : (n, d) array or CSR
         y : (n,) labels of two classes
         trace : Trace, optional
-            Told n_clusters, bound and loss for each number of clusters, and the phases.
+            Receives n_clusters, bound and loss for each number of clusters, and the phases.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression."""
+"""Exact kernel ridge regression: (K + alpha I) c = y (`kbench.solvers.kernel_ridge`)."""
 
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -22,7 +22,7 @@ from kbench.trace import Trace
 
 
 class ExactRidge(KernelRidgeMachine):
-    """Kernel ridge on the kernel matrix itself; base of the regressor and the classifier.
+    """Kernel ridge on the kernel matrix itself; base class of regressor and classifier.
 
     Parameters
     ----------
@@ -34,19 +34,19 @@ class ExactRidge(KernelRidgeMachine):
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     solver : {"cholesky", "pcg"}, default="cholesky"
-        What conjugate gradients on the kernel matrix are preconditioned by: its factorisation, of
-        n^2 numbers, or a low-rank approximation of it, of n `n_landmarks` numbers. The solution is
-        the same to `tol`.
+        The preconditioner of conjugate gradients on the kernel matrix: its Cholesky factorisation,
+        n^2 numbers, or a low-rank approximation, n `n_landmarks` numbers. The solution is the same
+        to `tol`.
     n_landmarks : int, default=1000
-        Of "pcg": rows by randomly pivoted Cholesky. More take fewer iterations.
+        For "pcg": rows chosen by randomly pivoted Cholesky. More of them save iterations.
     tol : float, default=1e-8
-        Relative residual of (K + alpha I) C = Y, by kernel values in float64.
+        Largest relative residual of (K + alpha I) C = Y, with kernel values in float64.
     max_iter : int, default=200
-        Products with the kernel matrix.
+        Largest number of products with the kernel matrix.
     dtype : {"float32", "float64"}, default="float32"
-        Of the factorisation, or of the approximation.
+        Precision of the factorisation, or of the approximation.
     memory_mb : float, default=8192.0
-        MiB that it may take; more are refused before anything is computed.
+        Largest size of it in MiB; a larger one is refused before anything is computed.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ class ExactRidge(KernelRidgeMachine):
     n_iter_ : int
     converged_ : bool
     kernel_entries_ : int
-        Those of the search for landmarks left out.
+        Kernel values computed, without those of the choice of landmarks.
     n_parameters_ : int
-        n^2, what the kernel matrix holds.
+        n^2, the entries of the kernel matrix.
     timings_ : dict of str to float
         Seconds of "precondition" ("pcg") and "solve".
     model_bytes_, n_features_in_ : int
@@ -132,7 +132,7 @@ class ExactRidge(KernelRidgeMachine):
         return KernelExpansion(kernel, np.arange(len(Y)), result.x, dtype)
 
     def _low_rank_inverse(self, X: Any) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
-        """(G~ + alpha I)^-1 of the Nystrom approximation, and the kernel values it took."""
+        """(G~ + alpha I)^-1 of the Nystrom approximation, and the number of kernel values."""
         n = X.shape[0]
         size = min(self.n_landmarks, n)
         needed = np.dtype(self.dtype).itemsize * n * size / 2**20
@@ -141,7 +141,7 @@ class ExactRidge(KernelRidgeMachine):
                 f"values of {n} points at {size} landmarks take {needed:.0f} MiB, more than "
                 f"memory_mb={self.memory_mb:g}; use fewer landmarks"
             )
-        # Which landmarks are drawn changes the number of iterations, not the solution.
+        # The landmarks change the number of iterations, not the solution, so the seed is fixed.
         feature_map = Nystrom(
             size,
             kernel=self.kernel,
@@ -156,7 +156,7 @@ class ExactRidge(KernelRidgeMachine):
 
 
 class KernelRidge(RidgeRegressorMixin, ExactRidge):
-    """Exact kernel ridge regression; parameters and attributes as in `ExactRidge`.
+    """Exact kernel ridge regression; parameters and attributes are those of `ExactRidge`.
 
     Examples
     --------
@@ -169,11 +169,11 @@ class KernelRidge(RidgeRegressorMixin, ExactRidge):
 
 
 class KernelRidgeClassifier(RidgeClassifierMixin, ExactRidge):
-    """Exact kernel ridge classification; parameters and attributes as in `ExactRidge`."""
+    """Exact kernel ridge classification; parameters and attributes are those of `ExactRidge`."""
 
 
 def check_memory(n: int, dtype: str, memory_mb: float) -> None:
-    """Refuse a kernel matrix of order n that does not fit."""
+    """Refuse a kernel matrix of order n that exceeds `memory_mb`."""
     needed = np.dtype(dtype).itemsize * n**2 / 2**20
     if needed > memory_mb:
         raise ValueError(

@@ -1,4 +1,8 @@
-"""Diagnostic: singular values of a kernel matrix, and its heat map as it is and clustered."""
+"""Diagnostic: singular values of a kernel matrix, and its heat map before and after clustering.
+
+Figure 1 of Cipolla and Gondzio, "Training very large scale nonlinear SVMs using Alternating
+Direction Method of Multipliers ..." (EURO Journal on Computational Optimization 10, 2022).
+"""
 
 from collections.abc import Callable
 from numbers import Integral
@@ -16,18 +20,18 @@ from kbench.trace import Trace
 
 
 class KernelSpectrum(TwoClassDiagnostic):
-    """The machine of a kernel, and on the way what its matrix looks like.
+    """The machine of a kernel, with the spectrum and heat maps of its matrix.
 
-    Why hierarchical compression needs an ordering (Figure 1 of the HSS-ADMM paper): as a whole the
-    matrix has many large singular values where the bandwidth is small, but its large entries gather
-    in the diagonal blocks once points are sorted by clusters, and what is left between has few.
+    Shows why hierarchical compression needs an ordering: with a small bandwidth the whole matrix
+    has many large singular values. If the points are sorted by clusters, its large entries are in
+    the diagonal blocks, and the off-diagonal blocks have few large singular values.
 
     Parameters
     ----------
     n_clusters : int, default=5
-        Of k-means, by which points are sorted.
+        Clusters of k-means by which the points are sorted.
     resolution : int, default=100
-        Cells of a heat map in each direction, at most; a cell is a mean of entries.
+        Largest number of cells of a heat map in each direction; a cell is a mean of entries.
     C : float, default=1.0
     kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
@@ -36,18 +40,18 @@ class KernelSpectrum(TwoClassDiagnostic):
     coef0 : float, default=0.0
     tol : float, default=1e-3
     cache_mb : float, default=200.0
-        From `C` on as in `KernelSVC`, which is what predicts.
+        `C` to `cache_mb` are as in `KernelSVC`, which predicts.
     random_state : int, RandomState or None, default=None
-        Of the first centres.
+        Draws the first centres.
 
     Attributes
     ----------
     singular_values_ : (n,) float64
         Descending.
     order_ : (n,) ints
-        Rows by cluster, and within a cluster as they come.
+        Rows sorted by cluster, and by row number within a cluster.
     heat_map_, clustered_heat_map_ : (r, r) float64
-        In the order of the rows, and in that of `order_`.
+        In the order of the rows, and in the order of `order_`.
     timings_ : dict of str to float
         Seconds of "prepare", "spectrum", "cluster" and "machine".
     classes_, support_, dual_coef_, n_support_, n_iter_, objective_, violation_, converged_
@@ -115,8 +119,8 @@ class KernelSpectrum(TwoClassDiagnostic):
         X : (n, d) array or CSR
         y : (n,) labels of two classes
         trace : Trace, optional
-            Told each singular_value, then entry and clustered_entry for each cell of the heat maps,
-            row by row, and the phases.
+            Receives each singular_value, then entry and clustered_entry for each cell of the heat
+            maps, row by row, and the phases.
 
         Returns
         -------

@@ -1,14 +1,12 @@
 """Support vector classifier, solved exactly, in the place of `sklearn.svm.SVC`."""
 
 import itertools
-import math
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import joblib
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
@@ -21,6 +19,12 @@ from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
 from kbench.methods import _classes
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
+from kbench.methods._small_machine import (
+    PAIR_ERROR,
+    VALUE_ERROR,
+    is_dense_gaussian,
+    small_rows,
+)
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers import BoxDualResult
@@ -39,12 +43,7 @@ from kbench.trace import Deadline, Trace
 # belong to points far from their margin, and do not matter at any tolerance. Larger ones take
 # longer to correct in float64 than the solver takes from zero in float32.
 _USABLE_ERROR = 1e-4
-# CSR rows with at most this many entries, zeros included, are made dense: 64 MB of float64.
-_DENSE_ENTRIES = 2**23
-# Errors of decision values from which on float64 is used, when the margin is 1. Of pairs only the
-# sign counts in `predict`; float64 takes twice the time, and no set of `scripts/bench_small.py`
-# needs it at this value. Other values are to agree to 1e-5 between batches of any size.
-_PAIR_ERROR, _VALUE_ERROR = 1e-3, 1e-5
+
 _FOLDS = 5  # as in LIBSVM, for the decision values that probabilities are fitted to
 _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
 _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
@@ -72,19 +71,10 @@ class _Data:
         """The kernel matrix of the rows, in their own order."""
         return KernelMatrix(self.kernel, self.X, dtype)
 
-    @property
-    def is_dense_gaussian(self) -> bool:
-        """Whether the kernel is Gaussian and the rows are dense, or few enough to be made so."""
-        few = not sp.issparse(self.X) or math.prod(self.X.shape) <= _DENSE_ENTRIES
-        return isinstance(self.kernel, RBF) and few
-
     @cached_property
     def sorted_rows(self) -> GaussianRows | MatrixRows:
         """Kernel values for the small engine, rows sorted by class."""
-        if self.is_dense_gaussian:
-            X = self.X[self.order]
-            return GaussianRows(X.toarray() if sp.issparse(X) else X, self.kernel.gamma)
-        return MatrixRows(self.matrix(np.float64), self.order)
+        return small_rows(self.kernel, self.X, self.order)
 
 
 class _Solution:
@@ -438,6 +428,9 @@ class KernelSVC(BoxSVC):
             points = [int(sizes[a] + sizes[b]) for a, b in self._pairs]
         else:
             points = [len(data.labels)] * (1 if len(self.classes_) == 2 else len(self.classes_))
+        # Smaller problems fit if the largest does: mostly one decision for all.
+        if is_small(max(points), X, self.cache_size):
+            return list(range(len(points)))
         fits = {size: is_small(size, X, self.cache_size) for size in set(points)}
         return [p for p, size in enumerate(points) if fits[size]]
 
@@ -454,7 +447,8 @@ class KernelSVC(BoxSVC):
         coef0 = None if coef0 is None else coef0[:, data.order]
         if self._takes_pairs:
             starts = np.concatenate([[0], np.cumsum(np.bincount(data.labels))])
-            pairs = [self._pairs[p] for p in problems]
+            every_pair = self._pairs
+            pairs = [every_pair[p] for p in problems]
             memory_mb = 0.5 * self.cache_size
             result = solve_pairs(rows, starts, C, limits, pairs, coef0=coef0, memory_mb=memory_mb)
         else:
@@ -524,10 +518,11 @@ class KernelSVC(BoxSVC):
 
     def _new_machine(self, data: _Data, matrix: KernelMatrix | None) -> Any:
         coef = self.dual_coef_
-        if matrix is None and data.is_dense_gaussian:
+        kernel = data.kernel
+        if matrix is None and isinstance(kernel, RBF) and is_dense_gaussian(kernel, data.X):
             norm = float(np.linalg.norm(coef, axis=1).max(initial=0.0))
-            error = _PAIR_ERROR if self._takes_pairs else _VALUE_ERROR
-            V, gamma = self.support_vectors_, data.kernel.gamma
+            error = PAIR_ERROR if self._takes_pairs else VALUE_ERROR
+            V, gamma = self.support_vectors_, kernel.gamma
             centres: Any = GaussianCentres(V, gamma, error=error, norm=norm)
         else:
             matrix = data.matrix(self.dtype) if matrix is None else matrix

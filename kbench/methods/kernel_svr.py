@@ -1,68 +1,82 @@
 """Support vector regression with the epsilon-insensitive loss, solved exactly."""
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 
-from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._box_svc import BoxSVC
+from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels.exponential import RBF
+from kbench.kernels.functions import Precomputed
+from kbench.methods._box_svc import BoxSVC, warn_of_limits
+from kbench.methods._new_rows import checked_rows
+from kbench.methods._quick_checks import QuickChecks
+from kbench.methods._small_machine import VALUE_ERROR, is_dense_gaussian, small_rows
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
+from kbench.prediction.pairs import GaussianCentres, SharedExpansion
 from kbench.solvers import solve_box_dual
-from kbench.trace import Trace
+from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
+from kbench.trace import Deadline, Trace
 
 
-class KernelSVR(CountedPrediction, RegressorMixin, BaseEstimator):
+class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
     """Epsilon-support vector regression.
 
     Minimises 1/2 ||f||^2 + sum_i C_i max(0, |y_i - f(x_i) - b| - epsilon), the problem of
-    `sklearn.svm.SVR`, through its dual in a = (a+, a-),
+    `sklearn.svm.SVR`, whose parameters have the same meaning here, through its dual
 
-        min_a  1/2 (a+ - a-)'K(a+ - a-) + epsilon e'(a+ + a-) - y'(a+ - a-),   0 <= a <= C,
+        min_b  1/2 b'Kb - y'b + epsilon |b|_1,   |b_i| <= C_i,
 
-    with e'(a+ - a-) = 0 where there is an intercept b: the classifier's dual over the points twice,
-    with labels +1 and -1 and the linear term (epsilon - y, epsilon + y).
+    with sum b = 0 if there is an intercept. For many rows the engine of `KernelSVC` solves it as a
+    classifier's dual over the points twice, b = a+ - a-.
 
     Parameters
     ----------
     C : float, default=1.0
         Upper bound of the dual variables, multiplied by the weight of the row.
-    epsilon : float, default=0.1
-        Half the width of the tube in which errors cost nothing.
-    kernel : {"rbf", "laplacian", "poly", "linear", "precomputed"} or callable, default="rbf"
-    gamma : float or {"scale", "auto"}, default="scale"
+    kernel : {"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"} or callable
+        Default "rbf".
     degree : int, default=3
+    gamma : float or {"scale", "auto"}, default="scale"
     coef0 : float, default=0.0
-    fit_intercept : bool, default=True
     tol : float, default=1e-3
         Violation at which to stop, in units of y.
-    cache_mb : float, default=1000.0
+    epsilon : float, default=0.1
+        Half the width of the tube in which errors cost nothing.
+    shrinking : bool, default=True
+    cache_size : float, default=1000.0
+    verbose : bool, default=False
     max_iter : int, default=-1
+    fit_intercept : bool, default=True
     max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-    shrinking : bool, default=True
-        From `kernel` on as in `KernelSVC`.
+        From `kernel` on as in `KernelSVC`, unless stated here.
 
     Attributes
     ----------
     support_ : (n_sv,) ints
+    support_vectors_ : (n_sv, d) array or CSR
+        (0, 0) with kernel="precomputed".
     dual_coef_ : (1, n_sv)
-        a+ - a-.
+        b.
     intercept_ : (1,)
+    coef_ : (1, d)
+        Weights of the features, only with kernel="linear".
     n_support_ : (1,) ints
     n_iter_ : int
+    fit_status_ : int
+        0 if the problem was solved to `tol`, else 1 (and a ConvergenceWarning).
+    shape_fit_ : tuple
     objective_, violation_, duality_gap_ : float
     converged_ : bool
     kernel_entries_ : int
-        Kernel values computed in `fit`, between the points counted twice.
+        Kernel values computed in `fit`; by the large engine between the points counted twice.
     timings_ : dict of str to float
         Seconds of "prepare" and "solve".
     model_bytes_ : int
@@ -70,7 +84,8 @@ class KernelSVR(CountedPrediction, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    The price of `KernelSVC` of 2 n points. Memory: `cache_mb`, O(n d).
+    Up to about 5,000 rows the cost of `KernelSVC`, beyond that the cost of `KernelSVC` for twice as
+    many rows. Memory: `cache_size`, O(n d).
 
     Examples
     --------
@@ -86,9 +101,11 @@ class KernelSVR(CountedPrediction, RegressorMixin, BaseEstimator):
         **{
             name: constraint
             for name, constraint in BoxSVC._parameter_constraints.items()
-            if name != "class_weight"
+            if name not in ("class_weight", "cache_mb")
         },
+        "cache_size": BoxSVC._parameter_constraints["cache_mb"],
         "epsilon": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
         "fit_intercept": ["boolean"],
     }
 
@@ -96,32 +113,34 @@ class KernelSVR(CountedPrediction, RegressorMixin, BaseEstimator):
         self,
         C: float = 1.0,
         *,
-        epsilon: float = 0.1,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
-        gamma: float | str = "scale",
         degree: int = 3,
+        gamma: float | str = "scale",
         coef0: float = 0.0,
-        fit_intercept: bool = True,
         tol: float = 1e-3,
-        cache_mb: float = 1000.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float = 1000.0,
+        verbose: bool = False,
         max_iter: int = -1,
+        fit_intercept: bool = True,
         max_time: float | None = None,
         dtype: str = "float32",
-        shrinking: bool = True,
     ) -> None:
         self.C = C
-        self.epsilon = epsilon
         self.kernel = kernel
-        self.gamma = gamma
         self.degree = degree
+        self.gamma = gamma
         self.coef0 = coef0
-        self.fit_intercept = fit_intercept
         self.tol = tol
-        self.cache_mb = cache_mb
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
         self.max_iter = max_iter
+        self.fit_intercept = fit_intercept
         self.max_time = max_time
         self.dtype = dtype
-        self.shrinking = shrinking
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -134,7 +153,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, BaseEstimator):
         sample_weight : (n,), optional
             Multiplies C row by row.
         trace : Trace, optional
-            Told the iterate, over the points twice, after each working set, and the phases.
+            Receives the phases, and objective and violation while the problem is solved.
 
         Returns
         -------
@@ -147,63 +166,122 @@ class KernelSVR(CountedPrediction, RegressorMixin, BaseEstimator):
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
-            )
+            X, y = self._checked_rows_and_targets(X, y, y_numeric=True)
             if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
                 raise ValueError(f"kernel='precomputed' needs a square matrix, got shape {X.shape}")
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            y, C = np.asarray(y, np.float64), np.full(len(y), float(self.C))
+            if sample_weight is not None:
+                C *= _check_sample_weight(
+                    sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                )
+            kernel = make_kernel(
+                self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
-            y = np.asarray(y, np.float64)
-            n = len(y)
-            kernel = KernelMatrix(
-                make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0),
-                X,
-                self.dtype,
-            )
-            twice = kernel.take(np.tile(np.arange(n), 2))
         with trace.phase("solve"):
-            result = solve_box_dual(
-                twice,
-                np.repeat([1.0, -1.0], n),
-                self.C * np.tile(weight, 2),
-                intercept=self.fit_intercept,
-                linear=self.epsilon - np.concatenate([y, -y]),
-                tol=self.tol,
-                cache_mb=self.cache_mb,
-                max_iter=self.max_iter,
-                max_time=self.max_time,
-                shrinking=self.shrinking,
-                trace=trace,
-            )
+            deadline, matrix = Deadline(self.max_time, trace), None
+            rows = None if self.kernel == "precomputed" else X
+            reason = "precision"
+            if self.fit_intercept and is_small(
+                len(y), rows, self.cache_size, MOST_POINTS_OF_REGRESSION
+            ):
+                limits = Limits(self.tol, self.max_iter, deadline, trace)
+                reason = self._solve_small(X, y, C, kernel, limits)
+            if reason == "precision":
+                matrix = KernelMatrix(kernel, X, self.dtype)
+                reason = self._solve_large(matrix, y, C, deadline, trace)
         with trace.phase("prepare"):
-            coef = result.alpha[:n] - result.alpha[n:]
-            self.support_ = np.flatnonzero(coef)
-            self.dual_coef_ = coef[None, self.support_]
-            self.n_support_ = np.array([len(self.support_)])
-            self.intercept_ = np.array([result.intercept])
-            dtype = prediction_dtype(kernel, self.dual_coef_.T)
-            self._machine = KernelExpansion(kernel, self.support_, self.dual_coef_.T, dtype)
-        for name in ("n_iter", "objective", "violation", "duality_gap", "converged"):
-            setattr(self, f"{name}_", getattr(result, name))
-        self.kernel_entries_ = twice.n_entries
-        self.model_bytes_ = self._machine.nbytes
+            self._set_machine(X, kernel, matrix)
+        if reason != "tol":
+            self._warn(reason)
         self.timings_ = dict(trace.timings)
-        if not result.converged:
-            warnings.warn(
-                f"stopped by {result.stop_reason} at a violation of {result.violation:.2g}, above "
-                f"tol={self.tol:g}; the model is usable",
-                ConvergenceWarning,
-                stacklevel=2,
+        if self.verbose:
+            print(
+                f"KernelSVR: {self.n_iter_} steps, {len(self.support_)} support vectors, "
+                f"violation {self.violation_:.2g}, {self.timings_['solve']:.3g} s"
             )
         return self
 
+    def _solve_small(
+        self, X: Any, y: np.ndarray, C: np.ndarray, kernel: Kernel, limits: Limits
+    ) -> str:
+        """Solve by the engine for few points. Returns the reason of its stop."""
+        rows = small_rows(kernel, X, np.arange(len(y)))
+        result = solve_each(rows, y[None], -C[None], C[None], limits, epsilon=self.epsilon)
+        reason = result.stop_reason[0]
+        self._set_solution(result.coef[0], reason, result.kernel_entries, result)
+        return reason
+
+    def _solve_large(
+        self, matrix: KernelMatrix, y: np.ndarray, C: np.ndarray, deadline: Deadline, trace: Trace
+    ) -> str:
+        """Solve as a classifier's dual over the points twice, see `solve_box_dual`.
+
+        Returns the reason of its stop.
+        """
+        n = len(y)
+        twice = matrix.take(np.tile(np.arange(n), 2))
+        result = solve_box_dual(
+            twice,
+            np.repeat([1.0, -1.0], n),
+            np.tile(C, 2),
+            intercept=self.fit_intercept,
+            linear=self.epsilon - np.concatenate([y, -y]),
+            tol=self.tol,
+            cache_mb=self.cache_size,
+            max_iter=self.max_iter,
+            max_time=deadline.seconds_left(),
+            shrinking=self.shrinking,
+            trace=trace,
+        )
+        coef = result.alpha[:n] - result.alpha[n:]
+        self._set_solution(coef, result.stop_reason, twice.n_entries, result)
+        return result.stop_reason
+
+    def _set_solution(self, coef: np.ndarray, reason: str, n_entries: int, result: Any) -> None:
+        """Set what describes the solution coef : (n,); `result` is that of either engine."""
+        self.support_ = np.flatnonzero(coef)
+        self.dual_coef_ = coef[None, self.support_]
+        self.n_support_ = np.array([len(self.support_)])
+        self.intercept_ = np.atleast_1d(result.intercept).astype(np.float64)
+        for name in ("objective", "violation", "duality_gap"):
+            setattr(self, f"{name}_", float(np.sum(getattr(result, name))))
+        self.n_iter_ = int(np.sum(result.n_iter))
+        self.converged_, self.fit_status_ = reason == "tol", int(reason != "tol")
+        self.kernel_entries_ = n_entries
+
+    def _warn(self, reason: str) -> None:
+        warn_of_limits({reason}, self.violation_, self.tol)
+
+    def _set_machine(self, X: Any, kernel: Kernel, matrix: KernelMatrix | None) -> None:
+        """Set what predicts. matrix : of the large engine, if that solved the problem."""
+        precomputed = isinstance(kernel, Precomputed)
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
+        self.shape_fit_, coef = X.shape, self.dual_coef_.T
+        if matrix is None and isinstance(kernel, RBF) and is_dense_gaussian(kernel, X):
+            norm = float(np.linalg.norm(coef))
+            centres = GaussianCentres(
+                self.support_vectors_, kernel.gamma, error=VALUE_ERROR, norm=norm
+            )
+            self._machine: Any = SharedExpansion(centres, coef)
+        else:
+            matrix = KernelMatrix(kernel, X, self.dtype) if matrix is None else matrix
+            dtype = prediction_dtype(matrix, coef)
+            self._machine = KernelExpansion(matrix, self.support_, coef, dtype)
+        self.model_bytes_ = self._machine.nbytes
+
     def predict(self, X: Any) -> np.ndarray:
         """f(x) + b of rows X : (u, d), with kernel="precomputed" (u, n_train); (u,) float64."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._machine(X)[:, 0] + self.intercept_[0]
+        X = checked_rows(self, X)
+        assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+        values: np.ndarray = self._machine(X)[:, 0] + self.intercept_[0]
+        return values
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the features, (1, d); only with kernel="linear"."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        return self.dual_coef_ @ self.support_vectors_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -37,7 +37,8 @@ class LaSVC(DualSVC):
         KKT violation on the expansion below which no step is made, and tolerance of the final
         solve.
     C, kernel, gamma, degree, coef0, cache_mb, class_weight, max_iter, max_time, dtype
-        As in `KernelSVC`; `max_iter` limits the steps of each binary problem.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits the steps of each binary problem.
     random_state : int, RandomState or None, default=None
         Seed of the order of the rows.
 

@@ -1,4 +1,9 @@
-"""Support vector classifier by randomly assembled cyclic ADMM: RACQP."""
+"""Support vector classifier by randomly assembled cyclic ADMM: RACQP.
+
+Mihic, Zhu and Ye, "Managing Randomization in the Multi-Block Alternating Direction Method of
+Multipliers for Quadratic Optimization" (Math. Program. Comput. 13, 2021), with the settings of the
+authors' driver for support vector machines.
+"""
 
 import warnings
 from collections.abc import Callable
@@ -34,45 +39,47 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
     coef0 : float, default=0.0
-        From `kernel` on as in `KernelSVC`.
+        `kernel` to `coef0` have the same meaning as in `KernelSVC`.
     mode : {"rac", "rp", "cyclic"}, default="rac"
-        Blocks drawn in each iteration; fixed, in random order; fixed, in fixed order, which need
-        not converge.
+        "rac": blocks drawn anew in each iteration. "rp": fixed blocks in random order. "cyclic":
+        fixed blocks in fixed order, which need not converge.
     block_size : int, default=500
-        The driver's: 100 for a8a, w7a, rcv1 and webspam, 1,000 for covtype, 500 for the others.
+        Variables of a block. The authors' driver uses 100 for a8a, w7a, rcv1 and webspam, 1,000
+        for covtype and 500 for the others.
     beta : float or "auto", default="auto"
         "auto" is a tenth of the number of blocks.
     max_iter : int, default=5
     tol : float, default=0.1
-        Largest primal residual.
+        Primal residual at which iterations stop.
     halved : bool, default=True
-        The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, which is the machine
-        with twice the bound and half the solution.
+        The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, which gives half the
+        solution of the problem with twice the bound.
     decimals : int or None, default=None
-        To which dual variables are rounded; the driver's are 3.
+        Decimals to which the dual variables are rounded; 3 in the authors' driver. None: no
+        rounding.
     class_weight : dict, "balanced" or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        Of kernel values; the iterates are float64.
+        Precision of kernel values; the iterates are float64.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     classes_ : (n_classes,)
     support_ : (n_sv,) ints
-        Rows with a coefficient that is not zero (in one of the problems).
+        Rows with a non-zero coefficient in at least one of the problems.
     dual_coef_ : (1, n_sv) or (n_classes, n_sv)
     intercept_ : (1,) or (n_classes,)
         Mean of y - f over the free support vectors.
     n_support_ : (n_classes,) ints
     n_iter_ : int
-        Of all problems.
+        Iterations of all problems.
     objective_ : float
-        1/2 w'Hw - e'w, `halved` or not, summed over problems.
+        1/2 w'Hw - e'w, whatever `halved` is, summed over problems.
     primal_residual_ : float
     converged_ : bool
     kernel_entries_ : int
     n_parameters_, model_bytes_ : int
-        What prediction keeps.
+        Size of what prediction keeps.
     timings_ : dict of str to float
         Seconds of "prepare", "solve".
     n_features_in_ : int
@@ -162,7 +169,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         sample_weight : (n,), optional
             Multiplies C row by row.
         trace : Trace, optional
-            Told the residual after each iteration, and the phases.
+            Receives the residual after each iteration, and the phases.
 
         Returns
         -------
@@ -171,7 +178,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes.
+            A parameter is out of range, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)

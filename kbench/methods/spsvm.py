@@ -1,4 +1,8 @@
-"""Support vector machine with a reduced number of basis functions, trained in the primal: SpSVM."""
+"""Support vector machine with a reduced number of basis functions, trained in the primal: SpSVM.
+
+Keerthi, Chapelle and DeCoste, "Building Support Vector Machines with Reduced Classifier Complexity"
+(JMLR 7, 2006), section 3, basis selection method 2.
+"""
 
 import warnings
 from collections.abc import Callable
@@ -35,7 +39,8 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     n_components : int, default=200
         Basis functions, d_max.
     n_candidates : int, default=59
-        Random points compared for each: among 59 one is of the best 5 % with probability 0.95.
+        Random points that are compared for each addition: with probability 0.95, one of 59 is among
+        the best 5 % of all points.
     C : float, default=1.0
         1 / lambda of the paper, multiplied by the weights of row and class.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
@@ -44,15 +49,15 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     coef0 : float, default=0.0
     class_weight : dict, "balanced" or None, default=None
     dtype : {"float32", "float64"}, default="float32"
-        From `kernel` on as in `KernelSVC`.
+        `kernel` to `dtype` have the same meaning as in `KernelSVC`.
     random_state : int, RandomState or None, default=None
-        Of the candidates.
+        Seed of the candidates.
 
     Attributes
     ----------
     classes_ : (n_classes,)
     support_ : (n_sv,) ints
-        Rows that are in a basis.
+        Rows that are in at least one basis.
     dual_coef_ : (1, n_sv) or (n_classes, n_sv)
         b
     n_support_ : (n_classes,) ints
@@ -66,7 +71,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     converged_ : bool
     kernel_entries_ : int
     n_parameters_, model_bytes_ : int
-        Numbers and bytes that prediction keeps.
+        Size of what prediction keeps.
     timings_ : dict of str to float
         Seconds of "prepare", "select", "newton".
     n_features_in_ : int
@@ -140,7 +145,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         sample_weight : (n,), optional
             Multiplies C row by row.
         trace : Trace, optional
-            Told objective and n_support after each addition, and the phases.
+            Receives objective and n_support after each addition, and the phases.
 
         Returns
         -------
@@ -149,7 +154,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         Raises
         ------
         ValueError
-            A parameter out of range, fewer than two classes.
+            A parameter is out of range, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)

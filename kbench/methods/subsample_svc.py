@@ -31,7 +31,8 @@ class SubsampleSVC(DualSVC):
         Fraction of the rows; their number is rounded up.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
 shrinking
-        As in `KernelSVC`; `max_iter` limits each binary problem.
+        As in `KernelSVC`, which calls `cache_mb` `cache_size`;
+        `max_iter` limits each binary problem.
     random_state : int, RandomState or None, default=None
         Seed of the sample.
 

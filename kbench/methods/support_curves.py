@@ -1,4 +1,8 @@
-"""Diagnostic: how the support vectors of a solver come to those of the exact machine."""
+"""Diagnostic: how the support vectors of a solver converge to those of the exact machine.
+
+Figures 2 and 3 of Hsieh, Si and Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector
+Machines" (ICML 2014).
+"""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -23,6 +27,7 @@ def _dcsvm(random_state: Any, **options: Any) -> BoxSVC:
         combine="exact",
         partition="kernel_kmeans",
         n_levels=4,
+        level_tol=options["tol"],
         random_state=random_state,
         **options,
     )
@@ -38,7 +43,7 @@ def _exact(random_state: Any, **options: Any) -> BoxSVC:
 
 
 class _ShrinkingSVC(KernelSVC):
-    """The same machine by single coordinates and LIBSVM's shrinking."""
+    """The same machine by descent along single coordinates with LIBSVM's shrinking."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         self._trace = trace
@@ -53,7 +58,7 @@ class _ShrinkingSVC(KernelSVC):
             cache_mb=self.cache_size,
             trace=self._trace,
         )
-        # It belongs to the fit, and a model file has no place for it.
+        # The trace is not part of the model, and cannot be stored in a model file.
         del self._trace
         return Start(alpha[:, None])
 
@@ -72,16 +77,15 @@ _SOLVERS = {
 
 
 class SupportCurves(TwoClassDiagnostic):
-    """A solver's machine, and after each of its steps the support vectors found so far.
+    """The machine of a solver, and the support vectors after each of its steps.
 
-    With S the rows that support the present solution (where the solver sets rows aside, those that
-    it has not set aside at zero) and S* those of a reference solved to `reference_tol`, the trace
-    is told
+    With S the support vectors of the current solution (for a solver with shrinking: the rows that
+    it has not removed at zero) and S* those of a reference solved to `reference_tol`, the trace
+    receives
 
         precision |S and S*| / |S|,    recall |S and S*| / |S*|,
 
-    the relative error of the objective and the solver's own seconds: Figures 2 and 3 of the DC-SVM
-    paper.
+    the relative error of the objective and the seconds of the solver.
 
     Parameters
     ----------
@@ -96,20 +100,20 @@ class SupportCurves(TwoClassDiagnostic):
     coef0 : float, default=0.0
     tol : float, default=1e-3
     cache_mb : float, default=200.0
-        From `C` on as in `KernelSVC`.
+        `C` to `cache_mb` have the same meaning as in `KernelSVC`.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     solver_ : estimator
-        The fitted solver; its attributes are also this machine's.
+        The fitted solver; this estimator has its attributes too.
     reference_ : KernelSVC
     n_features_in_ : int
 
     Notes
     -----
-    The price of both machines, and O(n_sv^2 d) for the objective of each step that the solver does
-    not know it of. Two classes only.
+    The cost of both machines, and O(n_sv^2 d) for the objective after each step, unless the solver
+    reports it. Two classes only.
 
     Examples
     --------
@@ -158,14 +162,14 @@ class SupportCurves(TwoClassDiagnostic):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
-        """Solve the reference, then watch the solver.
+        """Solve the reference, then compare each step of the solver with it.
 
         Parameters
         ----------
         X : (n, d) array or CSR
         y : (n,) labels of two classes
         trace : Trace, optional
-            Told precision, recall, objective, objective_error, n_support, solver_s and, where
+            Receives precision, recall, objective, objective_error, n_support, solver_s and, if
             the solver divides the rows, n_parts; and the phases.
 
         Returns
@@ -177,8 +181,9 @@ class SupportCurves(TwoClassDiagnostic):
             problem = self._two_class_problem(X, y)
         shared = self._machine_parameters()
         with trace.phase("reference"):
-            # Many groups are seen as apart at `tol`, few at the reference's; steps in float32 with
-            # the residual in float64 are as exact as steps in float64, in two thirds of the time.
+            # A first solve at `tol` decomposes into more independent groups than one at
+            # `reference_tol`. Steps in float32 with the residual in float64 are as exact as steps
+            # in float64, in two thirds of the time.
             options = shared | {"dtype": "float32"}
             reference = exact_svc(warm_start=True, **options).fit(X, y)
             reference.set_params(tol=self.reference_tol).fit(X, y)
@@ -198,7 +203,7 @@ class SupportCurves(TwoClassDiagnostic):
     def _compare(
         self, problem: Problem, trace: Trace, seconds: float, state: dict[str, Any]
     ) -> None:
-        """Tell the trace how a state of the solver compares with the reference."""
+        """Report to the trace how a state of the solver compares with the reference."""
         alpha = state["alpha"].reshape(-1)
         support = np.flatnonzero(state.get("candidates", alpha))
         common = len(np.intersect1d(support, self.reference_.support_, assume_unique=True))

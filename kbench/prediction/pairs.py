@@ -9,6 +9,7 @@ u s k (k - 1) / 2.
 
 import itertools
 import math
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,9 +94,15 @@ class MatrixCentres:
     kernel : KernelMatrix
     indices : (s,) ints
     dtype : float32 or float64
+
+    Attributes
+    ----------
+    n_features : int or None
+        d; None for precomputed kernel values.
     """
 
     def __init__(self, kernel: KernelMatrix, indices: np.ndarray, dtype: np.dtype) -> None:
+        self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         matrix = kernel.astype(dtype)
         self.n_features = None if kernel.X is None else int(kernel.X.shape[1])
         self.kernel: Kernel = matrix.kernel
@@ -180,7 +187,7 @@ class PairExpansion:
         return expansion_flops(len(self.centres), self.coef.shape[1], n_features)
 
     def __call__(self, X: Any) -> np.ndarray:
-        """Values of classes 0 and 1, 0 and 2, ... at rows X : (u, d); (u, k (k - 1) / 2) float64."""
+        """Values of classes 0 and 1, 0 and 2, ... at rows X; (u, k (k - 1) / 2) float64."""
         k = len(self._ends) - 1
         out = np.empty((X.shape[0], k * (k - 1) // 2))
         for rows in _batches(X.shape[0], len(self.centres)):
@@ -189,22 +196,18 @@ class PairExpansion:
 
     def winners(self, X: Any, intercept: np.ndarray) -> np.ndarray:
         """Numbers of the classes that win most pairs, the first of equals; (u,) ints."""
-        k = len(self._ends) - 1
-        pairs = list(itertools.combinations(range(k), 2))
         out = np.empty(X.shape[0], np.intp)
+        *_, signs, n_second = _pairs(len(self._ends) - 1)
         for rows in _batches(X.shape[0], len(self.centres)):
             first_wins = self._values(X[rows]) > -intercept[:, None]
-            votes = np.zeros((k, first_wins.shape[1]), np.int16)
-            for (a, b), wins in zip(pairs, first_wins, strict=True):
-                votes[a] += wins
-                votes[b] += ~wins
+            votes = signs @ first_wins.astype(np.float64) + n_second
             out[rows] = votes.argmax(axis=0)
         return out
 
     def _values(self, X: Any) -> np.ndarray:
         """Values of all pairs, (k (k - 1) / 2, u)."""
         k = len(self._ends) - 1
-        a, b = np.triu_indices(k, 1)
+        a, b, *_ = _pairs(k)
         if not len(self.centres):
             return np.zeros((len(a), X.shape[0]))
         values = self.centres.values(X)
@@ -213,6 +216,18 @@ class PairExpansion:
         for c, (start, stop) in enumerate(itertools.pairwise(self._ends)):
             np.matmul(coef[start:stop].T, values[:, start:stop].T, out=sums[c])
         return sums[a, b - 1] + sums[b, a]
+
+
+@lru_cache(maxsize=16)
+def _pairs(k: int) -> tuple[np.ndarray, ...]:
+    """First and second class a < b of each pair of k classes, and what turns wins into votes.
+
+    With w the pairs that their first class wins, votes : (k,) are signs @ w + n_second.
+    """
+    first, second = np.triu_indices(k, 1)
+    classes = np.arange(k)[:, None]
+    signs = 1.0 * (classes == first) - 1.0 * (classes == second)
+    return first, second, signs, classes
 
 
 def _batches(n_rows: int, n_centres: int) -> list[slice]:

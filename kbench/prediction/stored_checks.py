@@ -193,8 +193,7 @@ def _points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:
     if isinstance(kernel, Precomputed):
         _require(points.values is None, "the points of a given kernel matrix are numbers")
         return _arrays(points, ids="i8 n")["n"]
-    if not isinstance(kernel, Exponential | Linear | Polynomial):
-        return int(points.shape[0])  # evaluated by NumPy, which checks for itself
+    _require(isinstance(kernel, Exponential | Linear | Polynomial), "another kind of kernel")
     rows = points.rows if isinstance(points, SparsePoints) else points
     _require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are no rows")
     _require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are no rows")
@@ -240,7 +239,8 @@ def _expansion(machine: KernelExpansion) -> None:
 
 
 def _matrix_centres(centres: MatrixCentres) -> None:
-    _points(centres.kernel, centres.centres, centres.dtype, _width(centres, centres.kernel))
+    n_features = _width(centres, centres.kernel)
+    _points(centres.kernel, centres.centres, centres.dtype, n_features)
 
 
 def _member(member: CommitteeMember) -> None:
@@ -372,14 +372,7 @@ def _kernel_centres(centres: Any) -> None:
     _require(n == lengths["m"], f"there are {n} points for {lengths['m']} weights")
 
 
-def _is_fitted(features: Any) -> bool:
-    """Whether an estimator has any fitted attribute; parameters of others may be unfitted."""
-    return any(name.endswith("_") and not name.startswith("_") for name in vars(features))
-
-
 def _fourier_features(features: Any) -> None:
-    if not _is_fitted(features):
-        return
     d = _whole(features, "n_features_in_", 1, _MOST_FEATURES)
     n = _whole(features, "n_frequencies_", 1, _MOST_FEATURES)
     phases = _arrays(features, phases_="f8 n")["n"]
@@ -391,8 +384,6 @@ def _fourier_features(features: Any) -> None:
 
 
 def _fastfood(features: Any) -> None:
-    if not _is_fitted(features):
-        return
     lengths = _arrays(
         features, signs_="f8 b l", gaussians_="f8 b l", scales_="f8 b l", permutations_="i4 b l"
     )
@@ -404,8 +395,6 @@ def _fastfood(features: Any) -> None:
 
 
 def _landmark_features(features: Any) -> None:
-    if not _is_fitted(features):
-        return
     d = _whole(features, "n_features_in_", 1, _MOST_FEATURES)
     matrix = features.landmarks_
     _require(isinstance(matrix, KernelMatrix), "landmarks_ is of another class")

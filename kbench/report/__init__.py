@@ -1,8 +1,9 @@
 """Reports: tables, comparisons, recommendations and pages made of rows.
 
-`make_report` returns one text, `write_report` writes every format beside the rows. `tables` decides
-which runs are compared, `quantities` and `cells` how numbers are printed, `notes` what is said below
-a table; each format has a module: `terminal`, `markdown`, `latex`, `tidy` (CSV and JSON), `pages`.
+`make_report` returns one text, `write_report` writes every format beside the rows. `tables`
+decides which runs are compared, `quantities` and `cells` how numbers are printed, `notes` what is
+said below a table. Each format has a module: `terminal`, `markdown`, `latex`, `tidy` (CSV and
+JSON), `pages` (HTML).
 """
 
 import logging

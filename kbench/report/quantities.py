@@ -95,7 +95,13 @@ FURTHER = (
     Quantity("n_parameters", "parameters", decimals=0, ratio=True),
 )
 
-QUANTITIES = {quantity.column: quantity for quantity in (*SCORES, *FURTHER, *COSTS)}
+# Seconds that are compared, see `kbench.report.tables.measured`; rows have no such column.
+SECONDS = (
+    Quantity("fit_s", "fit s", ratio=True),
+    Quantity("predict_s", "predict s", ratio=True),
+)
+
+QUANTITIES = {one.column: one for one in (*SCORES, *FURTHER, *COSTS, *SECONDS)}
 
 
 def quantity(column: str, what: str = "columns") -> Quantity:

@@ -25,7 +25,7 @@ NEAREST = 3
 # Relative difference to the best score up to which a method counts as equally good.
 CLOSE = 0.01
 
-_FIT, _PREDICT = QUANTITIES["fit_wall_s"], QUANTITIES["prediction_cost"]
+_FIT, _PREDICT = QUANTITIES["fit_s"], QUANTITIES["prediction_cost"]
 
 
 @dataclass(frozen=True)

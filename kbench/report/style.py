@@ -8,8 +8,8 @@ divisor, so that 56 methods differ in colour or marker.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-# For a light and for a dark background; the second is the first, lightened to a contrast of at least
-# 3 (WCAG 2.1, success criterion 1.4.11).
+# For a light and for a dark background; the second is the first, lightened to a contrast of at
+# least 3 (WCAG 2.1, success criterion 1.4.11).
 COLOURS = (
     ("#4477aa", "#7aa6d6"),
     ("#c2384f", "#f0808d"),

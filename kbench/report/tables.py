@@ -16,6 +16,12 @@ from kbench.report.quantities import Quantity, leading
 
 Row = Mapping[str, Any]
 
+# Compared seconds -> the columns of CPU and of wall seconds.
+_CLOCKS = {
+    "fit_s": ("fit_cpu_s", "fit_wall_s"),
+    "predict_s": ("predict_cpu_s", "predict_wall_s"),
+}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -93,7 +99,7 @@ class Line:
 
         The deviation is the sample's (n - 1), None for one seed; None where nothing was measured.
         """
-        return mean_sd([float(row[column]) for row in self.ok if row[column] is not None])
+        return mean_sd([value for row in self.ok if (value := measured(row, column)) is not None])
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,18 @@ class Comparison:
                 kept.append(line)
         cut = {method: count for method, count in sorted(seen.items()) if count > settings}
         return replace(self, lines=kept), cut
+
+
+def measured(row: Row, column: str) -> float | None:
+    """A number of a row; None where it was not measured.
+
+    `fit_s` and `predict_s` are the seconds that tables compare: CPU seconds of runs on one thread,
+    which other processes do not disturb, and wall seconds of all others.
+    """
+    if column in _CLOCKS:
+        cpu, wall = _CLOCKS[column]
+        column = cpu if row["threads"] == 1 and row[cpu] is not None else wall
+    return None if row[column] is None else float(row[column])
 
 
 def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:

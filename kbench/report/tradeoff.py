@@ -32,7 +32,7 @@ class Cost:
         return f"{self.title} {value:.3g} {self.unit}"
 
 
-FIT = Cost("fit_wall_s", "fit time", "s")
+FIT = Cost("fit_s", "fit time", "s")
 PREDICTION = Cost("prediction_cost", "prediction", "× linear model")
 COSTS = (FIT, PREDICTION)
 

@@ -28,6 +28,7 @@ from kbench.config import Limits, Settings
 from kbench.errors import ConfigError, DataError, KbenchError
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome, State, Work
+from kbench.run.preload import preloading_sandbox
 from kbench.run.sandbox import Sandbox
 from kbench.run.task import Task
 
@@ -54,7 +55,7 @@ class Cluster:
     Parameters
     ----------
     engine : Engine
-    preload : modules that a worker's fork server imports, as for `Sandbox`.
+    preload : estimators whose classes a worker's fork server imports.
     """
 
     def __init__(self, engine: Engine, preload: list[str]) -> None:
@@ -120,7 +121,7 @@ def _sandbox(preload: tuple[str, ...]) -> Sandbox:
     # A process that Dask's nanny started is daemonic, and those may not have children. Ours end by
     # themselves when their parent is gone.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    return Sandbox(preload)
+    return preloading_sandbox(preload)
 
 
 def run_guarded(

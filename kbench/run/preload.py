@@ -5,13 +5,18 @@ is imported by the method that needs it: the classes of scikit-learn load no num
 """
 
 import contextlib
+import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.config import read_yaml, require_option
 from kbench.errors import ConfigError
+from kbench.run.sandbox import Sandbox
 
+# The environment variable that hands the estimators to the fork server.
+ESTIMATORS = "KBENCH_PRELOAD"
 # Only packages whose import starts no thread and runs no code of a user.
 _TRUSTED = ("kbench", "sklearn")
 
@@ -46,10 +51,23 @@ def _hidden(package: str) -> Iterator[None]:
         del sys.modules[package]
 
 
-def modules_of(estimators: Iterable[str]) -> list[str]:
-    """The modules of `module:Class` paths that the fork server may import, sorted."""
-    modules = {path.partition(":")[0] for path in estimators}
-    return sorted(m for m in modules if m.partition(".")[0] in _TRUSTED)
+def import_estimators(paths: Iterable[str]) -> None:
+    """Import the classes of `module:Class` paths, and those of their parts, if they are trusted.
+
+    What cannot be imported is left to the worker, which reports it.
+    """
+    from kbench.run import registry
+
+    for path in paths:
+        modules = re.findall(r"([\w.]+):", path)
+        if all(module.partition(".")[0] in _TRUSTED for module in modules):
+            with contextlib.suppress(Exception):
+                registry.load(path)
+
+
+def preloading_sandbox(estimators: Sequence[str]) -> Sandbox:
+    """A sandbox whose fork server imports what every worker uses, and the given classes."""
+    return Sandbox(["kbench.run.preloaded"], {ESTIMATORS: json.dumps(list(estimators))})
 
 
 def estimators_named(overrides: Sequence[str]) -> list[str]:
@@ -95,4 +113,4 @@ def _targets(config: Mapping[str, Any]) -> Iterator[str]:
     names = estimator.values() if isinstance(estimator, Mapping) else [estimator]
     for name in names:
         if isinstance(name, str):
-            yield registry.target(name)
+            yield registry.target(name, config.get("parts"))

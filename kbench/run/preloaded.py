@@ -1,5 +1,12 @@
-"""Importing this module imports what every worker uses; the fork server does so at its start."""
+"""Importing this module imports what workers use; the fork server does so at its start.
 
-from kbench.run.preload import import_common
+The environment variable names estimators, as JSON, whose classes are imported as well.
+"""
+
+import json
+import os
+
+from kbench.run.preload import ESTIMATORS, import_common, import_estimators
 
 import_common()
+import_estimators(json.loads(os.environ.pop(ESTIMATORS, "[]")))

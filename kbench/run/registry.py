@@ -158,8 +158,8 @@ def _path(dotted: str, known: Mapping[str, str]) -> str:
 def _paths(target: str) -> tuple[str, dict[str, str]]:
     """`module:Class` of the estimator, and of each part."""
     path, _, rest = target.partition("(")
-    words = (tuple(word.split("=", 1)) for word in rest.rstrip(")").split(", ") if word)
-    return path, dict(words)
+    words = (word.partition("=") for word in rest.rstrip(")").split(", ") if word)
+    return path, {part: inner for part, _, inner in words}
 
 
 def load(target: str) -> Composition:
@@ -255,11 +255,10 @@ def _construct(cls: type, arguments: Mapping[str, Any]) -> Any:
 
 
 def _behind_metric(estimator: Any, metric: Any, seed: int | None) -> Any:
-    from kbench.metric import WithMetric
-
     if metric not in METRICS:
         raise ConfigError(f"method.metric is {metric!r}, should be one of {', '.join(METRICS)}")
-    return WithMetric(estimator, random_state=seed)
+    with_metric = _load_class("kbench.metric:WithMetric", ("fit", "predict"))
+    return with_metric(estimator, random_state=seed)
 
 
 def _calibrated(estimator: Any, calibration: Any) -> Any:

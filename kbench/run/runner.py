@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
@@ -30,7 +30,7 @@ from kbench.run.command import canonical
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome
 from kbench.run.plan import Obtain, Plan, Run
-from kbench.run.preload import estimators_named, modules_of
+from kbench.run.preload import estimators_named, preloading_sandbox
 from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
 from kbench.run.sandbox import Job, Sandbox
@@ -114,13 +114,9 @@ def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
 
     Its fork server imports while the caller goes on to make the plan.
     """
-    sandbox = Sandbox(_preload(estimators_named(overrides)))
+    sandbox = preloading_sandbox(estimators_named(overrides))
     sandbox.prepare()
     return sandbox
-
-
-def _preload(estimators: Iterable[str]) -> list[str]:
-    return ["kbench.run.preloaded", *modules_of(estimators)]
 
 
 @contextlib.contextmanager
@@ -129,8 +125,8 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
     if plan.settings.parallel.here:
         yield sandbox
     else:
-        preload = _preload(path for path, _ in plan.estimators)
-        with open_cluster(plan.settings, preload) as cluster:
+        estimators = sorted({path for path, _ in plan.estimators})
+        with open_cluster(plan.settings, estimators) as cluster:
             yield cluster
 
 

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -27,11 +27,15 @@ class Sandbox:
     ----------
     preload : names of modules that the fork server imports once. They must start no threads,
         which would not survive a fork.
+    environment : environment variables of the fork server, for what it preloads.
     """
 
-    def __init__(self, preload: Sequence[str] = ()) -> None:
+    def __init__(
+        self, preload: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._preload = list(preload)
+        self._environment = dict(environment or {})
         self._ready = False
 
     def start(
@@ -77,8 +81,9 @@ class Sandbox:
         one_thread = dict.fromkeys(
             ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"), "1"
         )
-        before = {name: os.environ.get(name) for name in one_thread}
-        os.environ.update(one_thread)
+        changed = one_thread | self._environment
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
         # Ctrl-C reaches the server as well; the runner alone decides what it means.
         in_main = threading.current_thread() is threading.main_thread()
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None

@@ -1,4 +1,4 @@
-"""Alternating directions for the dual of the support vector machine with intercept.
+"""ADMM for the dual of the support vector machine with intercept.
 
 Cipolla and Gondzio, "Training very large scale nonlinear SVMs using Alternating Direction Method of
 Multipliers coupled with the Hierarchically Semi-Separable kernel approximations" (EURO J. Comput.
@@ -12,13 +12,15 @@ Optim. 10, 2022), Algorithm 3:
            mu = mu - beta (x - z)
 
 b is the multiplier of y'x = 0, at the optimum the intercept. An iteration costs one solution with
-K + beta I; columns (values of C, classes) share it. From zero each of them moves x by about 1/beta:
-the paper's ten iterations are an early stopped method, and often end before any C is felt.
+K + beta I, for all columns (values of C, classes) together. From zero, each iteration moves x by
+about 1/beta: the paper's ten iterations are early stopping, and often end before any variable
+reaches its bound C.
 
-Squared steps, beta ||dz||^2 + ||dmu||^2 / beta, never grow where K is positive semidefinite (He and
-Yuan, "On non-ergodic convergence rate of Douglas-Rachford alternating direction method of
-multipliers", Numer. Math. 130, 2015). Along an eigenvector of the eigenvalue -l iterates grow by
-beta / (beta - l) each time: K + beta I may be positive definite and its ten iterations useless.
+The squared length of the steps, beta ||dz||^2 + ||dmu||^2 / beta, never grows if K is positive
+semidefinite (He and Yuan, "On non-ergodic convergence rate of Douglas-Rachford alternating
+direction method of multipliers", Numer. Math. 130, 2015). Along an eigenvector with the eigenvalue
+-l the iterates grow by the factor beta / (beta - l): the iteration may diverge although K + beta I
+is positive definite.
 """
 
 import math
@@ -29,13 +31,14 @@ import numpy as np
 
 from kbench.trace import Trace
 
-# Boyd, Parikh, Chu, Peleato and Eckstein (2011), section 3.4: residuals within this factor of one
-# another leave beta alone, and 1.5 to 1.8 is the usual over-relaxation.
+# Boyd, Parikh, Chu, Peleato and Eckstein, "Distributed Optimization and Statistical Learning via
+# the Alternating Direction Method of Multipliers" (2011), section 3.4: beta changes only if the
+# residuals differ by more than the factor 10; over-relaxation by 1.5 to 1.8 improves convergence.
 _BALANCE = 10.0
 _RELAXATION = 1.6
-# A factorisation is worth so many iterations at least.
+# Iterations between changes of beta, each of which costs a factorisation.
 _PATIENCE = 40
-# The paper's margin around the bounds, within which a variable is not free.
+# A variable within this distance of a bound does not count as free (the authors' program).
 _AT_BOUND = 1e-5
 
 Solve = Callable[[np.ndarray], np.ndarray]
@@ -48,21 +51,22 @@ class ADMMResult:
     Attributes
     ----------
     z : (n, m) float64
-        Within the bounds.
+        Satisfies the bounds.
     x : (n, m) float64
-        On the hyperplane: y'x = 0.
+        Satisfies y'x = 0.
     multiplier : (m,)
-        Of y'x = 0, from the last iteration.
+        Multiplier of y'x = 0 in the last iteration.
     beta : float
-        At the end.
+        The last value.
     primal, dual : float
-        Largest |x - z| and beta |z - previous z|, over all entries.
+        Maximum over all entries of |x - z| and of beta |z - previous z|.
     growth : float
-        Squared length of the last step relative to the first, the largest of all problems; above
-        1, beyond rounding, K is too indefinite for beta. nan where beta follows the residuals.
+        Squared length of the last step divided by that of the first, the maximum over all problems.
+        If it exceeds 1 by more than rounding, K is too indefinite for beta. nan with `tol`, when
+        beta follows the residuals.
     n_iter : int
     converged : bool
-        Whether both are <= tol; True where the number of iterations was fixed.
+        Whether both residuals are <= tol; True for a fixed number of iterations.
     """
 
     z: np.ndarray
@@ -91,19 +95,20 @@ def solve_admm(
     Parameters
     ----------
     factorise : callable
-        beta -> (B : (n, m) -> (K + beta I)^-1 B). Raises LinAlgError where that is not positive
-        definite: then an earlier beta stays.
+        beta -> (B : (n, m) -> (K + beta I)^-1 B). It raises LinAlgError if K + beta I is not
+        positive definite; then the previous beta is kept.
     Y : (n, m) of -1 and +1
     C : (n, m), >= 0
         Upper bounds.
     beta : float
     max_iter : int
     tol : float, optional
-        None: exactly `max_iter` plain iterations, as in the paper. Otherwise iterations are
-        over-relaxed, beta follows the residuals, and both residuals at or below `tol` (in units of
-        the variables and of the margin) end them.
+        None: exactly `max_iter` plain iterations, as in the paper. Otherwise the iterations are
+        over-relaxed, beta follows the residuals, and iterations stop when both residuals are at
+        most `tol` (in units of the variables and of the margin).
     trace : Trace, optional
-        Told n_iter, the residuals and beta after each iteration; charged with "factor" and "admm".
+        Receives n_iter, the residuals and beta after each iteration, and the phases "factor" and
+        "admm".
 
     Returns
     -------
@@ -147,7 +152,7 @@ def solve_admm(
                     with trace.phase("factor"):
                         solve = factorise(beta * factor)
                 except np.linalg.LinAlgError:
-                    # An approximate K bounds beta from below.
+                    # An approximate K is indefinite; beta is below minus its least eigenvalue.
                     adapts = False
                 else:
                     beta *= factor
@@ -182,9 +187,9 @@ def _step(primal: float, dual: float) -> float:
 
 
 def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
-    """z of each problem, lowered on the side that outweighs the other until y'z = 0.
+    """z of each problem, reduced for the class with the larger sum until y'z = 0.
 
-    Free variables alone are lowered where that is enough: those at their bounds stay there.
+    Only free variables are reduced if that is sufficient, so that the others stay at their bounds.
 
     Parameters
     ----------
@@ -197,11 +202,11 @@ def balance(Y: np.ndarray, z: np.ndarray, C: np.ndarray) -> np.ndarray:
     surplus = (Y * z).sum(axis=0)
     heavy = (Y * surplus > 0.0) & (z > 0.0)
     free = heavy & (z < C)
-    enough = np.where(free, z, 0.0).sum(axis=0) >= np.abs(surplus)
-    lowered = np.where(enough, free, heavy)
-    total = np.where(lowered, z, 0.0).sum(axis=0)
+    sufficient = np.where(free, z, 0.0).sum(axis=0) >= np.abs(surplus)
+    reduced = np.where(sufficient, free, heavy)
+    total = np.where(reduced, z, 0.0).sum(axis=0)
     factor = 1.0 - np.abs(surplus) / np.where(total > 0.0, total, 1.0)
-    return np.where(lowered, z * factor, z)
+    return np.where(reduced, z * factor, z)
 
 
 def intercepts(
@@ -219,7 +224,7 @@ def intercepts(
         V : (n, m) -> K V, without beta.
     Y, z, C : (n, m)
     multiplier : (m,)
-        Taken where no variable is free.
+        Used for problems without free variables.
 
     Returns
     -------

@@ -1,12 +1,12 @@
 """Preconditioned conjugate gradients for several right-hand sides at once.
 
 Hestenes and Stiefel (1952), in the form of Golub and Van Loan, "Matrix Computations", 11.5. The
-right-hand sides share products with the matrix and nothing else: each has its own step lengths.
+right-hand sides share the products with the matrix; each has its own step lengths.
 
     r = b - A x,  z = P r,  p = z
     repeat:  a = r'z / p'Ap,  x += a p,  r -= a Ap,  z = P r,  b = r'z / (r'z before),  p = z + b p
 
-Where p'Ap <= 0, A is not positive definite: that right-hand side stops at the x before.
+If p'Ap <= 0, A is not positive definite: that right-hand side keeps its last x.
 """
 
 from collections.abc import Callable
@@ -27,11 +27,11 @@ class CGResult:
     n_iter : int
         Products with the matrix.
     residual : (m,) float64
-        ||b - A x|| / ||b||, as updated along the way.
+        ||b - A x|| / ||b|| by the recurrence for r.
     converged : bool
-        Whether all are at most `tol`.
+        Whether all residuals are at most `tol`.
     indefinite : bool
-        Whether some p'Ap <= 0 was met.
+        Whether p'Ap <= 0 occurred.
     """
 
     x: np.ndarray
@@ -55,19 +55,19 @@ def solve_cg(
     Parameters
     ----------
     product : callable
-        (n, m) -> A times it.
+        V : (n, m) -> A V.
     B : (n, m) float64
     precondition : callable
-        (n, m) -> P times it, P symmetric positive definite and close to the inverse of A.
+        R : (n, m) -> P R, with P symmetric positive definite and close to the inverse of A.
     tol : float
         On ||b - A x|| / ||b|| of every right-hand side.
     max_iter : int
     trace : Trace, optional
-        Told the largest residual after each product.
+        Receives the largest residual after each product.
 
     Notes
     -----
-    A product, a preconditioning and O(n m) an iteration; 5 n m numbers.
+    An iteration costs a product, a preconditioning and O(n m); memory 5 n m numbers.
     """
     X = np.zeros(B.shape)
     R = B.copy()

@@ -216,7 +216,8 @@ class DoublyStochastic:
     def _choose(self) -> int:
         """Index of the block of this step; appends a new block of zeros if needed."""
         if self._revisits:
-            word = philox.four_words(self.n_steps, _BLOCK_CHOICE, 0, self.features.seed)[0]
+            key = np.uint64(self.features.seed)
+            word = philox.four_words(self.n_steps, _BLOCK_CHOICE, 0, key)[0]
             return int(word) % len(self.coef)
         shape = (self.features.n_features, self.n_outputs)
         self.coef.append(np.zeros(shape, np.float32))

@@ -12,8 +12,8 @@ K is ill-conditioned: a wide kernel and a large bound. So, as in More and Torald
 The ridge keeps the matrix positive definite in spite of rounding; d still lowers the objective for
 every t <= 1, because d'e_F >= d'K_FF d.
 
-Used without an intercept only. Shows there on ijcnn1_large_C (`scripts/ablate_svm.py`,
-`face_newton`).
+Used without an intercept only. Shows there on ijcnn1_large_C, which takes more than three times as
+long without it (`scripts/ablate_svm.py --free`, `face_newton`).
 """
 
 import numpy as np

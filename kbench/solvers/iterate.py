@@ -106,9 +106,8 @@ class Iterate:
     residual_error : float
         Bound on the error of the given residual.
     budget : Budget
-    observer : callable or None
-        Receives the reports of the solver while a trace listens; None for a problem whose progress
-        is not part of the caller's.
+    observer : callable
+        Receives the reports of the solver while a trace listens.
 
     Attributes
     ----------
@@ -137,7 +136,7 @@ class Iterate:
         residual: np.ndarray | None = None,
         residual_error: float = 0.0,
         intercept: float = 0.0,
-        observer: Observer | None = show,
+        observer: Observer = show,
     ) -> None:
         self.kernel, self.z, self.lower, self.upper = kernel, z, lower, upper
         self.coupled, self.budget, self.intercept = coupled, budget, intercept
@@ -186,7 +185,7 @@ class Iterate:
 
     def report(self, violation: float, n_active: int) -> None:
         """Tell the observer about progress, if a trace listens."""
-        if self.observer is not None and self.budget.trace.active:
+        if self.budget.trace.active:
             self.observer(self, violation, n_active)
 
     def compute_missing_residuals(self) -> None:
@@ -211,30 +210,28 @@ class Subproblem:
     parent : Iterate
         Its kernel values between `points` and other points are neglected.
     points : (m,) indices
-    coupled : bool
-        Whether the subproblem has an intercept of its own. It then estimates the parent's, and its
-        progress is not reported.
 
     Attributes
     ----------
     iterate : Iterate of m points
-        Starts at the parent's point; its reports are reports of the parent. O(m d) to make.
+        With the parent's point and a constant intercept, the parent's; its reports are reports of
+        the parent. O(m d) to make.
     """
 
-    def __init__(self, parent: Iterate, points: np.ndarray, *, coupled: bool = False) -> None:
+    def __init__(self, parent: Iterate, points: np.ndarray) -> None:
         self.parent, self.points = parent, points
         self.iterate = Iterate(
             parent.kernel.take(points),
             parent.z[points],
             parent.lower[points],
             parent.upper[points],
-            coupled=coupled,
+            coupled=False,
             budget=parent.budget,
             beta=parent.beta[points],
             residual=parent.residual[points],
             residual_error=parent.residual_error,
             intercept=parent.intercept,
-            observer=None if coupled else self._report,
+            observer=self._report,
         )
         self._objective_in_parent = self.iterate.objective
 

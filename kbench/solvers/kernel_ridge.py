@@ -34,7 +34,7 @@ def solve_kernel_ridge(
     Parameters
     ----------
     kernel : KernelMatrix
-        Its dtype is the precision of the factorisation.
+        Its dtype is the precision of the factorisation; products are float64.
     Y : (n, m) float64
     alpha : float, > 0
     precondition : callable, optional
@@ -75,7 +75,7 @@ def _by_cholesky(kernel: KernelMatrix, alpha: float) -> Callable[[np.ndarray], n
 
 
 def shifted_cholesky(kernel: KernelMatrix, alpha: float) -> tuple[np.ndarray, bool]:
-    """Cholesky factor of K + alpha I, with more on the diagonal where rounding asks for it."""
+    """Cholesky factor of K + alpha I; the diagonal is raised if rounding makes it indefinite."""
     eps = float(np.finfo(kernel.dtype).eps)
     rounding = eps * float(kernel.diagonal().sum())
     shift = 0.0
@@ -83,7 +83,7 @@ def shifted_cholesky(kernel: KernelMatrix, alpha: float) -> tuple[np.ndarray, bo
         gram = kernel.block(np.arange(len(kernel)))
         gram[np.diag_indices_from(gram)] += alpha + shift
         try:
-            # The transpose has the order that LAPACK overwrites.
+            # LAPACK overwrites column-major arrays, so the transpose saves a copy.
             return scipy.linalg.cho_factor(gram.T, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError:
             shift = max(10.0 * shift, rounding)

@@ -1,29 +1,34 @@
-"""Online support vector machine that visits each point and keeps only an expansion.
+"""LaSVM: an online support vector machine that visits each point and keeps an expansion.
 
 Bordes, Ertekin, Weston and Bottou, "Fast Kernel Classifiers with Online and Active Learning" (JMLR
-6, 2005). Signed coefficients A_i <= a_i <= B_i, A = min(0, Cy), B = max(0, Cy); S are the points in
-the expansion, f(x) = sum_{s in S} a_s k(x_s, x), and g_s = y_s - f(x_s) the gradient of the dual
+6, 2005), section 3.2. Signed coefficients A_i <= a_i <= B_i with A = min(0, Cy), B = max(0, Cy); S
+is the set of points in the expansion f(x) = sum_{s in S} a_s k(x_s, x), and g_s = y_s - f(x_s) the
+gradient of the dual
 
     max_a  y'a - 1/2 a'Ka,   A <= a <= B,   (with intercept: sum a = 0)
 
     seed S with five points of each class
     for each point i, in random order, not in S
-      PROCESS i: into S, unless it violates less than any pair in S could; a step with i
-      REPROCESS: a step with the most violating pair of S; points with a_s = 0 that their
-                 gradient holds there leave S
-    finishing: the dual of S alone to a violation of at most tol
+      PROCESS i: add i to S if it forms a violating pair with a point of S; a step with i
+      REPROCESS: a step with the most violating pair of S; remove the points with a_s = 0 that
+                 form no violating pair
+    finishing: solve the dual of S to a violation of at most tol
 
-A step with the pair (i up, j down) is min((g_i - g_j) / (k_ii + k_jj - 2 k_ij), room of both).
-Without intercept a step moves one coordinate by clip(g_i / k_ii), gradients are compared with 0, as
-in the option -b 0 of the authors' program. They finish by REPROCESS steps on S; here
-`solve_box_dual` goes on from the a at hand, to the same solution.
+A step with the pair (i up, j down) is the minimum of (g_i - g_j) / (k_ii + k_jj - 2 k_ij),
+B_i - a_i and a_j - A_j. Without intercept a step moves one coordinate by clip(g_i / k_ii), and
+gradients are compared with 0, as with the option -b 0 of the authors' program. The authors finish
+by REPROCESS steps on S; here `solve_box_dual` continues from the current a, to the same solution.
 
-Kernel values come by chunks of points against S, and by rows of S that a bounded cache keeps. Slots
-hold the points of S in order of arrival; those that leave are marked, and now and then closed up.
+Kernel values are computed for chunks of points against S, and in rows of S that a bounded cache
+keeps. Slots hold the points of S in the order of their arrival. The slots of removed points are
+marked, and compacted when they are more than half of all slots.
+
+The cache is not `kbench.solvers.row_cache.RowCache`, which serves blocks of rows to Python code for
+a fixed set of columns. Here a step reads one or two rows inside compiled code, a row is extended
+with values of the chunk that are already computed, and the columns change with every point that
+enters or leaves S.
 """
 
-import math
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -33,36 +38,39 @@ from numba import njit
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
+# Points whose kernel values with S are computed together, by matrix products.
 _CHUNK = 256
+# Points of each class that S starts with (the authors' program).
 _SEEDS = 5
+# Least number of cached rows, whatever `cache_mb` is.
 _FEWEST_ROWS = 16
 _UNLIMITED = np.iinfo(np.int64).max
-_SLOTS, _CLOCK, _STEPS, _KNOWN = range(4)  # of `State.counts`
+_SLOTS, _CLOCK, _STEPS, _KNOWN = range(4)  # entries of `State.counts`
 _NONE = -1
 
 
 class State(NamedTuple):
-    """The expansion by slots, and the cached rows; numba reads and writes it in place."""
+    """The expansion by slots, and the cached rows; compiled code changes it in place."""
 
-    counts: np.ndarray  # slots in use, clock of the cache, steps, slots known at chunk's start
-    member: np.ndarray  # (capacity,) point of a slot, -1 when it has left
+    counts: np.ndarray  # slots in use, clock of the cache, steps, slots at the start of the chunk
+    member: np.ndarray  # (capacity,) point of a slot, -1 if it was removed
     alpha: np.ndarray  # (capacity,) signed
     g: np.ndarray  # (capacity,)
     lower: np.ndarray  # (capacity,) A
     upper: np.ndarray  # (capacity,) B
     diagonal: np.ndarray  # (capacity,)
-    place: np.ndarray  # (capacity,) position in the chunk of a slot that came in it
+    place: np.ndarray  # (capacity,) position in the current chunk of a slot that it added
     row_of: np.ndarray  # (capacity,) cached row of a slot, or -1
     rows: np.ndarray  # (n_rows, capacity)
     owner: np.ndarray  # (n_rows,) slot, or -1
-    length: np.ndarray  # (n_rows,) slots that the row knows
+    length: np.ndarray  # (n_rows,) number of slots for which the row has values
     last_use: np.ndarray  # (n_rows,)
 
 
 class Chunk(NamedTuple):
-    """Points to visit and their kernel values."""
+    """Points to visit and their kernel values with S and with each other."""
 
     points: np.ndarray  # (b,)
     y: np.ndarray  # (b,)
@@ -95,34 +103,34 @@ def solve_online(
     C : (n,) array, >= 0
         Points with 0 are not visited.
     rng : RandomState
-        Of the order.
+        Draws the order.
     intercept : bool
     epochs : int
     tol : float
     cache_mb : float
-        MiB for kernel rows of the expansion. 16 rows are kept in any case.
+        MiB of kernel rows of the expansion; at least 16 rows are kept.
     max_iter : int
-        Limit on steps; -1 is none.
+        Limit on the number of steps; -1 is no limit.
     max_time : float, optional
-        Limit in seconds, looked at between chunks.
+        Limit in seconds, checked between chunks.
     trace : Trace, optional
-        Told n_support and n_visited after each chunk.
+        Receives n_support and n_visited after each chunk.
 
     Returns
     -------
     BoxDualResult
-        Of the dual of S: alpha is 0 and gradient NaN at the points outside; n_iter and
-        kernel_entries are those of the visits and of the finishing.
+        Solution of the dual of S: at the other points alpha is 0 and gradient NaN. n_iter and
+        kernel_entries include the visits and the finishing.
 
     Notes
     -----
-    O(d) for each kernel value, of which there are |S| for every visit and up to |S| for every step;
-    O(|S|) per step. Memory: `cache_mb`, 256 |S| values, O(n d).
+    Each visit computes |S| kernel values of O(d) operations, each step up to |S|; a step itself is
+    O(|S|). Memory: `cache_mb`, 256 |S| kernel values, O(n d).
     """
     steps = _UNLIMITED if max_iter < 0 else max_iter
-    seconds = math.inf if max_time is None else max_time
     trace = Trace() if trace is None else trace
-    learner = _Learner(kernel, y, C, intercept, tol, cache_mb, steps, seconds, trace)
+    deadline = Deadline(max_time, trace)
+    learner = _Learner(kernel, y, C, intercept, tol, cache_mb, steps, deadline, trace)
     return learner.run(rng, epochs)
 
 
@@ -136,7 +144,7 @@ class _Learner:
         tol: float,
         cache_mb: float,
         max_iter: int,
-        max_time: float,
+        deadline: Deadline,
         trace: Trace,
     ) -> None:
         self.kernel = kernel
@@ -147,10 +155,10 @@ class _Learner:
         self.cache_mb = cache_mb
         self.max_iter = max_iter
         self.trace = trace
-        self.deadline = time.perf_counter() - trace.paused_wall_s + max_time
+        self.deadline = deadline
         self.entries_before = kernel.n_entries
         self.diagonal = np.maximum(kernel.diagonal(), 1e-12)
-        self.state = self.room(1)
+        self.state = self.empty_state(1)
         self.known = kernel.points(np.empty(0, np.intp))
 
     def run(self, rng: np.random.RandomState, epochs: int) -> BoxDualResult:
@@ -161,7 +169,7 @@ class _Learner:
         )
         n_visited = 0
         for points in _chunks(usable, epochs, rng):
-            if self.seconds_left() <= 0.0 or self.state.counts[_STEPS] >= self.max_iter:
+            if self.deadline.passed or self.state.counts[_STEPS] >= self.max_iter:
                 break
             self.visit(points)
             n_visited += len(points)
@@ -169,11 +177,8 @@ class _Learner:
             self.trace(n_support=n_support, n_visited=n_visited)
         return self.finish()
 
-    def seconds_left(self) -> float:
-        return self.deadline - time.perf_counter() + self.trace.paused_wall_s
-
     def members(self) -> np.ndarray:
-        """Points by slot, -1 for those that have left."""
+        """Points by slot, -1 for removed ones."""
         return self.state.member[: self.state.counts[_SLOTS]]
 
     def visit(self, points: np.ndarray, *, seeding: bool = False) -> None:
@@ -188,9 +193,9 @@ class _Learner:
                 self.supply(wanted)
 
     def chunk(self, points: np.ndarray) -> Chunk:
-        """Kernel values of the points, and room for all of them in S."""
-        self.make_room(len(points))
-        # Slots that were left hold values of no meaning.
+        """Kernel values of the points; reserves a slot for each of them."""
+        self.reserve(len(points))
+        # The values at the slots of removed points are not used.
         self.known = self.kernel.points(self.members())
         return Chunk(
             points=points,
@@ -202,7 +207,7 @@ class _Learner:
         )
 
     def finish(self) -> BoxDualResult:
-        """Solve the dual of S from the a at hand."""
+        """Solve the dual of S, starting from the current a."""
         n, n_steps = len(self.y), int(self.state.counts[_STEPS])
         slots = np.flatnonzero(self.members() >= 0)
         points, coef = self.state.member[slots], self.state.alpha[slots]
@@ -216,7 +221,7 @@ class _Learner:
             tol=self.tol,
             cache_mb=self.cache_mb,
             max_iter=-1 if self.max_iter == _UNLIMITED else self.max_iter - n_steps,
-            max_time=max(0.0, self.seconds_left()),
+            max_time=self.deadline.seconds_left(),
         )
         self.kernel.count(kernel.n_entries)
         alpha, gradient = np.zeros(n), np.full(n, np.nan)
@@ -230,7 +235,7 @@ class _Learner:
         )
 
     def supply(self, slot: int) -> None:
-        """Bring the row of a slot into the cache, complete up to the slots known."""
+        """Complete the cached row of a slot for the slots at the start of the chunk."""
         state = self.state
         row = state.row_of[slot]
         if row < 0:
@@ -240,15 +245,15 @@ class _Learner:
         state.rows[row, rest] = self.kernel.block(point, self.known[rest])[0]
         state.length[row] = state.counts[_KNOWN]
 
-    def make_room(self, extra: int) -> None:
-        """Room for `extra` more slots; slots that were left are closed up when they are many."""
+    def reserve(self, extra: int) -> None:
+        """Provide `extra` free slots; compact the slots if more than half are of removed points."""
         members = self.members()
         alive = np.flatnonzero(members >= 0)
         if len(members) + extra > len(self.state.member) or 2 * len(alive) < len(members):
             self.state = self.moved(alive, 2 * len(alive) + extra)
         self.state.counts[_KNOWN] = self.state.counts[_SLOTS]
 
-    def room(self, capacity: int) -> State:
+    def empty_state(self, capacity: int) -> State:
         cache_values = int(self.cache_mb * 2**20) // self.kernel.dtype.itemsize
         n_rows = min(capacity, max(_FEWEST_ROWS, cache_values // capacity))
         return State(
@@ -268,8 +273,8 @@ class _Learner:
         )
 
     def moved(self, slots: np.ndarray, capacity: int) -> State:
-        """The state of some slots, in order, with the rows last used as far as there is room."""
-        old, new = self.state, self.room(max(1, capacity))
+        """The state of some slots, in order, with the last used rows that fit the cache."""
+        old, new = self.state, self.empty_state(max(1, capacity))
         new.counts[:] = old.counts
         new.counts[_SLOTS] = len(slots)
         for name in ("member", "alpha", "g", "lower", "upper", "diagonal"):
@@ -304,9 +309,9 @@ def _visit(
     tol: float,
     max_steps: int,
 ) -> tuple[int, int]:
-    """Visit the chunk from stage `at` (three a point: test, step, REPROCESS).
+    """Visit the chunk from stage `at` on; a point has three stages: test, step, REPROCESS.
 
-    Returns the stage to go on with, and the slot whose row is wanted for it, or -1.
+    Returns the stage to continue with, and the slot whose row must be supplied for it, or -1.
     """
     n_stages = 3 * len(chunk.points)
     while at < n_stages:
@@ -315,7 +320,7 @@ def _visit(
         b, stage = at // 3, at % 3
         if stage == 0:
             g = _gradient(state, chunk, b)
-            if seeding or _is_wanted(state, chunk.y[b], g, intercept):
+            if seeding or _violates(state, chunk.y[b], g, intercept):
                 _insert(state, chunk, b, g)
                 at += 3 if seeding else 1
             else:
@@ -346,8 +351,8 @@ def _gradient(state: State, chunk: Chunk, b: int) -> float:
 
 
 @njit(cache=True)
-def _is_wanted(state: State, y: float, g: float, intercept: bool) -> bool:
-    """Whether a point outside S with this gradient could make a step."""
+def _violates(state: State, y: float, g: float, intercept: bool) -> bool:
+    """Whether a point outside S with this gradient forms a violating pair."""
     if not intercept:
         return y * g > 0.0
     low, _, high, _ = _extremes(state)
@@ -373,7 +378,7 @@ def _insert(state: State, chunk: Chunk, b: int, g: float) -> None:
 
 @njit(cache=True)
 def _acquire(state: State, slot: int) -> int:
-    """Give the slot the cached row that has not been used for longest."""
+    """Assign the least recently used cached row to the slot."""
     row = int(np.argmin(state.last_use))
     if state.owner[row] >= 0:
         state.row_of[state.owner[row]] = -1
@@ -392,7 +397,7 @@ def _touch(state: State, row: int) -> None:
 
 @njit(cache=True)
 def _ready(state: State, chunk: Chunk, slot: int) -> int:
-    """Complete the cached row of a slot from the chunk; -1 where it must be supplied."""
+    """Complete the cached row of a slot from the chunk; its index, or -1 if it must be supplied."""
     known = state.counts[_KNOWN]
     row = state.row_of[slot]
     arrived = slot >= known
@@ -416,7 +421,7 @@ def _ready(state: State, chunk: Chunk, slot: int) -> int:
 
 @njit(cache=True)
 def _extremes(state: State) -> tuple[float, int, float, int]:
-    """Smallest g among those that can fall and largest among those that can rise, with slots."""
+    """Smallest g of a coefficient above its lower bound, largest below its upper bound; slots."""
     n = state.counts[_SLOTS]
     alpha, g = state.alpha[:n], state.g[:n]
     low, high = _bounds(alpha, g, state.lower[:n], state.upper[:n])
@@ -436,7 +441,7 @@ def _extremes(state: State) -> tuple[float, int, float, int]:
 def _bounds(
     alpha: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, float]:
-    """The values of `_extremes`; a loop of its own, without places, so that it vectorises."""
+    """The values of `_extremes`, in a separate loop without indices, so that it vectorises."""
     low, high = np.inf, -np.inf
     for s in range(len(g)):
         low = min(low, g[s] if alpha[s] > lower[s] else np.inf)
@@ -446,7 +451,7 @@ def _bounds(
 
 @njit(cache=True)
 def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
-    """A step with the slot that came last; -1, or the slot whose row is wanted."""
+    """A step with the newest slot; -1, or the slot whose row must be supplied."""
     newest = state.counts[_SLOTS] - 1
     if not intercept:
         return _step(state, chunk, newest)
@@ -462,7 +467,7 @@ def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
 
 @njit(cache=True)
 def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
-    """A step where S violates most; -1, or the slot whose row is wanted."""
+    """A step with the most violating pair; -1, or the slot whose row must be supplied."""
     low, falls, high, rises = _extremes(state)
     violation = high - low if intercept else max(high, -low)
     if not violation > tol or (intercept and (rises < 0 or falls < 0)):
@@ -474,7 +479,7 @@ def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
 def _step(state: State, chunk: Chunk, slot: int) -> int:
-    """Move one coordinate to its best value."""
+    """Move one coordinate to its optimum."""
     row = _ready(state, chunk, slot)
     if row < 0:
         return slot
@@ -491,7 +496,7 @@ def _step(state: State, chunk: Chunk, slot: int) -> int:
 
 @njit(cache=True, fastmath={"contract", "nsz", "arcp"})
 def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
-    """Raise i and lower j by the same, as far as it helps."""
+    """Increase a_i and decrease a_j by the same optimal amount within the bounds."""
     row_i = _ready(state, chunk, i)
     if row_i < 0:
         return i
@@ -501,10 +506,10 @@ def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
     up, down = state.rows[row_i], state.rows[row_j]
     curvature = max(state.diagonal[i] + state.diagonal[j] - 2.0 * up[j], 1e-12)
     best = (state.g[i] - state.g[j]) / curvature
-    room_i, room_j = state.upper[i] - state.alpha[i], state.alpha[j] - state.lower[j]
-    step = min(best, room_i, room_j)
-    state.alpha[i] = state.upper[i] if step == room_i else state.alpha[i] + step
-    state.alpha[j] = state.lower[j] if step == room_j else state.alpha[j] - step
+    most_i, most_j = state.upper[i] - state.alpha[i], state.alpha[j] - state.lower[j]
+    step = min(best, most_i, most_j)
+    state.alpha[i] = state.upper[i] if step == most_i else state.alpha[i] + step
+    state.alpha[j] = state.lower[j] if step == most_j else state.alpha[j] - step
     for s in range(state.counts[_SLOTS]):
         state.g[s] -= step * (up[s] - down[s])
     state.counts[_STEPS] += 1
@@ -513,7 +518,7 @@ def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
 
 @njit(cache=True)
 def _evict(state: State, intercept: bool) -> None:
-    """Drop the points with a_s = 0 that no pair would move."""
+    """Remove the points with a_s = 0 that form no violating pair."""
     n = state.counts[_SLOTS]
     low, high = 0.0, 0.0
     if intercept:
@@ -539,7 +544,7 @@ def _evict(state: State, intercept: bool) -> None:
 def _some_idle(
     alpha: np.ndarray, g: np.ndarray, upper: np.ndarray, low: float, high: float
 ) -> bool:
-    """Whether `_evict` has something to do; slots that were left have g = inf."""
+    """Whether `_evict` would remove a point; slots of removed points have g = inf."""
     count = 0
     for s in range(len(g)):
         beyond = g[s] <= low if upper[s] > 0.0 else high <= g[s] < np.inf

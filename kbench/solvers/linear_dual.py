@@ -14,12 +14,12 @@ Linear SVM" (ICML 2008), the algorithm of LIBLINEAR. With w = sum_i a_i y_i x_i,
       a_i <- clip(a_i - G / (||x_i||^2 + D_i), 0, U_i),   w += change of a_i * y_i x_i
     until max PG - min PG <= tol on the active points, then on all of them
 
-PG is the projected gradient. Dense rows that are long and near a few directions are moved in blocks
-(`block_sweep`). Rows are read where they are and as they are, dense or CSR, float32 or
-float64; w, a and all sums are float64, so that w never drifts from its definition. Several problems
-on the same rows (one-vs-rest) share the reading of a row. Rows that exist only while they are asked
-for (`RowBlocks`) are swept block by block, several times each (Yu, Hsieh, Chang and Lin, "Large
-Linear Classification When Data Cannot Fit In Memory", KDD 2010).
+PG is the projected gradient. If dense rows are long and close to a low-dimensional space, blocks of
+rows take their steps together (`block_sweep`). Rows are never copied or converted: dense or CSR,
+float32 or float64. w, a and all sums are float64, so that rounding does not separate w from its
+definition. Several problems on the same rows (one-vs-rest) share each read of a row. Rows that are
+computed on request (`RowBlocks`) are swept block by block, several times each (Yu, Hsieh, Chang and
+Lin, "Large Linear Classification When Data Cannot Fit In Memory", KDD 2010).
 """
 
 from collections.abc import Iterator
@@ -28,24 +28,26 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, types
+from numba import njit
 
 from kbench.solvers.block_sweep import SIZE, descend_together, effective_rank
 from kbench.trace import Trace
 
-# A block of `RowBlocks` costs about d times more to compute than to sweep.
+# Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about
+# d times as much as one sweep, so several sweeps are nearly free; too many solve the block and not
+# the problem.
 _SWEEPS_OF_A_BLOCK = 8
-# Rows whose decision values are computed at a time: bounds the copies in float64.
+# Rows per block of decision values; bounds the float64 copies of rows.
 _BATCH = 256
 
 
 class RowBlocks(Protocol):
-    """Rows that are computed when they are needed: `shape` (n, d), and blocks of float32 rows."""
+    """Rows that are computed on request, in blocks of float32; `shape` is (n, d)."""
 
     shape: tuple[int, int]
 
     def slices(self) -> list[slice]:
-        """Consecutive rows that can be held at a time; together all n."""
+        """Consecutive blocks of rows, each small enough to be held; together all n rows."""
 
     def block(self, rows: slice) -> np.ndarray:
         """The rows of one of `slices`; valid until the next call."""
@@ -106,15 +108,16 @@ def solve_linear_dual(
     C : (n,), >= 0
         Weights of the points' losses.
     rng : RandomState
-        Of the order of each pass.
+        Draws the order of each pass.
     loss : {"hinge", "squared_hinge"}
     tol : float
         On max PG - min PG, as in LIBLINEAR, whose default is 0.1.
     max_iter : int
-        Limit on passes over all points; one over fewer counts as a fraction, of 1/100 at least.
+        Largest number of passes over all points; a pass over some counts as that fraction of a
+        pass, at least 1/100.
     trace : Trace, optional
-        Told objective (summed over problems), violation, n_active and coef : (d, m) after each
-        pass.
+        Receives objective (summed over problems), violation, n_active and coef : (d, m) after
+        each pass.
 
     Returns
     -------
@@ -130,7 +133,7 @@ def solve_linear_dual(
 
 
 class _Whole:
-    """Rows that are in memory, as a single block."""
+    """`RowBlocks` of rows in memory: a single block."""
 
     def __init__(self, X: Any) -> None:
         self.shape = X.shape
@@ -144,7 +147,7 @@ class _Whole:
 
 
 class _Solver:
-    """The iterate: `alpha` (m, n), `coef` (m, d); and which points each problem has set aside."""
+    """The iterates `alpha` (m, n), `coef` (m, d), and the mask `aside` (m, n) of dropped points."""
 
     def __init__(
         self, blocks: Any, Y: np.ndarray, C: np.ndarray, loss: str, tol: float, max_iter: int
@@ -154,7 +157,7 @@ class _Solver:
         self.squared = loss == "squared_hinge"
         self.Y = np.ascontiguousarray(Y.T, np.int8)
         self.C = np.ascontiguousarray(C, np.float64)
-        # A point without weight has a = 0 in either problem.
+        # A point with C = 0 has a = 0 for both losses, and is never visited.
         idle = self.C == 0
         self.bound = np.where(idle, 0.0, np.inf) if self.squared else self.C
         self.ridge = 0.5 / np.where(idle, 1.0, self.C) if self.squared else np.zeros(n)
@@ -164,7 +167,8 @@ class _Solver:
         self.together: bool | None = None
         self.idle = idle
         self.aside = np.repeat(idle[None], m, axis=0)
-        # Extremes of the projected gradient in the last pass; nothing is dropped by infinite ones.
+        # Largest and smallest projected gradient of the last pass, beyond which points are dropped.
+        # Infinite values drop nothing.
         self.highest = np.full(m, np.inf)
         self.lowest = np.full(m, -np.inf)
 
@@ -185,9 +189,9 @@ class _Solver:
             )
             n_iter += 1
             n_visits += visits
-            # Setting up a pass over very few points costs more than the visits.
+            # A pass over very few points costs its set-up, more than the visits.
             spent += max(visits / (sweeps * self.alpha.size), 0.01)
-            # Rows that move together may all pull to one side: 0 is between the extremes.
+            # Gradients of rows that move together may all have one sign; count 0 among them.
             width = np.where(solved, width, np.maximum(high, 0.0) - np.minimum(low, 0.0))
             flat = ~solved & (width <= self.tol)
             solved |= flat & whole
@@ -225,7 +229,7 @@ class _Solver:
     ) -> int:
         """Passes over the block's active points; number of visits.
 
-        `high`, `low` : (m,) take in the projected gradients of the first pass.
+        `high`, `low` : (m,) are updated by the projected gradients of the first pass.
         """
         active = np.flatnonzero(~self.aside[:, rows].all(axis=0))
         if not len(active):
@@ -273,12 +277,19 @@ class _Solver:
 
 
 def _parts(X: Any) -> tuple[Any, Any, Any]:
-    """What `_descend` takes: the values, and for CSR where they are."""
-    return (X.data, X.indices, X.indptr) if sp.issparse(X) else (X, _NOWHERE, _NOWHERE)
+    """Values, indices and indptr for `_descend`; the last two are empty for dense rows.
+
+    Read-only views, so that arrays and read-only memory maps share one compiled function.
+    """
+    arrays = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X, _NO_INDICES, _NO_INDICES)
+    values, indices, starts = (array.view() for array in arrays)
+    for view in (values, indices, starts):
+        view.flags.writeable = False
+    return values, indices, starts
 
 
 def _decisions(X: Any, coef: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """(rows, X[rows] @ coef) in float64, batch by batch."""
+    """(rows, X[rows] @ coef) for batches of rows, in float64."""
     for start in range(0, X.shape[0], _BATCH):
         rows = slice(start, min(start + _BATCH, X.shape[0]))
         yield rows, X[rows] @ coef
@@ -296,7 +307,7 @@ def _squared_norms(X: Any) -> np.ndarray:
 
 
 def _is_stiff(X: Any, reach: np.ndarray) -> bool:
-    """Whether single steps stall: few directions, along which C |x|^2 = `reach` is far to go."""
+    """Whether single steps stall: dense rows of low effective rank, large `reach` = C |x|^2."""
     if sp.issparse(X):
         return False
     rank = effective_rank(X)
@@ -307,7 +318,7 @@ def _descend_together(X: np.ndarray, indices: Any, indptr: Any, *state: Any) -> 
     return descend_together(X, *state)
 
 
-_NOWHERE = np.empty(0, np.int32)
+_NO_INDICES = np.empty(0, np.int32)
 _FASTMATH = {"contract", "nsz", "arcp", "reassoc", "nnan"}
 
 
@@ -335,30 +346,7 @@ def _add(values, indices, indptr, i, scale, w):
             w[indices[k]] += scale * values[k]
 
 
-def _signatures():
-    """Dense and CSR rows; arrays that may be read-only (memory maps) where nothing is written."""
-
-    def array(dtype, ndim, readonly=False):
-        return types.Array(dtype, ndim, "C", readonly=readonly)
-
-    f8, i8, i4 = types.float64, types.int64, types.int32
-    state = (
-        array(i8, 1),
-        i8,
-        array(types.int8, 2),
-        *[array(f8, 1, True)] * 3,
-        *[array(f8, 2)] * 2,
-        array(types.boolean, 2),
-        *[array(f8, 1)] * 4,
-    )
-    for real in (types.float32, f8):
-        yield i8(array(real, 2, True), *[array(i4, 1, True)] * 2, *state)
-        for index in (i4, i8):
-            yield i8(array(real, 1, True), *[array(index, 1, True)] * 2, *state)
-
-
-# Compiled when imported (or read from numba's cache), so that no fit pays for it.
-@njit(list(_signatures()), cache=True, fastmath=_FASTMATH)
+@njit(cache=True, fastmath=_FASTMATH)
 def _descend(
     values,
     indices,

@@ -20,8 +20,6 @@ class SolverOptions:
         Solve on growing random subsets (`nested_subsets`); off: all points are active at once.
     duplicates : bool
         Merge equal points (`duplicates`).
-    intercept_from_sample : bool
-        Start the search for the intercept of separate groups from a sample's (`strategy`).
     keep_half : bool
         Keep the newer half of a working set for the next (`block_descent`).
     keep_gram : bool
@@ -50,7 +48,6 @@ class SolverOptions:
 
     nested_subsets: bool = True
     duplicates: bool = True
-    intercept_from_sample: bool = True
     keep_half: bool = True
     keep_gram: bool = True
     sampled_threshold: bool = True

@@ -13,9 +13,9 @@ Multipliers for Quadratic Optimization" (Math. Program. Comput. 13, 2021), RACQP
       eta = eta - beta y'x;   zeta = zeta - beta (x - w)
 
 RAC draws the blocks anew in each iteration, RP visits fixed random blocks in random order, and
-cyclic ADMM visits consecutive ones in fixed order: from three blocks on it need not converge (Chen,
-He, Ye and Yuan, Math. Program. 155, 2016), and on kernel matrices often does not. The multiplier of
-y'x = 0 is minus the intercept.
+cyclic ADMM visits blocks of consecutive points in fixed order. With three or more blocks, cyclic
+ADMM need not converge (Chen, He, Ye and Yuan, Math. Program. 155, 2016), and on kernel matrices it
+often does not. The multiplier of y'x = 0 is minus the intercept.
 """
 
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class RACQPResult:
     Attributes
     ----------
     w : (n,) float64
-        Within the bounds.
+        Satisfies the bounds.
     x : (n,) float64
-        Near the hyperplane.
+        Satisfies y'x = 0 up to the primal residual.
     multiplier : float
-        Of y'x = 0, as an intercept.
+        The intercept: minus the multiplier of y'x = 0.
     primal : float
         max(|y'x|, largest |x - w|)
     n_iter : int
@@ -79,14 +79,14 @@ def solve_racqp(
     rng : RandomState
     mode : {"rac", "rp", "cyclic"}
     n_blocks : int
-        p; blocks have ceil(n / p) variables or one fewer.
+        p; blocks have ceil(n / p) variables, or one less.
     beta : float
     max_iter : int
     tol : float
     factor : float
         H is multiplied by it: the authors' driver solves x'Hx - e'x, factor=2.
     trace : Trace, optional
-        Told n_iter and the residual after each iteration.
+        Receives n_iter and the residual after each iteration.
 
     Returns
     -------
@@ -94,8 +94,8 @@ def solve_racqp(
 
     Notes
     -----
-    n^2 kernel values an iteration (those of a block are computed when it is visited, and forgotten)
-    and p Cholesky factorisations of n / p variables; n^2 / p kernel values of memory.
+    n^2 kernel values for each iteration (the rows of a block are computed when it is visited, and
+    not kept) and p Cholesky factorisations of n / p variables; n^2 / p kernel values of memory.
     """
     trace = Trace() if trace is None else trace
     n = len(y)
@@ -113,14 +113,17 @@ def solve_racqp(
         order = rng.permutation(p) if mode == "rp" else np.arange(p)
         for block in (blocks[i] for i in order):
             rows = kernel.block(block)
-            own, before = y[block], x[block]
-            H = np.multiply(rows[:, block], factor * np.outer(own, own), dtype=np.float64)
-            right = 1.0 - factor * own * products[block] + H @ before
-            right += own * (eta - beta * (sum_yx - own @ before)) + zeta[block] + beta * w[block]
-            H += beta * np.outer(own, own)
+            signs, before = y[block], x[block]
+            scale = factor * np.outer(signs, signs)
+            H = np.multiply(rows[:, block], scale, dtype=np.float64)
+            right = 1.0 - factor * signs * products[block] + H @ before
+            right += (
+                signs * (eta - beta * (sum_yx - signs @ before)) + zeta[block] + beta * w[block]
+            )
+            H += beta * np.outer(signs, signs)
             H[np.diag_indices_from(H)] += beta
             x[block] = scipy.linalg.solve(H, right, assume_a="pos", overwrite_a=True)
-            change = own * (x[block] - before)
+            change = signs * (x[block] - before)
             products += change.astype(rows.dtype) @ rows
             sum_yx += float(change.sum())
             w[block] = np.clip(x[block] - zeta[block] / beta, 0.0, C[block])

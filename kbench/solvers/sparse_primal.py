@@ -11,12 +11,13 @@ weight one (the paper's objective times C = 1 / lambda):
         over I = {i : y_i o_i < 1}, gradient g_j = k_jJ b - sum_I C_i k_ij (y_i - o_i)
         and curvature h_j = k_jj + sum_I C_i k_ij^2 of f along k(., x_j)
       J <- J + the candidate of largest g_j^2 / h_j, its weight -g_j / h_j
-      when |J| has passed a power of 2^(1/4), and at the end: Newton steps in b
+      when |J| has grown by a factor of 2^(1/4), and at the end: Newton steps in b
         P = K_JJ + K_JI C_I K_IJ,   step -P^-1 grad f,   until I no longer changes
 
-Steps are halved until f falls. P is formed by matrix products and factorised anew at each Newton
-step: |J|^3 / 3 operations are nothing beside the |I| |J|^2 of the product, which runs at the full
-speed of the processor as rank-one updates of a factor, point by point, would not.
+Steps are halved until f decreases. P is formed by matrix products and factorised anew at each
+Newton step: the |J|^3 / 3 operations of the factorisation are negligible beside the |I| |J|^2 of
+the product. Products run near the peak speed of the processor; rank-one updates of a factor, one
+for each point that enters or leaves I, would not.
 """
 
 from dataclasses import dataclass
@@ -27,12 +28,15 @@ import scipy.linalg
 from kbench.kernels import KernelMatrix
 from kbench.trace import Trace
 
-# Columns of basis rows that are converted to float64 at a time: 200 x 4096 stay in cache.
+# Columns of the basis rows that are converted to float64 at a time; 200 x 4096 fit the cache.
 _BATCH = 4096
+# Limits that are not reached in practice: Newton's method takes fewer than five steps as a rule,
+# and 2^-30 of a step is below the rounding of f.
 _MAX_NEWTON_STEPS = 50
 _MAX_HALVINGS = 30
+# The paper's factor of growth of |J| between two trainings.
 _RETRAINED_EVERY = 2.0**0.25
-# Ridge of P, relative to its mean diagonal.
+# Ridge of P, relative to its mean diagonal; multiplied by 10 while the factorisation fails.
 _RIDGE = 1e-10
 
 
@@ -53,7 +57,7 @@ class SparsePrimalResult:
     n_iter : int
         Newton steps.
     converged : bool
-        Whether every training ended with I unchanged, or with a step that f cannot see.
+        Whether every training ended with I unchanged, or with a step below the rounding of f.
     """
 
     basis: np.ndarray
@@ -79,18 +83,18 @@ def solve_sparse_primal(
     Parameters
     ----------
     kernel : KernelMatrix of n points
-        Its dtype is the precision of stored kernel values.
+        Its dtype is the precision of the stored kernel values.
     y : (n,) of -1 and +1
     C : (n,), >= 0
         Weights of the points' squared losses.
     n_basis : int
-        d_max; n where there are fewer points.
+        d_max; n if there are fewer points.
     rng : RandomState
-        Of the candidates.
+        Draws the candidates.
     n_candidates : int
         kappa
     trace : Trace, optional
-        Told objective and n_support after each addition; charged with "select" and "newton".
+        Receives objective and n_support after each addition, and the phases "select" and "newton".
 
     Returns
     -------
@@ -154,11 +158,11 @@ class _Solver:
         return 0.5 * float(self.C @ slack**2)
 
     def violators(self) -> np.ndarray:
-        """I, of the points with weight; indices."""
+        """Indices of I among the points with C_i > 0."""
         return np.flatnonzero((self.y * self.outputs < 1.0) & (self.C > 0.0))
 
     def grow(self, rng: np.random.RandomState, n_candidates: int) -> bool:
-        """Add the best of some random points to the basis; False if none can lower f."""
+        """Add the best of the random candidates to the basis; False if none decreases f."""
         size, kernel = self.size, self.kernel
         outside = np.ones(len(self.y), bool)
         outside[self.basis[:size]] = False
@@ -199,7 +203,7 @@ class _Solver:
             taken = self.step(-scipy.linalg.cho_solve(_cholesky(hessian), self.gradient(I)))
             if taken == 0.0:
                 return
-            # A full step minimises the quadratic function that f is while I stays.
+            # While I stays the same, f is quadratic, and a full step minimises it.
             before = I if taken == 1.0 else None
         self.converged = False
 
@@ -224,7 +228,10 @@ class _Solver:
         return total
 
     def step(self, direction: np.ndarray) -> float:
-        """Move b by the first of direction, direction / 2, ... that lowers f; the fraction or 0."""
+        """Move b by the first of direction, direction / 2, ... that decreases f.
+
+        Returns the fraction of direction, or 0.
+        """
         size = self.size
         change = np.empty(len(self.y))
         for start in range(0, len(change), _BATCH):
@@ -244,9 +251,9 @@ class _Solver:
 
 
 def _cholesky(matrix: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Factor of a matrix that is positive definite but for rounding, with the least ridge for it.
+    """Cholesky factor of a matrix that is positive definite up to rounding, plus a small ridge.
 
-    Basis points that nearly coincide leave eigenvalues below the rounding of float32 kernel values.
+    Nearly equal basis points cause eigenvalues below the rounding of float32 kernel values.
     """
     ridge = _RIDGE * matrix.trace() / len(matrix)
     while True:

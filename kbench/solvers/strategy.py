@@ -4,8 +4,7 @@ Without an intercept, groups are independent problems. With one, the multiplier 
 1'beta = const couples them: for a given b each group is a problem with bounds only, and the sum
 h(b) = 1'beta(b) falls as b grows. The search for b is a secant method on h(b) = const:
 
-    b from the solution of a random sample of the points
-    solve each group at b loosely; secant steps in b, each from the last solution
+    solve each group at b = 0 loosely; secant steps in b, each from the last solution
     solve each group at b to tolerance; subtract what is left of h - const from the free points
     working sets across groups, with the sum fixed, until all violations are below tol
 
@@ -39,11 +38,8 @@ _STORING_NS = 1.8
 # Solves aim at this fraction of the tolerance, so that the float64 violation, which differs by
 # rounding, is rarely above the tolerance.
 _TARGET = 0.9
-# Search for the intercept of groups: fraction of the points in the sample, and the tolerances of
-# the sample and of the secant steps in units of the mean |z|. Any values within a factor of 2 do
-# equally well (`scripts/ablate_svm.py`, problems covtype_30k and covtype_74k).
-_SAMPLE_FRACTION = 0.1
-_SAMPLE_TOLERANCE = 0.025
+# Search for the intercept of groups: tolerance of the solves in units of the mean |z|, and limit on
+# the secant steps. What they leave is corrected by working sets across groups.
 _SEARCH_TOLERANCE = 0.002
 _SECANT_STEPS = 6
 
@@ -163,14 +159,6 @@ def _find_intercept(
     whole: Iterate, groups: list[np.ndarray], tol: float, strategy: Strategy
 ) -> None:
     """From beta = 0, bring `whole` near the solution with 1'beta = 0, its residual up to date."""
-    n = len(whole)
-    if strategy.options.intercept_from_sample:
-        size = max(int(_SAMPLE_FRACTION * n), strategy.options.few_points)
-        sample = Subproblem(whole, strategy.rng.permutation(n)[:size], coupled=True).iterate
-        strategy.solver(sample).from_zero(_SAMPLE_TOLERANCE * whole.scale)
-        whole.intercept = sample.intercept
-        whole.kernel.count(sample.kernel.n_entries)
-
     subproblems = [Subproblem(whole, group) for group in groups]
     iterates = [subproblem.iterate for subproblem in subproblems]
     area = sum(len(group) ** 2 for group in groups)

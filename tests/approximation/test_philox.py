@@ -25,7 +25,7 @@ BLOCKS = ["uniforms", "normals"]
     ],
 )
 def test_known_answers_of_random123(index, stream, block, key, words):
-    found = philox.four_words(index, stream, block, key)
+    found = philox.four_words(*map(np.uint64, (index, stream, block, key)))
     assert " ".join(f"{int(word):08x}" for word in found) == words
 
 

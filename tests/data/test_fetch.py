@@ -248,7 +248,7 @@ def test_names_of_files_stay_within_the_folders(folders, config, name):
 def test_a_file_address_needs_the_word_of_the_user(tmp_path, folders, config):
     path = tmp_path / "toy.xz"
     path.write_bytes(BODY)
-    with pytest.raises(ConfigError, match="only with allow_file_urls=true on the command line"):
+    with pytest.raises(ConfigError, match="only by kbench data prepare NAME allow_file_urls=true"):
         prepare(config(url=path.as_uri()), folders)
     assert not folders.own.exists()
     allowed = replace(folders, file_urls=True)

@@ -26,11 +26,11 @@ def _load(path: Path):
 
 HERE = Path(__file__).resolve().parent
 fuzz = _load(HERE.parents[1] / "scripts" / "fuzz_libsvm.py")
-judge = fuzz.judge
+reference = fuzz.reference
 
 
 def rows_of(read):
-    """What `parse` returned, in the judge's form."""
+    """What `parse` returned, in the reference's form."""
     return [
         (read.labels[i], list(zip(read.indices[a:b] + 1, read.values[a:b], strict=True)))
         for i, (a, b) in enumerate(pairwise(read.indptr))
@@ -85,7 +85,7 @@ def test_a_random_sparse_matrix_written_by_scikit_learn(density):
 def test_numbers_equal_pythons(text):
     """Labels exactly; values as the module promises: to the bit, or the neighbour at a tie."""
     exact = float(text)
-    if np.isinf(exact) or abs(exact) >= judge.FLOAT32_OVERFLOW:
+    if np.isinf(exact) or abs(exact) >= reference.FLOAT32_OVERFLOW:
         with pytest.raises(DataError, match="is too large"):
             parse(f"1 1:{text}\n".encode(), name="f")
     else:
@@ -187,8 +187,8 @@ def test_bad_input_is_named_with_its_line(case):
     with pytest.raises(DataError, match=f"^{pattern}") as error:
         parse(content, name="f")
     assert "\n" not in str(error.value)
-    with pytest.raises(judge.Rejected):
-        judge.judge(content)
+    with pytest.raises(reference.Rejected):
+        reference.parse(content)
 
 
 def test_an_index_beyond_the_declared_features():
@@ -206,7 +206,7 @@ def test_input_is_not_changed_and_read_only_input_is_fine():
 
 
 def test_mutated_bytes_never_crash_and_never_read_wrongly():
-    """10^5 mutations of small files: what is accepted equals the judge's reading, to the bit."""
+    """10^5 mutations of small files: accepted ones equal the reference to the bit."""
     accepted = fuzz.run(100_000, seed=0)
     # Both outcomes must be common, or the test tests little.
     assert 10_000 < accepted < 90_000

@@ -145,7 +145,7 @@ def test_a_path_may_be_a_number_on_openml(folders, cache, monkeypatch):
     config = user_file("openml:61")
     with pytest.raises(DataNotFoundError, match=r"openml_61\.parquet is not there"):
         prepare(config, folders, download=False)
-    data = open_prepared(prepare(config, folders))
+    data = open_prepared(prepare(config | {"task": None}, folders))
     assert (data.name, data.task, data.n_train + data.n_test) == ("openml_61", "binary", 4)
     assert prepare(config, folders, download=False)
     assert asked == [61]

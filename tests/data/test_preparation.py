@@ -495,7 +495,7 @@ def test_what_a_killed_process_left_is_swept(toy):
 def test_a_folder_without_its_last_file_is_made_anew(toy):
     final = prepare(named(), toy)
     (final / prepared.META).unlink()
-    with pytest.raises(DataError, match=r"no prepared data set .*delete the folder"):
+    with pytest.raises(DataError, match=r"not a prepared data set .*delete the folder"):
         open_prepared(final)
     assert prepare(named(), toy) == final
     assert open_prepared(final).n_train == 30

@@ -159,7 +159,7 @@ def test_invalid_parameters_are_named(parameters, message):
 
 def test_one_class_and_duplicates_only():
     X, y = binary(100)
-    with pytest.raises(ValueError, match="1 class with positive weight, but 2 classes are needed"):
+    with pytest.raises(ValueError, match="y has 1 class, but 2 classes are needed"):
         machine().fit(X, np.ones(100))
     same = np.ones((100, 3))
     model = machine(leaf_size=16, random_state=0).fit(same, y)

@@ -281,9 +281,9 @@ def test_parameters_of_the_part_are_searched_like_any_others():
         BKA(1),
         Nystrom(240),
         SpectralNystrom(240, n_landmarks="all"),
-        RandomFourierFeatures(8000, form="cos_sin"),
-        Fastfood(8000, form="cos_sin"),
-        RandomFeatures(4000, features="orthogonal"),
+        RandomFourierFeatures(1000, form="cos_sin"),
+        Fastfood(1000, form="cos_sin"),
+        RandomFeatures(500, features="orthogonal"),
     ],
     ids=lambda part: type(part).__name__,
 )
@@ -291,8 +291,8 @@ def test_every_approximation_approaches_the_exact_machine(part):
     X, y = data()
     exact = KernelRidge(1.0, gamma=0.3).fit(X, y).predict(X)
     model = ApproximateRidge(part.set_params(gamma=0.3), random_state=0).fit(X, y)
-    exactly = not isinstance(part, (RandomFourierFeatures, Fastfood, RandomFeatures))
-    np.testing.assert_allclose(model.predict(X), exact, atol=0.02 if exactly else 0.2)
+    random = isinstance(part, (RandomFourierFeatures, Fastfood, RandomFeatures))
+    assert np.abs(model.predict(X) - exact).mean() < (0.1 if random else 0.01)
 
 
 def test_presets_are_the_papers_parameters():

@@ -25,7 +25,7 @@ LANDMARKS = (Nystrom, LandmarkFeatures)
 def machine(cls, n_components=100, *, gamma=0.5, form="cos_sin", landmarks="kmeans", **options):
     """A linear machine on `n_components` features of the class `cls`."""
     choice = {"landmarks": landmarks} if cls in LANDMARKS else {"form": form}
-    return LinearizedSVC(machine(cls, n_components, gamma=gamma, **choice), **options)
+    return LinearizedSVC(cls(n_components, gamma=gamma, **choice), **options)
 
 
 def binary(n=300, seed=0):

@@ -27,17 +27,16 @@ OURS = sorted(
 SETTINGS = {
     "n_pegasos": {"features": "nystrom"},
     "n_sdca": {"features": "nystrom"},
-    "kernel_svc": {"fit_intercept": False},  # the papers' problem; a user of SVC expects SVC's
     "division_bound": {"n_clusters": [8, 16, 32, 64, 128]},
-    "dcsvm": {
-        "n_clusters": 4,
-        "n_levels": 4,
-        "combine": "exact",
-        "partition": "kernel_kmeans",
-        "level_tol": 0.1,
+    "dcsvm": {"combine": "exact"},
+    "bka_svm": {
+        "n_clusters": 64,
+        "partition": "kmeans",
+        "n_samples": 1000,
+        "n_levels": 1,
+        "branching": 4,
+        "tol": 0.001,
     },
-    "dcsvm_early": {"tol": 0.1},
-    "bka_svm": {"n_levels": 1},
     "conv_fixed": {
         "kernel": "convolution",
         "block_size": 1568,
@@ -54,6 +53,7 @@ SETTINGS = {
     "svd": {"n_landmarks": "all", "eigensolver": "lanczos"},
     "fastfood": {"features": "fastfood"},
     "block_spectra": {"n_clusters": 5},
+    "hss_krr": {"preset": "precise"},
     # The sizes of the DC-SVM paper's comparison.
     "llsvm": {"n_components": 3000, "landmarks": "kmeans"},
     "ltpu": {"n_components": 3000, "landmarks": "kmeans"},
@@ -69,6 +69,8 @@ LEFT_OUT = {
     "llsvm": {"kmeans_iter"},
     "ltpu": {"kmeans_iter"},
     "rks_svm": {"sampling"},
+    # Set by the classifier and the regressor.
+    "rfm": {"task"},
 }
 
 

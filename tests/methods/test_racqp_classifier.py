@@ -70,7 +70,7 @@ def test_parameters_that_cannot_be_are_named(parameters, message):
 
 def test_one_class_is_refused_and_duplicates_are_not():
     X, y = binary(60)
-    with pytest.raises(ValueError, match="1 class with positive weight, but 2 classes are needed"):
+    with pytest.raises(ValueError, match="y has 1 class, but 2 classes are needed"):
         RACQPClassifier().fit(X, np.ones(60))
     same = np.ones((60, 3))
     model = RACQPClassifier(block_size=20, max_iter=100, random_state=0).fit(same, y)

@@ -23,7 +23,7 @@ def row(method, dataset, accuracy, seconds, **changes):
 
 def ranked(rows):
     columns = ("converged", "prediction_cost", "variant", "rmse")
-    filled = [{**dict.fromkeys(columns), **one} for one in rows]
+    filled = [{**dict.fromkeys([*columns, "fit_cpu_s"]), **one} for one in rows]
     return rankings(comparisons(filled))
 
 

@@ -18,7 +18,7 @@ from kbench.errors import ConfigError
 from kbench.report import make_report, write_report
 from kbench.report.cells import grid
 from kbench.report.quantities import decimals_for
-from kbench.report.tables import comparisons
+from kbench.report.tables import comparisons, measured
 from kbench.report.terminal import takes_colour
 from kbench.run.results import ResultsFolder, schema
 
@@ -360,3 +360,12 @@ def test_importing_the_report_is_light():
     code = "import kbench.report, kbench.run.results, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pandas", "pyarrow", "sklearn", "scipy"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpu", "seconds"), [(1, 2.0, 2.0), (2, 2.0, 5.0), (1, None, 5.0)]
+)
+def test_compared_seconds_are_cpu_seconds_of_one_thread(threads, cpu, seconds):
+    row = make_row("svc", 0.9, fit_wall_s=5.0, fit_cpu_s=cpu, threads=threads)
+    assert measured(row, "fit_s") == seconds
+    assert measured(row, "fit_wall_s") == 5.0

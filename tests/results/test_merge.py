@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 
 import pandas as pd
@@ -207,3 +208,30 @@ def test_abandoned_temporary_files_are_swept(tmp_path):
     merge(tmp_path)
     assert not old.exists()
     assert fresh.exists()
+
+
+def test_a_row_is_found_at_every_moment_of_a_merge(tmp_path):
+    """A runner that asks for a run's row while merges go on never misses it."""
+    folder = ResultsFolder(tmp_path)
+    stored = [make_row(i) for i in range(12)]
+    for one in stored:
+        folder.write(one)
+    done = threading.Event()
+
+    def merge():
+        while not done.is_set():
+            ResultsFolder(tmp_path).merge()
+            for one in stored[:4]:
+                ResultsFolder(tmp_path).write(one)
+
+    thread = threading.Thread(target=merge)
+    thread.start()
+    try:
+        for _ in range(30):
+            for one in stored:
+                found = folder.latest(one["key"], one["environment"], one["threads"])
+                assert found is not None
+                assert found["status"] == one["status"]
+    finally:
+        done.set()
+        thread.join()

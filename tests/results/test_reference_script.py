@@ -3,6 +3,7 @@
 import json
 import runpy
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -190,3 +191,20 @@ def test_a_command_that_is_none_ends_the_plan(stubbed):
 def test_anything_else_prints_the_usage(script):
     with pytest.raises(SystemExit, match=r"reference\.py run FOLDER"):
         script["main"](["folder"])
+
+
+def test_two_timed_runs_never_overlap(tmp_path, script, capsys):
+    lock, order = tmp_path / "lock", []
+
+    def second():
+        with script["alone"](lock):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with script["alone"](lock):
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
+    assert "waiting: another run holds" in capsys.readouterr().out

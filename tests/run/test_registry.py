@@ -135,7 +135,7 @@ def test_any_method_goes_behind_a_learned_metric():
     path = registry.target("kernel_svc")
     model = registry.build(path, {"C": 2.0, "metric": "learned"}, 7)
     assert (model.estimator.C, model.random_state) == (2.0, 7)
-    with pytest.raises(ConfigError, match="method.metric is 'lerned', should be one of learned"):
+    with pytest.raises(ConfigError, match=r"method\.metric is 'lerned', should be one of learned"):
         registry.build(path, {"metric": "lerned"}, 0)
 
 

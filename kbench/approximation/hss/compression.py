@@ -4,16 +4,18 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 2020), section III, symmetric: bases of rows and columns are the same. From the leaves up,
 
     I = points of a leaf, or the skeletons of both children
-    J = columns outside of the node that stand for all of them
+    J = sample of the columns outside the node
     K(I, J) ~ P [I; E] K(skeleton, J),    skeleton a subset of I
 
-J are near neighbours of the node's points, as in the paper. Beyond it: only the most telling
-ones of these, and columns drawn from everywhere, weighted so that K(I, J) K(I, J)' estimates the
-product over all columns; without them tolerances say nothing about what is far. Many columns are
-first added up in random groups with random signs (count sketch), in fewer groups where ranks are
-low. And a node with too few near
-columns to tell its rank, as among points that are copies of each other, gets columns drawn from
-everywhere, where STRUMPACK begins anew with twice the neighbours for all nodes.
+In the paper J are the nearest neighbours of the node's points. In addition we
+
+- keep only the near columns with the largest entries, at most `max_near`;
+- draw `n_far` columns uniformly, with weights such that K(I, J) K(I, J)' estimates the product over
+  all columns: with near columns alone, tolerances do not bound the error of the far field;
+- replace many columns by a count sketch (sums over random groups with random signs), with
+  fewer groups if the rank is low;
+- draw columns uniformly for a node with too few near columns to determine its rank, for example if
+  points are copies of each other. STRUMPACK restarts with twice the neighbours for all nodes.
 """
 
 from dataclasses import dataclass, field
@@ -26,36 +28,39 @@ from kbench.approximation.hss.interpolative import Interpolation, interpolate
 from kbench.clustering.cluster_tree import ClusterTree
 from kbench.kernels import KernelMatrix
 
-# Kernel entries of so many columns are held at a time.
+# Number of kernel columns evaluated per block.
 _CHUNK = 4096
+# Number of rows of a node on which the size of its near columns is estimated.
 _SCORE_ROWS = 16
-# A Gram matrix in float32 tells pivots from rounding where these are not asked for.
+# The Gram matrix is float32 if rel_tol is at least this. Pivots below sqrt(4 eps) = 0.0007 are
+# rounding errors in float32.
 _SINGLE_TOL = 0.03
-# A sketch is folded into so many times fewer columns first. They are enough where each unit of
-# the rank that they show has so many of them: the part that they cannot see is a sixth then.
+# The sketch is first summed into 4 times fewer columns. The basis found on them is accepted if
+# there are at least 6 columns for each unit of its rank; otherwise the full sketch decides. Fewer
+# columns save time and raise the error by less than half (tests/approximation/test_hss.py).
 _FOLDS = 4
 _COLUMNS_A_RANK = 6
-# Columns beyond the rank that show that there are enough of them (STRUMPACK's oversampling).
+# The columns determine the rank if there are at least 10 more of them (STRUMPACK's oversampling).
 _OVERSAMPLING = 10
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """When a node's basis is good enough, and which columns decide.
+    """Tolerances of the basis of a node, and the columns from which it is computed.
 
     Attributes
     ----------
     rel_tol, abs_tol : float
-        On the pivots of a node; divided by its level.
+        Smallest accepted pivot of a node; both are divided by its level.
     trace_tol : float
-        On the relative Frobenius norm of what a node's basis leaves out; 0 is none.
+        Bound on the relative Frobenius norm of the residual of a basis; 0 disables it.
     max_rank : int
     max_near : int or None
-        Near columns of a node.
+        Maximal number of near columns of a node; None is no limit.
     n_far : int
         Far columns of a node.
     sketch : int or None
-        Columns after the sketch; a quarter of them where the rank is far below.
+        Columns of the sketch; a quarter of them if the rank is low. None: no sketch.
     """
 
     rel_tol: float
@@ -69,16 +74,16 @@ class Tolerances:
 
 @dataclass
 class Node:
-    """What a node of the tree keeps.
+    """Matrices stored at a node of the tree.
 
     Attributes
     ----------
     block : (m, m) kernel values of a leaf's points, or (rank_left, rank_right) between the
         children's skeletons
     basis : Interpolation or None
-        Of the m rows of a leaf, or of the children's skeletons; None for the root.
+        Basis of the m rows of a leaf, or of the children's skeletons; None for the root.
     skeleton : (rank,) ints
-        Places, in the order of the tree.
+        Positions in the order of the tree.
     """
 
     block: np.ndarray
@@ -98,7 +103,7 @@ class Node:
 
 
 class MemoryLimitError(ValueError):
-    """The matrix would take more than the caller allows."""
+    """The matrix would exceed the memory limit of the caller."""
 
 
 def compress(
@@ -115,10 +120,10 @@ def compress(
     Parameters
     ----------
     kernel : KernelMatrix
-        Of the permuted points.
+        Kernel matrix of the permuted points.
     tree : ClusterTree
     neighbours : (n, k) ints or None
-        Places of near points, in the order of the tree.
+        Positions of the nearest neighbours, in the order of the tree.
     tolerances : Tolerances
     rng : RandomState
     max_bytes : float
@@ -154,7 +159,7 @@ def compress(
         if i < len(tree) - 1 and len(rows):
             if candidates is not None:
                 near[i] = scratch.outside(candidates, start, stop)
-            near[i] = _most_telling(kernel, rows, near[i], tolerances.max_near, rng)
+            near[i] = _largest_columns(kernel, rows, near[i], tolerances.max_near, rng)
             far = _far_columns(n, start, stop, near[i], tolerances.n_far, rng, scratch)
             columns = np.concatenate([near[i], far])
             n_outside = n - (stop - start)
@@ -162,7 +167,7 @@ def compress(
             if len(far):
                 weights[len(near[i]) :] = np.sqrt((n_outside - len(near[i])) / len(far))
             level = int(tree.level[i])
-            # The node before it is its right child, or next to it.
+            # In postorder, the previous node is the right child or a neighbouring leaf.
             before = nodes[i - 1].basis if i else None
             expected = 0 if before is None else before.rank
             basis_of = partial(_basis, kernel, rows, level, expected, tolerances, rng)
@@ -185,18 +190,18 @@ def compress(
     return nodes
 
 
-def _most_telling(
+def _largest_columns(
     kernel: KernelMatrix,
     rows: np.ndarray,
     columns: np.ndarray,
     limit: int | None,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """The columns that are largest on some of the rows."""
+    """At most `limit` columns: those with the largest norm on a sample of the rows."""
     if limit is None or len(columns) <= limit:
         return columns
-    some = rows if len(rows) <= _SCORE_ROWS else rng.choice(rows, _SCORE_ROWS, replace=False)
-    values = kernel.block(some, kernel.points(columns))
+    sample = rows if len(rows) <= _SCORE_ROWS else rng.choice(rows, _SCORE_ROWS, replace=False)
+    values = kernel.block(sample, kernel.points(columns))
     score = np.einsum("ij,ij->j", values, values)
     return columns[np.argpartition(-score, limit)[:limit]]
 
@@ -210,7 +215,7 @@ def _far_columns(
     rng: np.random.RandomState,
     scratch: "_Scratch",
 ) -> np.ndarray:
-    """Uniform columns outside of the node and of `near`, about `n_far` of them."""
+    """About `n_far` distinct columns, drawn uniformly outside the node and `near`."""
     n_outside = n - (stop - start)
     if n_far == 0:
         return np.empty(0, np.int32)
@@ -232,7 +237,7 @@ def _basis(
     columns: np.ndarray,
     weights: np.ndarray,
 ) -> Interpolation:
-    """Interpolation of K(rows, columns) diag(weights), of a rank of about `expected`."""
+    """Interpolative decomposition of K(rows, columns) diag(weights), of rank about `expected`."""
     rel_tol, abs_tol = tolerances.rel_tol / level, tolerances.abs_tol / level
     single = kernel.dtype == np.float32 and rel_tol >= _SINGLE_TOL and not tolerances.trace_tol
     dtype = np.dtype(np.float32 if single else np.float64)
@@ -274,7 +279,7 @@ def _gram(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _folded(sketch: np.ndarray, width: int) -> np.ndarray:
-    """The sketch of `width` columns that adds up those of a wider one."""
+    """The columns of a sketch summed into `width` columns."""
     folded = sketch[:, :width].copy()
     for first in range(width, sketch.shape[1], width):
         part = sketch[:, first : first + width]
@@ -291,7 +296,7 @@ def _add_scaled(values, scale, out):
 
 
 class _Scratch:
-    """Memory for finding distinct places outside of a node."""
+    """Scratch memory for finding distinct positions outside a node."""
 
     def __init__(self, n: int) -> None:
         self._mark = np.zeros(n, np.int64)
@@ -301,7 +306,7 @@ class _Scratch:
     def outside(
         self, places: np.ndarray, start: int, stop: int, without: np.ndarray | None = None
     ) -> np.ndarray:
-        """Distinct `places` that are not in start .. stop - 1 nor in `without`."""
+        """Distinct `places` that are neither in start .. stop - 1 nor in `without`."""
         self._stamp += 1
         if without is not None:
             self._mark[without] = self._stamp
@@ -311,6 +316,7 @@ class _Scratch:
 
 @njit(cache=True, nogil=True)
 def _distinct(places, start, stop, mark, stamp, out):
+    """Write the distinct places outside start .. stop - 1 to `out`; their number."""
     count = 0
     for place in places:
         if (place < start or place >= stop) and mark[place] != stamp:

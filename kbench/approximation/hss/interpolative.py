@@ -2,8 +2,9 @@
 
     S ~ P [I; E] S[pivots],     S : (m, columns)
 
-Pivots and E of a column-pivoted QR factorisation of S' are those of a pivoted Cholesky
-factorisation of G = S S', which costs O(m^2 rank) and not O(m rank columns).
+The pivots and E of a column-pivoted QR factorisation of S' equal those of a pivoted Cholesky
+factorisation of G = S S', which costs O(m^2 rank) instead of O(m rank columns). Used by step 4 of
+the compression of Chavez et al. (IPDPS 2020), section III.
 """
 
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from scipy.linalg import blas, lapack
 
 @dataclass(frozen=True)
 class Interpolation:
-    """Rows as combinations of some of them.
+    """Rows as linear combinations of a subset of the rows.
 
     Attributes
     ----------
     order : (m,) ints
-        The rows that are kept, by falling pivot, then the others.
+        The kept rows by decreasing pivot, then the others.
     coef : (m - rank, rank)
-        E: each of the others from those that are kept.
+        E: coefficients of the other rows in the kept ones.
     """
 
     order: np.ndarray
@@ -55,9 +56,9 @@ def interpolate(
     gram : (m, m) float32 or float64, C-contiguous
     rel_tol, abs_tol : float
         Pivots R_cc are accepted while |R_cc| > rel_tol |R_11| and |R_cc| > abs_tol. With
-        rel_tol >= 1 not even the first one is.
+        rel_tol >= 1 no pivot is accepted, not even the first.
     trace_tol : float
-        Accepting stops once ||S - S~||_F <= trace_tol ||S||_F.
+        Stop accepting pivots once ||S - S~||_F <= trace_tol ||S||_F.
     max_rank : int, optional
 
     Returns
@@ -66,8 +67,8 @@ def interpolate(
 
     Notes
     -----
-    Pivots below the rounding of the Gram matrix, sqrt(4 eps) |R_11|, are never accepted: in float32
-    keep rel_tol above 0.01.
+    Pivots below sqrt(4 eps) |R_11|, the rounding error of the Gram matrix, are never accepted; in
+    float32 choose rel_tol above 0.01.
     """
     m = len(gram)
     diagonal = gram.diagonal().astype(np.float64)
@@ -77,7 +78,7 @@ def interpolate(
     if largest <= limit:
         return Interpolation(np.arange(m), np.zeros((m, 0), gram.dtype))
     single = gram.dtype == np.float32
-    # While a pivot is left below this, the residual cannot be above its tolerance.
+    # If all remaining pivots are below this limit, the residual meets trace_tol.
     limit = max(limit, trace_tol**2 * total / m)
     factorise = lapack.spstrf if single else lapack.dpstrf
     factor, pivots, rank, _ = factorise(gram.T, tol=limit, overwrite_a=1)
@@ -85,8 +86,8 @@ def interpolate(
         explained = np.cumsum(
             [np.square(factor[i, i:], dtype=np.float64).sum() for i in range(rank)]
         )
-        enough = np.flatnonzero(total - explained <= trace_tol**2 * total)
-        rank = min(rank, int(enough[0]) + 1) if len(enough) else rank
+        sufficient = np.flatnonzero(total - explained <= trace_tol**2 * total)
+        rank = min(rank, int(sufficient[0]) + 1) if len(sufficient) else rank
     rank = rank if max_rank is None else min(rank, max_rank)
     solve = blas.strsm if single else blas.dtrsm
     coef = solve(1.0, factor[:rank, :rank], factor[:rank, rank:])

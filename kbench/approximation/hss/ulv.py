@@ -2,12 +2,13 @@
 
 Chandrasekaran, Gu and Pals, "A Fast ULV Decomposition Solver for Hierarchically Semiseparable
 Representations" (SIMAX 28, 2006), for symmetric positive definite matrices and interpolative bases:
-subtracting E times the kept rows from the others takes these out of everything beyond the node, so
-that they can be eliminated by Cholesky. With s the kept, r the other rows of a node's matrix D,
+subtracting E times the kept rows from the others decouples the others from all points outside the
+node, so that a Cholesky factorisation eliminates them. With s the kept and r the other rows of the
+matrix D of a node,
 
     Y = D_rs - E D_ss,    X = D_rr - E D_sr - D_rs E' + E D_ss E' = L L',    W = L^-1 Y,
 
-the node passes up D_ss - W'W; its parent's matrix is [[D_left, B], [B', D_right]].
+the node passes D_ss - W'W on to its parent, whose matrix is [[D_left, B], [B', D_right]].
 """
 
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class ULVFactor:
     nodes : list of Node
     shift : float
     dtype : float32 or float64
-        Of the factors.
+        Precision of the factors.
 
     Attributes
     ----------
@@ -183,7 +184,7 @@ class ULVFactor:
         return out
 
     def _expand(self, i: int, kept: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """The unknowns of a node, from those that it passed up and what it set aside."""
+        """The unknowns of a node from its kept unknowns and its reduced right-hand side."""
         basis, part = self._nodes[i].basis, self._eliminated[i]
         assert basis is not None
         solution = np.empty((len(basis.order), kept.shape[1]), self.dtype)
@@ -197,7 +198,7 @@ class ULVFactor:
     def _substitute(self, lower: np.ndarray, B: np.ndarray, transposed: int = 0) -> np.ndarray:
         """L^-1 B, or L^-T B."""
         if B.shape[1] == 1:
-            # No more than the reading of L, which the routine for matrices copies first.
+            # trsv reads L once; trsm copies it first.
             return _ROUTINES[self.dtype].trsv(lower, B[:, 0], lower=1, trans=transposed)[:, None]
         return _ROUTINES[self.dtype].trsm(
             1.0, lower, np.asfortranarray(B), lower=1, trans_a=transposed

@@ -124,7 +124,8 @@ def require_finite_targets(y: np.ndarray, where: Callable[[int], str]) -> None:
 
 def npy(path: Path) -> np.ndarray:
     """The array of an .npy file: mapped if the file is not compressed, else read."""
-    with parsing(path, "an .npy file of numbers"):
+    with parsing(path, "an .npy file of numbers"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the age of the file
         with open(path, "rb") as raw:
             plain = raw.read(len(_NPY)) == _NPY
         if plain:

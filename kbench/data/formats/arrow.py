@@ -1,4 +1,4 @@
-"""Columns of an Arrow table as arrays: numbers in float32, texts as categories."""
+"""Columns of an Arrow table as arrays: numbers become float32, texts become categories."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,23 +13,23 @@ from kbench.errors import DataError
 def columns(
     table: Any, target: str | None, path: Path, where: Callable[[int], str]
 ) -> dict[str, Column]:
-    """The columns of a `pyarrow.Table`; what is missing among numbers is NaN.
+    """The columns of a `pyarrow.Table`; a missing number is NaN.
 
     Parameters
     ----------
     table : pyarrow.Table
-        Of numbers, truths, texts and dictionaries of texts.
+        Its columns are numbers, booleans, texts or dictionaries of texts.
     target : str or None
-        A column whose numbers stay in float64.
+        Name of the column whose numbers are kept in float64.
     path : Path
-        For errors.
+        The file, for errors.
     where : callable
-        Row number from 0 -> its place, for errors.
+        Maps a row number from 0 to its place in the file, for errors.
 
     Raises
     ------
     DataError
-        A column of another type, or a text that is missing.
+        A column has another type, or a text is missing.
     """
     import pyarrow as pa
     from pyarrow import types

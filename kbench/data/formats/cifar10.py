@@ -1,6 +1,6 @@
 """Reader of CIFAR-10's binary version: a tar archive of five training batches and a test batch.
 
-Each image is a byte of label and 3,072 bytes of pixels: red, green, blue, each 32 x 32.
+Each image is one byte of label and 3,072 bytes of pixels: red, green and blue, each 32 x 32.
 https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
@@ -24,7 +24,7 @@ BATCHES = {
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
-    """Training and test rows of the one archive, uint8 pixels."""
+    """Training and test rows of the archive, uint8 pixels."""
     ((path,),) = parts.values()
     with (
         parsing(path, "a tar archive of CIFAR-10's batches"),

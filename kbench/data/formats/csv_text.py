@@ -1,8 +1,8 @@
 """Reader of tables in text: comma, semicolon, tab or white space between the fields of a line.
 
-pyarrow parses; what it refuses is looked for once more, line by line, so that the error names the
-line, the field and what would be right. Texts lose the white space around them. A file without
-names of columns gets `1`, `2`, ...
+pyarrow parses. If it refuses a piece of the file, the piece is read again line by line, so that the
+error names the line, the field and what would be right. White space around texts is removed. If a
+file does not name its columns, they are called `1`, `2`, ...
 """
 
 import csv
@@ -27,7 +27,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class _Form(NamedTuple):
-    """How a file is laid out.
+    """Layout of a file.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class _Form(NamedTuple):
         Lines before the first row.
     target : str or None
     texts : frozenset of str
-        Columns of categories.
+        Names of the categorical columns.
     dropped : frozenset of str
     text_target : bool
         Whether the target is read as text.
@@ -57,13 +57,13 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
     Notes
     -----
-    O(bytes) time. Memory: 4 bytes for each field, and the result.
+    O(bytes) time. Memory: 4 bytes per field, and the result.
     """
     return read_tables(parts, source, partial(tables, text_target=task != "regression"))
 
 
 def tables(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Iterator[Table]:
-    """A file piece by piece, plain or compressed; O(content.CHUNK) memory.
+    """Read a file piece by piece, plain or compressed; O(content.CHUNK) memory.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def tables(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Iter
             form = _form(text, options, path, text_target=text_target, line=line)
         skip = max(0, form.skip - line + 1)
         if skip and next(_lines(text, line, after=form.skip), None) is None:
-            continue  # the names of the columns alone
+            continue  # this piece holds only the header
         table = _table(text, form, path, line=line, skip=skip)
         n += table.n
         yield table
@@ -174,7 +174,7 @@ def _form(
 
 
 def _guess(line: str) -> str:
-    """The delimiter that a line has most of; white space only where it has no other."""
+    """The most frequent delimiter of a line; white space only if it has no other."""
     most = max((",", ";", "\t"), key=line.count)
     return most if most in line else " "
 
@@ -190,14 +190,14 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def _lines(content: bytes, number: int, *, after: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not empty, with their numbers in the file, where they are above `after`."""
+    """Lines that are not empty, with their numbers in the file, from number `after` + 1."""
     for k, line in enumerate(content.split(b"\n"), start=number):
         if k > after and line.strip():
             yield k, line.removesuffix(b"\r")
 
 
 def _require_line_ends(content: bytes, path: Path, number: int) -> None:
-    """Refuse a carriage return alone, which some programs take for the end of a line."""
+    """Refuse a single carriage return, which some programs take for the end of a line."""
     if content.count(b"\r") == content.count(b"\r\n"):
         return
     place = re.search(rb"\r(?!\n)", content)
@@ -209,14 +209,14 @@ def _require_line_ends(content: bytes, path: Path, number: int) -> None:
 
 
 def _squeezed(content: bytes) -> bytes:
-    """One space for each run of white space within a line, none at its ends; lines stay."""
+    """Replace each run of white space within a line by one space; remove it at the ends."""
     content = re.sub(rb"[ \t]+", b" ", content)
     content = content.replace(b"\n ", b"\n").replace(b" \r\n", b"\n").replace(b" \n", b"\n")
     return content.removeprefix(b" ").removesuffix(b" ")
 
 
 def _where(path: Path, line: int, after: int, row: int) -> str:
-    """`file:line` of a row of the piece that begins at `line`; reads the file again."""
+    """`file:line` of a row of the piece that begins at line `line`; reads the file again."""
     piece = next(text for number, text, _ in text_pieces(path) if number == line)
     numbers = (number for number, _ in _lines(piece, line, after=after))
     return f"{path}:{next(n for k, n in enumerate(numbers) if k == row)}"

@@ -20,10 +20,10 @@ from kbench.data.formats import FLOAT32_OVERFLOW, Part, finite_number, parsing, 
 from kbench.errors import DataError
 
 ATOMS = 23
-"""Of the largest molecule in QM7."""
+"""Number of atoms of the largest molecule in QM7."""
 
 BOHR = 0.529177210903
-"""In Angstrom, the unit of xyz files (CODATA 2018)."""
+"""Bohr radius in Angstrom, the unit of xyz files (CODATA 2018)."""
 
 CHARGES = {"H": 1, "C": 6, "N": 7, "O": 8, "F": 9, "P": 15, "S": 16, "Cl": 17}
 
@@ -60,7 +60,7 @@ def sorted_triangle(C: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray, shape (n, k (k + 1) / 2)
-        Largest norm first; rows of equal norm stay in their order.
+        Largest norm first; rows of equal norm keep their order.
     """
     norms = np.linalg.norm(C, axis=2)
     order = np.argsort(-norms, axis=1, kind="stable")
@@ -71,7 +71,7 @@ def sorted_triangle(C: np.ndarray) -> np.ndarray:
 
 
 def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
-    """Molecules that the archive's one .txt table (file name, energy, ...) lists, in its order."""
+    """Molecules in the order of the archive's .txt table (file name, energy, ...)."""
     return {part: _molecules(*paths) for part, paths in parts.items()}
 
 

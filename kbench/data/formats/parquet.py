@@ -1,4 +1,4 @@
-"""Reader of Parquet tables: texts and dictionaries are categories, all else numbers."""
+"""Reader of Parquet tables: texts and dictionaries are categories, other columns numbers."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,16 +20,16 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
 
 def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) -> Iterator[Table]:
-    """A file batch by batch; a plain file is never held as a whole, beyond one of its row groups.
+    """Read a file batch by batch; an uncompressed file needs memory for one of its row groups.
 
     Parameters
     ----------
     path : Path
-        Plain, or compressed as a whole.
+        The file, which may be compressed as a whole.
     options : mapping
         `source.columns` of a config.
     chunk : int, optional
-        Rows of the chunks that errors number.
+        Rows per chunk, if errors should give the number of the chunk.
     """
     import pyarrow as pa
     from pyarrow import parquet

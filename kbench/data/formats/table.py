@@ -1,9 +1,9 @@
 """Tables of named columns, numbers or categories, become features and a target.
 
-A column of numbers is one feature. A column of categories is one feature for each category of the
-training file (of the only file, where there is one), sorted as text: 1 where the row has it. What
-the test file has beside them is an error, or by `source.columns.unknown: ignore` none of them, all
-zeros. Features stand in the order of the file's columns.
+A column of numbers is one feature. A column of categories becomes one-hot features, one for each
+category of the training file (of the only file, if there is one), sorted as text. A category that
+only the test file has is an error; with `source.columns.unknown: ignore` its features are all 0.
+Features are in the order of the file's columns.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from kbench.errors import DataError
 
 
 class Column(NamedTuple):
-    """values: numbers, or with `categories` places in them (int32); shape (n,)."""
+    """values : (n,), numbers; or, if there are `categories`, int32 indices into them."""
 
     values: np.ndarray
     categories: tuple[str, ...] | None = None
@@ -34,13 +34,13 @@ class Table:
     ----------
     path : Path
     columns : dict of str to Column
-        In the order of the file, without those to drop.
+        In the order of the file, without the dropped ones.
     target : str or None
-        One of them; None where a table of further rows has no target.
+        Name of the target column; None if a table of later rows has no target.
     n : int
         Rows.
     where : callable
-        Row number from 0 -> `file:line`, or `file, row k`.
+        Maps a row number from 0 to `file:line` or `file, row k`.
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Table:
 
 
 def choose(names: list[str], wanted: str | int, key: str, path: Path) -> str:
-    """The column that a config names, by its name or by its place: 1 the first, -1 the last."""
+    """The column that a config names, by name or by position: 1 is the first, -1 the last."""
     if isinstance(wanted, int):
         if 1 <= abs(wanted) <= len(names):
             return names[wanted - 1 if wanted > 0 else wanted]
@@ -67,14 +67,14 @@ def choose(names: list[str], wanted: str | int, key: str, path: Path) -> str:
 
 
 def chosen(names: list[str], options: Mapping[str, Any], key: str, path: Path) -> list[str]:
-    """The columns of a list in the config."""
+    """The columns that a list in the config names."""
     return [choose(names, wanted, key, path) for wanted in options.get(key) or []]
 
 
 def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str | None:
-    """The target column; the last one where the config does not say.
+    """The target column; by default the last one.
 
-    Of a table of further rows (`options.known_target`) the one of that name, or None.
+    For a table of later rows the column `options.known_target`, or None if it is absent.
     """
     if "known_target" in options:
         known: str = options["known_target"]
@@ -116,23 +116,23 @@ def require_finite(arrays: Mapping[str, Column], where: Callable[[int], str]) ->
 
 
 class Coding:
-    """Features and targets of tables that come one by one, all of the same columns.
+    """Features and targets of tables that are read one by one and have the same columns.
 
     Parameters
     ----------
     options : mapping
         `source.columns` of a config.
     known : Layout, optional
-        Of the tables that a model was trained on. Those to come are read as these were.
+        Layout of the tables that a model was trained on; later tables are read in the same way.
     labels : tuple of str, optional
-        The targets' texts in the known tables.
+        Texts of the targets in the training tables.
 
     Attributes
     ----------
     labels : tuple of str or None
-        Targets that are texts, sorted; None where all seen so far are numbers.
+        Targets that are texts, sorted; None if all targets so far are numbers.
     layout : Layout
-        With the categories seen so far.
+        Columns and the categories seen so far.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class Coding:
         self._texts: set[str] | None = set()
 
     def learn(self, table: Table, *, training: bool) -> None:
-        """Take note of the categories of a training table, and of the labels of any.
+        """Record the categories of a training table, and the labels of any table.
 
-        With a known layout the table is compared with that, and nothing is learnt.
+        If the layout is known, only compare the table with it.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Coding:
 
     @property
     def only_numbers(self) -> bool:
-        """Whether what is known says all: no column of the tables learnt holds texts."""
+        """Whether no column of the recorded tables holds texts."""
         return not self._seen and self._texts is None
 
     @property
@@ -205,7 +205,7 @@ class Coding:
         return Layout(columns=columns, target=target)
 
     def part(self, tables: list[Table]) -> Part:
-        """The rows of tables that were learnt, one after the other.
+        """The concatenated rows of recorded tables.
 
         Raises
         ------
@@ -234,7 +234,7 @@ def _same_columns(table: Table, first: Table) -> None:
 
 
 def _require_layout(table: Table, layout: Layout) -> None:
-    """Refuse a table without the columns that a model was trained on; their order is free."""
+    """Refuse a table without the columns that a model was trained on, in any order."""
     for name, categories in layout["columns"].items():
         if name not in table.columns:
             raise DataError(f"{table.path}:1: no column {name!r}, the training file had it")
@@ -251,7 +251,7 @@ def _require_layout(table: Table, layout: Layout) -> None:
 def _places(
     table: Table, categories: Mapping[str, list[str]], unknown_is_error: bool
 ) -> dict[str, np.ndarray]:
-    """For each categorical column the place of each row's category, -1 where it is unknown."""
+    """For each categorical column the index of each row's category, -1 if it is unknown."""
     places = {}
     for name, known in categories.items():
         column = table.columns[name]
@@ -271,7 +271,7 @@ def _places(
 
 
 def _features(table: Table, layout: Mapping[str, list[str]], unknown_is_error: bool) -> Any:
-    """Dense float32, or CSR where there are categories."""
+    """Features of a table: dense float32, or CSR if there are categories."""
     categories = {name: texts for name, texts in layout.items() if texts}
     if not categories:
         return np.column_stack([table.columns[name].values for name in layout]).astype(

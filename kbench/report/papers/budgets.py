@@ -1,8 +1,8 @@
-"""What a budget for predictions buys: of each method the best setting that predicts within it.
+"""Budgets for predictions: the best setting of each method that predicts within a limit of cost.
 
 A line of the table is a method on a data set, or a method with one of its ingredients left out. For
-each budget it has the best score of the settings that predict within so many times a linear model's
-time, what that one costs, and which it is.
+each limit, a multiple of a linear model's prediction time, it has the best score of the settings
+within the limit, the cost of that setting, and its parameters.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What must be said of a cell: limits that runs met, data and settings that are not the paper's."""
+"""Notes on a cell: limits at which runs ended, and differences from the paper's data."""
 
 from collections.abc import Mapping
 
@@ -10,13 +10,13 @@ from kbench.report.tables import Line, Problem
 
 
 def limits(line: Line, problem: Problem) -> tuple[str, ...]:
-    """What runs that failed say of it, such as the limit that they met."""
+    """The first lines of the messages of failed runs, such as the limit at which they ended."""
     said = dict.fromkeys(str(row.get("message") or "").partition("\n")[0] for row in line.rows)
     return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
 
 
 def differences(table: Table, wanted: Selector, found: Found) -> list[str]:
-    """What of the data and the runs is not as the paper has it."""
+    """Differences of the data and the runs from the paper's."""
     notes = []
     assert wanted.data is not None
     sizes = _sizes(table, wanted.data)

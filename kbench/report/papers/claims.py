@@ -1,12 +1,13 @@
-"""What the papers say, each as a query over cells whose answer is a verdict.
+"""The papers' claims: each is a query over cells, and its answer a verdict.
 
 A query names cells as `table | row | column | quantity`, or selects runs itself as layouts do, and
 asks for a ratio, a difference, a spread (largest less smallest) or a value. It is answered twice,
 by the printed numbers and by the measured ones, in the units that the paper prints. `each` repeats
 it; the figure is then the worst answer, or with `share` the share of good ones.
 
-The terms of one repetition are of one data set. Of several rivals the best counts, and all of them
-must have been run: one that failed is no rival, one without rows leaves the question open.
+All terms of one repetition are of one data set. Where a term lists several cells (rival methods),
+the best counts. All of them must have been run: a failed one is left out, but one without rows
+leaves the claim unanswered.
 """
 
 import math
@@ -45,7 +46,7 @@ _KINDS = ("ratio", "difference", "spread", "value")
 
 @dataclass(frozen=True)
 class Bound:
-    """`>= 2`: on which side of what a figure must be."""
+    """A bound such as `>= 2` on a figure."""
 
     sign: str
     limit: float
@@ -71,16 +72,16 @@ class Claim:
     Attributes
     ----------
     paper, where, says : str
-        The paper, the place in it, and what it says, in other words.
+        The paper, the place in it, and the claim in our words.
     kind : {"ratio", "difference", "spread", "value", ""}
     terms : tuple
-        Of each term the cells of which the best counts.
+        Terms of the query, each a tuple of cells of which the best counts.
     each : tuple of mappings
         For each repetition: name -> what takes the place of `{name}` in the terms.
     holds, weaker, share : Bound
         On the figure, or with `share` on the answers of which the figure is the share.
     outside : str
-        Why no rows can tell.
+        Why no rows can decide it.
     """
 
     paper: str
@@ -105,7 +106,7 @@ class Verdict:
     outcome : str
         One of the five.
     why : str
-        Of the two without a figure.
+        Why there is no figure, for the two outcomes without one.
     figure, printed : float, optional
         The figure of the rows, and of the numbers that the paper prints.
     unit : str

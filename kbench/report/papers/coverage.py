@@ -1,8 +1,8 @@
-"""How many of the papers' cells are measured, and what keeps the others from it.
+"""How many of the papers' cells are measured, and why the others are not.
 
-Cells are those that a paper prints and a run can fill: ratios, sums and settings are none, nor are
-the lines of kbench's own methods; an order of growth is one where an exponent is fitted beside it.
-So how many there are depends on no row.
+A cell counts if the paper prints it and a run can fill it. Ratios, sums, settings and the lines of
+kbench's own methods do not count; an order of growth counts if an exponent is fitted beside it. The
+number of cells therefore does not depend on any row.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from kbench.report.papers.entries import ABSENT, Entry, Filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.sheet import Sheet
 
-# How far a cell came, the furthest first.
+# States of a cell, the best first.
 STATES = ("measured", "ended otherwise", "no rows", ABSENT)
 
 _LEGEND = (
@@ -54,7 +54,7 @@ class Coverage:
 
 
 def coverage(tables: Iterable[Filled]) -> Coverage:
-    """Of some tables; a cell counts once, on the machine on which it came furthest."""
+    """The counts over some tables; each cell counts once, in its best state over all machines."""
     states: dict[tuple[str, ...], int] = {}
     for one in tables:
         for group in one.groups:

@@ -1,4 +1,4 @@
-"""Cells of a paper's table: the printed value, the measured one, and what must be said of them."""
+"""Cells of a paper's table: the printed value, the measured value, and the notes on them."""
 
 import math
 from collections import Counter
@@ -42,18 +42,18 @@ class Entry:
     Attributes
     ----------
     printed : Printed, optional
-        What the paper has there.
+        The paper's value.
     found : Found, optional
         The runs behind the measured value.
     value, sd : float, optional
         Mean and deviation over seeds, in the row's unit.
     status : str
-        In place of a value: how the runs ended, or what is missing.
+        Where there is no value: how the runs ended, or what is missing.
     notes : tuple of str
     considered : frozenset of identities
-        Every row that the cell depends on.
+        Every row that the cell depends on: without one of them it might be another.
     absent : bool
-        Without rows, since neither the paper's data nor any that stand for them are at hand.
+        No rows, because neither the paper's data set nor a substitute is available.
     """
 
     printed: Printed | None = None
@@ -72,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Group:
-    """The columns of one measure: `header` with its unit, an entry for each row."""
+    """The printed and measured columns of one measure: `header` with its unit, an entry per row."""
 
     header: str
     column: str
@@ -113,7 +113,7 @@ class Filled:
 
 
 def filled(table: Table, runs: Runs) -> list[Filled]:
-    """The table once for each machine that has runs for it, once without where none has."""
+    """The table once for each machine that has runs for it; once without runs if no machine has."""
     tables = [_filled(table, runs, machine) for machine in runs.machines]
     return [
         one for one in tables if any(e.measured for group in one.groups for e in group.entries)
@@ -196,7 +196,7 @@ def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
 
 
 def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> Entry:
-    """A cell of runs of its own."""
+    """A cell whose value is read from the runs that its selector finds."""
     wanted = cell.wanted
     assert wanted.data is not None
     given = cell.printed(measure)
@@ -270,14 +270,14 @@ def _sum(parts: Sequence[Entry]) -> Entry:
 
 
 def _same(one: Problem, other: Problem) -> bool:
-    """A run that failed before the data were loaded knows no sizes."""
+    """Whether two problems are the same; a run that failed before loading the data has no sizes."""
     names = (one.dataset, one.variant) == (other.dataset, other.variant)
     hashes = {one.data_sha256, other.data_sha256} - {None}
     return names and len(hashes) <= 1
 
 
 def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
-    """The sum over all rows of another table; how many there are where some are missing."""
+    """The sum over all rows of another table, or how many have a value where some are missing."""
     wanted = cell.wanted
     assert wanted.table is not None
     of = paper(cell.table.paper).tables[wanted.table]
@@ -299,7 +299,7 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
 
 
 def _counted(failed: Sequence[Entry]) -> tuple[str, ...]:
-    """The limits that cells met, each with the number of them."""
+    """The limits at which cells ended, each with the number of such cells."""
     counts = Counter(note for one in failed for note in one.notes)
     return tuple(f"{note}, {n} of the settings" for note, n in counts.items())
 

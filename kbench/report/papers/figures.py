@@ -1,7 +1,8 @@
 """Figures as data, read from `figures.yaml`: panels, their lines, points of rows and of curves.
 
-The points of a line are its settings in the order of the abscissa, those of a curve, or one setting
-on data sets of several sizes; of a front those settings than which none is both cheaper and better.
+The points of a line are the settings of a method in the order of the abscissa, the points of a
+curve, or one setting on data sets of several sizes. A front keeps only the settings that no other
+setting of the method beats in both cost and score.
 """
 
 import math

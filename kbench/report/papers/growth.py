@@ -6,9 +6,9 @@ from statistics import linear_regression
 
 
 def exponent(points: Sequence[tuple[float, ...]]) -> float | None:
-    """b of y = a x^b, by least squares of the logarithms; None of points with one abscissa.
+    """The exponent b of y = a x^b by least squares of logarithms; None without two abscissae.
 
-    points : x and y, both positive, and whatever else a point has.
+    Points begin with x and y, both positive.
     """
     if len({point[0] for point in points}) < 2:
         return None

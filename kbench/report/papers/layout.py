@@ -1,7 +1,8 @@
 """Layouts of the papers' tables, read from `<paper>.yaml`.
 
-A table is rows by columns by measures. Each of its parts may select runs; a cell's runs are those
-that all its parts select, on the first of the data sets that stand for the paper's.
+A table has rows, columns and measures. Rows and columns select runs by method, data set and
+parameters; a cell reads the runs that both select, on the first available data set of those that
+stand for the paper's.
 """
 
 import itertools
@@ -20,7 +21,7 @@ PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 
 @dataclass(frozen=True)
 class Choice:
-    """A data set of kbench that stands for a paper's, with `params` in place of the paper's."""
+    """A data set of kbench that stands for a paper's, and parameters that replace the paper's."""
 
     dataset: str
     variant: str | None = None
@@ -38,11 +39,11 @@ class Selector:
     data : str, optional
         The paper's name of the data set.
     params : mapping
-        Parameter -> value, or a list of values of which any will do.
+        Parameter -> value, or a list of accepted values.
     at : mapping
-        Curve -> its value where another one is read.
+        Curve -> its value at the place where another curve is read.
     table : str, optional
-        The table of which a total is taken.
+        The table over which a total is taken.
     """
 
     methods: tuple[str, ...] = ()
@@ -149,7 +150,7 @@ class Total(Measure):
 class Table:
     """The layout of one printed table.
 
-    `printed` and `sizes` name tables of printed values; `kbench -m <run>` makes the rows, `why`
+    `printed` and `sizes` name tables of printed values. `kbench -m <run>` makes the rows; `why`
     says why there are none.
     """
 
@@ -182,8 +183,8 @@ class Table:
 class Paper:
     """One paper: its short title, the machine of its times, its data sets and tables.
 
-    `absent` are those of its data sets that are not at hand where the reference rows are made, nor
-    any that could stand for them.
+    `absent` are the data sets that were not available for the reference rows, and for which no
+    other data set stands.
     """
 
     name: str
@@ -194,7 +195,7 @@ class Paper:
     absent: frozenset[str] = frozenset()
 
     def data_of(self, wanted: Selector) -> str | None:
-        """The data set of a cell, of a total that of its table."""
+        """The data set of a cell; for a total that of the table it sums over."""
         of = self.tables[wanted.table].rows.values() if wanted.table else ()
         return wanted.data or next((one.data for one in of), None)
 

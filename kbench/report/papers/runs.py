@@ -1,4 +1,4 @@
-"""Runs by what a selector asks for: which line of which comparison fills a cell."""
+"""Selection of runs: which line of which comparison fills a cell."""
 
 import json
 import math
@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.report.papers.layout import Choice, Columns, CurveValue, Selector
-from kbench.report.tables import Comparison, Line, Machine, Problem, Row, comparisons, mean_sd
+from kbench.report.tables import (
+    Comparison,
+    Line,
+    Machine,
+    Problem,
+    Row,
+    comparisons,
+    mean_sd,
+    measured,
+)
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -31,9 +40,9 @@ class Found:
     choice : Choice
         The data set that stands for the paper's.
     others : int
-        Further lines that the selector would take.
+        Number of further lines that match the selector.
     considered : frozenset of identities
-        All rows that the selector takes: without one of them the cell might be another.
+        All rows that match the selector.
     """
 
     line: Line
@@ -70,9 +79,9 @@ class Runs:
         )
 
     def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Found | None:
-        """The line of the first choice that has runs, an ok one if any choice has.
+        """The line of the first data set with ok runs, else of the first one with any runs.
 
-        Of several lines the one with the most ok seeds counts, of equals the newest.
+        Of several matching lines the one with the most ok seeds is taken, of equals the newest.
         """
         failed = None
         considered: frozenset[Identity] = frozenset()
@@ -91,12 +100,12 @@ class Runs:
     def lines(
         self, machine: Machine, wanted: Selector, choice: Choice
     ) -> list[tuple[Line, Problem]]:
-        """All lines that a selector takes of one data set."""
+        """All lines of one data set that match a selector."""
         found = comparisons(self._matching(machine, wanted, choice))
         return [(line, one.problem) for one in found for line in one.lines]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
-        """Curves of the first row that has all of them, joined where they were taken."""
+        """Values of several curves at their common times, from the first row that has all."""
         for row in rows:
             curves = self._curves.get(identity(row), {})
             if all(name in curves for name in names):
@@ -116,7 +125,7 @@ class Runs:
     def meetings(
         self, wanted: Mapping[str, Selector]
     ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
-        """Each comparison of what selectors take of any data set, its lines with their names."""
+        """Comparisons of the rows that match any selector, lines with their selectors' names."""
         names = {
             method: (name, one.params) for name, one in wanted.items() for method in one.methods
         }
@@ -191,12 +200,12 @@ class Runs:
 
 
 def identity(row: Row) -> Identity:
-    """What tells a row from all others."""
+    """The columns that identify a row."""
     return row["key"], row["environment"], row["threads"]
 
 
 def preference(line: Line) -> tuple[Any, ...]:
-    """By this the largest of several lines that would do is taken."""
+    """Sort key of matching lines: the largest one fills the cell."""
     newest = max(
         (row["started_at"].timestamp() for row in line.rows if row["started_at"] is not None),
         default=0.0,
@@ -206,17 +215,14 @@ def preference(line: Line) -> tuple[Any, ...]:
 
 def _column(row: Row, name: str) -> float | None:
     column, _, phase = name.partition(".")
-    value = row[column]
     if phase:
-        value = (value or {}).get(phase)
-    return None if value is None else float(value)
+        value = (row[column] or {}).get(phase)
+        return None if value is None else float(value)
+    return measured(row, column)
 
 
 def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:
-    """The largest ratio's logarithm.
-
-    Clusters that came out empty leave a level with somewhat fewer than asked for.
-    """
+    """The largest absolute logarithm of the ratios between two places."""
     return max(
         0.0 if a == b else abs(math.log(a / b)) if a > 0.0 < b else math.inf
         for a, b in zip(place, wanted, strict=True)

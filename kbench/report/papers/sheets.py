@@ -19,7 +19,8 @@ RATIO = load("legend.yaml")["ratio"]
 
 LEGEND = (
     "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
-    f" say, mean ± standard deviation over seeds, or how the run ended. {RATIO}"
+    " say, mean ± standard deviation over seeds, or how the run ended; their seconds are CPU"
+    f" seconds of runs on one thread. {RATIO}"
 )
 
 

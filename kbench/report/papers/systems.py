@@ -1,10 +1,10 @@
-"""Algorithm against implementation: how much of a gain is a paper's idea, how much faster code.
+"""Algorithm against implementation: how much of a gain is the paper's idea, how much is code.
 
-A system is a list of steps, from a usual program to the paper's method. Its table has a line for
-each problem and machine, of the paper's own setting where the last step and another one have ok
-runs of it, otherwise of the setting that most steps have run, and one that sums up the other
-settings, such as those of a grid. A part is the cost of one step over that of
-another, so 5 is five times less.
+A system is a list of steps, from a common program to the paper's method. Its table has a line for
+each problem and machine: for the paper's own setting if the last step and another one have ok runs
+of it, otherwise for the setting that most steps have run. A second line has the medians over all
+other settings, such as those of a grid. A part is the quotient of the costs of two steps: 5 means
+that the second step costs a fifth.
 """
 
 import itertools

@@ -11,10 +11,10 @@ from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet
 
 LEGEND = (
-    "Figures are ratios, differences in points, values, or shares of the settings; of several data"
-    " sets it is the worst one's, and so many of those that the claim is about have rows. `paper`"
-    " is the same query over the printed numbers. Verdicts are computed, thresholds are in"
-    " kbench/report/papers/claims.yaml."
+    "Figures are ratios, differences in points, values, or shares of the settings. For a claim"
+    " about several data sets the worst figure counts, with the number of data sets that have"
+    " rows. `paper` is the same query over the printed numbers. Verdicts are computed, bounds are"
+    " in kbench/report/papers/claims.yaml."
 )
 
 # Columns of `verdict_records`.

@@ -45,7 +45,8 @@ _CLAIMS = (
 
 _TABLES = (
     "Grey columns hold what a paper prints, its seconds on its own machine; beside them stands"
-    " what the rows say, mean ± standard deviation over seeds, or how the runs ended. A measured"
+    " what the rows say, mean ± standard deviation over seeds, or how the runs ended; their seconds"
+    " are CPU seconds of runs on one thread. A measured"
     " cell opens the runs behind it, a header sorts. "
 )
 

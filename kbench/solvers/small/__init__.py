@@ -1,10 +1,11 @@
-"""The engine for problems of few points and for many classes; `kbench.solvers` has the other one."""
+"""The engine for few points and many classes; `kbench.solvers.box_dual` is the other one."""
 
-from kbench.solvers.small.choice import is_small
+from kbench.solvers.small.choice import MOST_POINTS_OF_REGRESSION, is_small
 from kbench.solvers.small.dual import Limits, SmallDualResult, solve_each, solve_pairs
 from kbench.solvers.small.rows import GaussianRows, MatrixRows, Rows
 
 __all__ = [
+    "MOST_POINTS_OF_REGRESSION",
     "GaussianRows",
     "Limits",
     "MatrixRows",

@@ -16,9 +16,11 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from kbench.solvers.small import steps
 from kbench.solvers.small.rows import Rows
 from kbench.solvers.small.steps import (
     ENTRIES,
@@ -32,12 +34,13 @@ from kbench.solvers.small.steps import (
     SOLVED,
     STEPS,
     VIOLATION,
-    account,
-    begin_at,
-    descend,
 )
 from kbench.trace import Deadline, Trace
 
+# mypy takes compiled functions for ones without arguments.
+account: Any = steps.account
+begin_at: Any = steps.begin_at
+descend: Any = steps.descend
 # Steps between two looks at the clock or calls of the trace: 20 ms for 1,000 points.
 _STEPS_PER_CALL = 20_000
 # Curvatures below this fraction of the largest diagonal entry are rounding errors of float32 rows.
@@ -142,7 +145,7 @@ def solve_pairs(
     spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
     sizes = [span.stop - span.start for span in spans]
     search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), limits)
-    z, lower, upper, beta, _ = search.problem
+    z, lower, upper, beta = search.problem[:4]
     diagonal, lowest, warm = search.state[0], -C, coef0 is not None
     diagonal[:] = rows.diagonal[0]
     constant_diagonal = bool(np.all(rows.diagonal == rows.diagonal[0]))
@@ -199,11 +202,11 @@ def solve_each(
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((m, N_REPORTED)), []
     search.state[0] = rows.diagonal
-    points, given = rows.points, rows.points is None
+    given = rows.points is None
+    points = np.empty((0, n)) if rows.points is None else rows.points
     if given:
         search.slot[:] = np.arange(n)
         search.rows[:] = rows.block(everything, everything)
-        points = np.empty((0, n))
     empty = np.empty(0, np.uint8)
     a = (points, rows.halves, _NO_VALUES, empty)
     b = (points[:, :0].copy(), np.empty(0), _NO_VALUES, empty)
@@ -257,7 +260,7 @@ class _Search:
     def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
         self._source, self._limits = rows, limits
         self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
-        self.problem, self.state = np.empty((5, n)), np.empty((6, n), np.float32)
+        self.problem, self.state = np.empty((7, n)), np.empty((6, n), np.float32)
         self._exponents = np.empty(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
@@ -286,11 +289,12 @@ class _Search:
         limits, slot = self._limits, self.slot
         if not keep_rows:
             slot[:n] = -1
-        self.problem[4, :n] = self.problem[0, :n]
+        self.problem[4, :n] = self.problem[5, :n] = self.problem[0, :n]
+        self.problem[6, :n] = 0.0
         values = (*values, self._exponents, self.rows, slot, n)
         if warm:
             begin_at(*values, self.problem, report)
-        values += (self.problem, self.state, epsilon, self._flat, self._source.entry_error)
+        values += (self.problem, self.state, epsilon, self._flat, *self._source.entry_errors)
         left = 2**62 if limits.max_iter < 0 else limits.max_iter
         fresh, best, n_worse = True, math.inf, 0
         while True:
@@ -309,7 +313,8 @@ class _Search:
                     break
                 self._show(n, report)
                 continue
-            # The float32 rows do not decide. Compute points that may be extreme in float64.
+            # The float32 rows do not decide. Points that may be extreme are computed in float64;
+            # if the violation is too large, all are, and steps go on from there.
             e, lift, drop = self.problem[4, :n], self.state[2, :n], self.state[3, :n]
             up, down, margin = e + lift, e + drop, 2.0 * report[ERROR]
             near = (up >= up.max() - margin) | (down <= down.min() + margin)
@@ -320,6 +325,8 @@ class _Search:
             if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
                 reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
                 break
+            self._exact_residual(np.flatnonzero(~near), n, spans)
+            self.problem[5:, :n] = self.problem[4, :n], self.problem[3, :n]
         self._show(n, report)
         return reason
 

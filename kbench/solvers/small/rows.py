@@ -12,7 +12,7 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions import squared_norms
-from kbench.solvers.small.steps import POWER_ERROR
+from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR
 
 # Up to this many features rows are computed when they are needed; above, one matrix product of
 # both classes is faster, although it computes rows that are never needed. On USPS (d = 256) the
@@ -35,8 +35,8 @@ class Rows(Protocol):
     halves : (n,) float64
         Half the squared norms of `points`.
     diagonal : (n,) float32
-    entry_error : float
-        Bound on the absolute error of float32 values.
+    entry_errors : tuple of two floats
+        A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1].
     n_entries : int
         Values that `block` and `exact` have computed.
     """
@@ -44,8 +44,10 @@ class Rows(Protocol):
     points: np.ndarray | None
     halves: np.ndarray
     diagonal: np.ndarray
-    entry_error: float
-    n_entries: int
+    entry_errors: tuple[float, float]
+
+    @property
+    def n_entries(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -72,7 +74,8 @@ class GaussianRows:
         self.halves = self._h * _LOG2_E
         self.diagonal = np.ones(n, np.float32)
         self.n_entries = 0
-        self.points, self.entry_error = None, POWER_ERROR
+        self.points: np.ndarray | None = None
+        self.entry_errors = (POWER_RELATIVE_ERROR, POWER_ERROR)
         if d <= FEW_FEATURES:
             self.points = np.zeros((-(-d // 4) * 4, n))
             np.multiply(self._Z.T, math.sqrt(_LOG2_E), out=self.points[:d])
@@ -81,7 +84,7 @@ class GaussianRows:
             # |fl(<x, z>) - <x, z>| <= (d + 1) eps |x| |z| / 2, and norms are rounded as well.
             eps = float(np.finfo(np.float32).eps)
             exponent = eps * (d + 6) * float(self._h.max(initial=0.0))
-            self.entry_error += math.expm1(min(exponent, 1.0))
+            self.entry_errors = (math.expm1(min(exponent, 1.0)) + eps, 0.0)
 
     def __len__(self) -> int:
         return len(self.halves)
@@ -124,15 +127,15 @@ class MatrixRows:
         The points, in their order here.
     """
 
-    points = None
+    points: np.ndarray | None = None
 
     def __init__(self, kernel: KernelMatrix, order: np.ndarray) -> None:
         self._kernel, self._order = kernel, order
         diagonal = kernel.diagonal()[order]
         self.halves = np.zeros(len(diagonal))
         self.diagonal = diagonal.astype(np.float32)
-        # |k(x, z)|^2 <= k(x, x) k(z, z), and float32 rounds by half a unit in the last place.
-        self.entry_error = 0.5 * float(np.finfo(np.float32).eps * np.abs(diagonal).max(initial=0.0))
+        # float32 rounds by half a unit in the last place.
+        self.entry_errors = (0.5 * float(np.finfo(np.float32).eps), 0.0)
 
     def __len__(self) -> int:
         return len(self.diagonal)

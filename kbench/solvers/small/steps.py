@@ -12,8 +12,9 @@ A step moves t from b_j to b_i. They are chosen by second-order information (Fan
 "Working set selection using second order information for training support vector machines",
 JMLR 2005, WSS 2), except that j is ranked by the decrease of the step as clipped to its bounds:
 
-    i = argmax e_k + lift_k,    j = argmax t_k (w_k - t_k h_k / 2),    w_k = e_i + lift_i - e_k - drop_k,
-    h_k = K_ii + K_kk - 2 K_ik,    t_k = min(w_k / h_k, room of b_i upwards, room of b_k downwards).
+    i = argmax e_k + lift_k,    j = argmax t_k (w_k - t_k h_k / 2),
+    w_k = e_i + lift_i - e_k - drop_k,    h_k = K_ii + K_kk - 2 K_ik,
+    t_k = min(w_k / h_k, room of b_i upwards, room of b_k downwards).
 
 A step ends at b = 0 at the latest, because the slope of epsilon |b| changes there. In a classifier,
 0 is a bound of every coordinate and epsilon = 0, so this never matters.
@@ -57,9 +58,10 @@ _PROGRESS, _MAX_WORSE = 0.9, 10
 _LARGEST, _SMALLEST = i4(2**31 - 1), i4(-(2**31))
 # Bits of a float32 c subtracted from this number are the bits of 1 / c to 12 %.
 _RECIPROCAL = i4(0x7EF311C7)
-# Bound on the error of a value 2^t that `_powers` stores, t <= 0 given in float64: rounding t to
-# float32 (2.2e-8), the polynomial (5e-9) and the rounding of its last two additions (9e-8).
-POWER_ERROR = 1.2e-7
+# Bounds on the error of a value 2^t that `_powers` stores, t <= 0 given in float64. Relative to the
+# value: the polynomial (5e-9) and the rounding of its last two additions (9e-8). Absolute: rounding
+# t to float32, |t| 2^t log(2) 2^-24.
+POWER_RELATIVE_ERROR, POWER_ERROR = 1e-7, 2.3e-8
 
 
 @njit(fastmath=_FLAGS, inline="always")
@@ -192,8 +194,8 @@ def account(n, problem, state, epsilon, report):
     """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e; see `descend`.
 
     The gap is the primal minus the dual objective: the sum over k of the largest value on
-    [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between l_k, 0
-    and u_k.
+    [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between
+    l_k, 0 and u_k.
     """
     z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
     beta, e, lift, drop = problem[3, :n], problem[4, :n], state[2, :n], state[3, :n]
@@ -225,7 +227,7 @@ def account(n, problem, state, epsilon, report):
 @njit(fastmath=_FLAGS, error_model="numpy", cache=True, nogil=True)
 def descend(
     a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot,
-    n, problem, state, epsilon, flat, entry_error, tol, max_steps, fresh, report,
+    n, problem, state, epsilon, flat, relative_error, absolute_error, tol, max_steps, fresh, report,
 ):  # fmt: skip
     """Take steps until max (e + lift) - min (e + drop) <= tol is shown in float64.
 
@@ -239,17 +241,18 @@ def descend(
         Which of `rows` is the row of a point; -1 if it has not been needed yet.
     n : int
         Points of the problem.
-    problem : (5, m) float64
+    problem : (7, m) float64
         z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
-        OUT_OF_STEPS.
+        OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
+        over rows add what has changed since, so that their error is that of the change alone.
     state : (6, m) float32
         The diagonal of K; then v, lift, drop and the room of b upwards and downwards, which are
         set when `fresh`.
     epsilon : float
     flat : float
         Curvatures h below this are rounding errors and are raised to it.
-    entry_error : float
-        Bound on the error of an entry of `rows`.
+    relative_error, absolute_error : float
+        An entry k of `rows` has an error of at most relative_error |k| + absolute_error.
     tol, max_steps : float, int
     fresh : bool
         Whether to begin at e and beta; otherwise go on where the last call ran out of steps.
@@ -263,8 +266,9 @@ def descend(
     status : SOLVED, OUT_OF_STEPS, STUCK (no step gains anything in float32), or UNPROVEN: the
         violation is at most tol by the stored rows, whose error does not allow to conclude.
     """
-    z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
+    lower, upper = problem[1, :n], problem[2, :n]
     beta, e, diagonal, v = problem[3, :n], problem[4, :n], state[0, :n], state[1, :n]
+    exact_e, exact_beta = problem[5, :n], problem[6, :n]
     lift, drop, grow, fall = state[2, :n], state[3, :n], state[4, :n], state[5, :n]
     low_bits = i4(1)
     while low_bits < n:
@@ -272,6 +276,7 @@ def descend(
     low_bits -= i4(1)
     two, half, nothing, least_h = f4(2.0), f4(0.5), f4(0.0), f4(flat)
     step, summed_at, n_worse, best_violation = 0, -1, 0, np.inf
+    due = 100 * n + 1000
     stop, renew = f4(_EARLIER * tol), True
     highest_key, lowest_key = _SMALLEST, _LARGEST
     if fresh:
@@ -294,7 +299,7 @@ def descend(
         highest = v[i] + lift[i]
         # Differences within the rounding of v itself mean nothing. After a sum, v is small here.
         rounding = _ROUNDING * max(abs(highest), abs(lowest))
-        must_sum = highest - lowest <= max(stop, rounding) or step - summed_at > 100 * n + 1000
+        must_sum = highest - lowest <= max(stop, rounding) or step > due
         if not must_sum and step >= max_steps:
             return OUT_OF_STEPS
         for turn in range(0 if must_sum else 2):
@@ -324,17 +329,33 @@ def descend(
                 row = rows[slot[place], :n]
                 _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
         if must_sum:
+            sizes = exponents
             for k in range(n):
-                e[k] = z[k]
+                e[k], sizes[k] = exact_e[k], 0.0
             size = 0.0
             for k in range(n):
-                x = beta[k]
+                x = beta[k] - exact_beta[k]
                 if x != 0.0:
                     size += abs(x)
                     row = rows[slot[k], :n]
                     for m in range(n):
                         e[m] -= x * np.float64(row[m])
-            error = entry_error * size
+            # The first bound uses |k(x, z)| <= max k(x, x); the second takes another sum.
+            largest = 0.0
+            for k in range(n):
+                largest = max(largest, np.float64(abs(diagonal[k])))
+            error = (relative_error * largest + absolute_error) * size
+            if 2.0 * error > _CHEAP_ERROR * tol:
+                for k in range(n):
+                    x = abs(beta[k] - exact_beta[k])
+                    if x != 0.0:
+                        row = rows[slot[k], :n]
+                        for m in range(n):
+                            sizes[m] += x * abs(np.float64(row[m]))
+                largest = 0.0
+                for k in range(n):
+                    largest = max(largest, sizes[k])
+                error = relative_error * largest + absolute_error * size
             account(n, problem, state, epsilon, report)
             violation, report[ERROR] = report[VIOLATION], error
             if violation + 2.0 * error <= tol:
@@ -345,7 +366,7 @@ def descend(
             best_violation = min(best_violation, violation)
             if summed_at == step or n_worse == _MAX_WORSE:
                 return STUCK
-            summed_at, renew = step, True
+            summed_at, renew, due = step, True, step + 100 * n + 1000
             stop = f4(_EARLIER * max(tol - 2.0 * error, (1.0 - _CHEAP_ERROR) * tol))
             for k in range(n):
                 v[k] = f4(e[k] - report[INTERCEPT])
@@ -360,12 +381,15 @@ def descend(
         x_j = end_j if down - move <= _AT_BOUND * (upper[j] - lower[j]) else x_j - move
         beta[i], beta[j] = x_i, x_j
         for turn in range(2):
-            k = i if turn == 0 else j
-            x = beta[k]
-            up, down = (0.0 if x < 0.0 else upper[k]) - x, x - (0.0 if x > 0.0 else lower[k])
-            grow[k], fall[k] = f4(up), f4(down)
-            lift[k] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
-            drop[k] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
+            moved = i if turn == 0 else j
+            x = beta[moved]
+            up, down = (
+                (0.0 if x < 0.0 else upper[moved]) - x,
+                x - (0.0 if x > 0.0 else lower[moved]),
+            )
+            grow[moved], fall[moved] = f4(up), f4(down)
+            lift[moved] = f4(-np.inf if up <= 0.0 else (-epsilon if x >= 0.0 else epsilon))
+            drop[moved] = f4(np.inf if down <= 0.0 else (epsilon if x <= 0.0 else -epsilon))
         t = f4(move)
         highest_key, lowest_key = _SMALLEST, _LARGEST
         for k in range(n):

@@ -1,4 +1,4 @@
-"""A slow LIBSVM parser that shares nothing with kbench's: the judge of the reader's tests."""
+"""A slow LIBSVM parser without code in common with kbench's: the reference in its tests."""
 
 import re
 from itertools import pairwise
@@ -13,14 +13,14 @@ FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 
 class Rejected(Exception):
-    """The text is no LIBSVM text; the first bad line, from 1."""
+    """The text is not LIBSVM text; `line` is the first bad line, from 1."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
         self.line = line
 
 
-def judge(content: bytes, *, n_features: int | None = None) -> list[tuple[float, list]]:
+def parse(content: bytes, *, n_features: int | None = None) -> list[tuple[float, list]]:
     """Rows as (label, [(index from 1, value as float), ...]); raises Rejected."""
     limit = 100_000_000 if n_features is None else n_features
     rows = []

@@ -1,0 +1,32 @@
+"""What KernelSVC and KernelSVR share around the engine for few points."""
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels.exponential import RBF
+from kbench.solvers.small import GaussianRows, MatrixRows
+
+# CSR rows with at most this many entries, zeros included, are made dense: 64 MB of float64.
+_DENSE_ENTRIES = 2**23
+# Errors of decision values from which on float64 is used, when the margin is 1. Of pairs only the
+# sign counts in `predict`; float64 takes twice the time, and no set of `scripts/bench_small.py`
+# needs it at this value. Other values are to agree to 1e-5 between batches of any size.
+PAIR_ERROR, VALUE_ERROR = 1e-3, 1e-5
+
+
+def is_dense_gaussian(kernel: Kernel, X: Any) -> bool:
+    """Whether the kernel is Gaussian and the rows are dense, or few enough to be made so."""
+    few = not sp.issparse(X) or math.prod(X.shape) <= _DENSE_ENTRIES
+    return isinstance(kernel, RBF) and few
+
+
+def small_rows(kernel: Kernel, X: Any, order: np.ndarray) -> GaussianRows | MatrixRows:
+    """Kernel values between the rows of X : (n, d) in this order, for the small engine."""
+    if isinstance(kernel, RBF) and is_dense_gaussian(kernel, X):
+        X = X[order]
+        return GaussianRows(X.toarray() if sp.issparse(X) else X, kernel.gamma)
+    return MatrixRows(KernelMatrix(kernel, X, np.float64), order)

@@ -1,0 +1,156 @@
+"""The small engine: optimality by float64 kernel values, against the large engine and itself."""
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers import solve_box_dual
+from kbench.solvers.small import GaussianRows, Limits, MatrixRows, solve_each, solve_pairs
+from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR, _powers
+from kbench.trace import Deadline, Trace
+
+
+def limits(tol=1e-3, max_iter=-1, max_time=None, trace=None):
+    trace = Trace() if trace is None else trace
+    return Limits(tol, max_iter, Deadline(max_time, trace), trace)
+
+
+def binary(n=300, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def violation(K, z, beta, lower, upper, epsilon=0.0):
+    """max over b < u of e - epsilon sign, minus min over b > l of e + epsilon sign."""
+    e = z - K @ beta
+    up = e + np.where(beta >= 0, -epsilon, epsilon)
+    down = e + np.where(beta <= 0, epsilon, -epsilon)
+    return up[beta < upper].max() - down[beta > lower].min()
+
+
+def solve(X, y, C, gamma, limit, rows=None, coef0=None):
+    rows = GaussianRows(X, gamma) if rows is None else rows
+    return solve_each(
+        rows, y[None], np.minimum(0, C * y)[None], np.maximum(0, C * y)[None], limit, coef0=coef0
+    )
+
+
+def test_stored_powers_are_within_their_bound():
+    t = -np.abs(np.random.default_rng(0).standard_cauchy(200_000)).clip(0, 90)
+    out = np.empty(len(t), np.float32)
+    _powers(t, out)
+    assert np.all(np.abs(out - np.exp2(t)) <= POWER_RELATIVE_ERROR * np.exp2(t) + POWER_ERROR)
+
+
+@pytest.mark.parametrize("d", [4, 7, 12, 150])
+@pytest.mark.parametrize(("C", "tol"), [(1.0, 1e-3), (1e4, 1e-3), (1.0, 1e-8)])
+def test_the_violation_is_true_in_float64_and_reported(d, C, tol):
+    X, y = binary(d=d)
+    gamma = 1.0 / d
+    result = solve(X, y, C, gamma, limits(tol))
+    K, beta = rbf_kernel(X, gamma=gamma), result.coef[0]
+    true = violation(K, y, beta, np.minimum(0, C * y), np.maximum(0, C * y))
+    assert result.stop_reason == ("tol",)
+    assert true <= tol * (1 + 1e-6)
+    assert abs(true - result.violation[0]) <= 0.2 * tol
+    assert abs(beta.sum()) <= 1e-9 * C
+    assert result.duality_gap[0] >= 0.0
+    e = y - K @ beta
+    assert result.objective[0] == pytest.approx(-0.5 * beta @ (y + e), rel=1e-6)
+
+
+@pytest.mark.parametrize("C", [0.5, 50.0])
+def test_both_engines_find_the_same_minimum(C):
+    X, y = binary(600)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
+    large = solve_box_dual(kernel, y, C, intercept=True, tol=1e-6)
+    small = solve(X, y, C, 0.5, limits(1e-6))
+    assert small.objective[0] == pytest.approx(large.objective, rel=1e-6)
+    assert small.intercept[0] == pytest.approx(large.intercept, abs=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "poly", "linear"])
+def test_blocks_of_any_kernel_and_the_large_engine_agree(kernel):
+    X, y = binary(200)
+    matrix = KernelMatrix(make_kernel(kernel, X, gamma=0.3, coef0=1.0), X, np.float64)
+    large = solve_box_dual(matrix, y, 2.0, intercept=True, tol=1e-6)
+    small = solve(X, y, 2.0, 0.3, limits(1e-6), rows=MatrixRows(matrix, np.arange(200)))
+    assert small.objective[0] == pytest.approx(large.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("memory_mb", [0.0, 100.0])
+@pytest.mark.parametrize("d", [5, 120])
+def test_pairs_are_the_binary_problems_with_or_without_kept_values(d, memory_mb):
+    rng = np.random.default_rng(0)
+    X, sizes = rng.normal(size=(200, d)), [70, 1, 80, 49]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    X[70:] += 0.3
+    C, pairs = rng.uniform(1.0, 5.0, 200), [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    gamma = 1.0 / d
+    result = solve_pairs(GaussianRows(X, gamma), starts, C, limits(), pairs, memory_mb=memory_mb)
+    for p, (a, b) in enumerate(pairs):
+        rows = np.r_[starts[a] : starts[a + 1], starts[b] : starts[b + 1]]
+        z = np.r_[np.ones(sizes[a]), -np.ones(sizes[b])]
+        span_a, span_b = np.s_[starts[a] : starts[a + 1]], np.s_[starts[b] : starts[b + 1]]
+        beta = np.r_[result.coef[b - 1, span_a], result.coef[a, span_b]]
+        K, bound = rbf_kernel(X[rows], gamma=gamma), C[rows] * z
+        true = violation(K, z, beta, np.minimum(0, bound), np.maximum(0, bound))
+        assert true <= 1e-3 * (1 + 1e-6)
+        assert result.violation[p] == pytest.approx(true, abs=2e-5)
+
+
+def test_regression_satisfies_its_conditions_far_from_the_origin():
+    X, _ = binary(300)
+    y = 1e5 + np.sin(X[:, 0]) + 0.1 * X[:, 1]
+    C = np.full((1, 300), 10.0)
+    result = solve_each(GaussianRows(X, 0.5), y[None], -C, C, limits(1e-4), epsilon=0.05)
+    true = violation(rbf_kernel(X, gamma=0.5), y, result.coef[0], -C[0], C[0], 0.05)
+    assert true <= 1e-4 * (1 + 1e-6)
+
+
+def test_calls_in_pieces_and_a_watching_trace_change_no_bit(monkeypatch):
+    X, y = binary(500)
+    whole = solve(X, y, 100.0, 0.5, limits())
+    monkeypatch.setattr("kbench.solvers.small.dual._STEPS_PER_CALL", 7)
+    seen = []
+    watched = solve(X, y, 100.0, 0.5, limits(trace=Trace(lambda s, state: seen.append(state))))
+    np.testing.assert_array_equal(watched.coef, whole.coef)
+    assert seen[-1]["violation"] <= 1e-3
+    assert len(seen) > 10
+
+
+def test_a_warm_start_at_the_solution_takes_no_step():
+    X, y = binary()
+    first = solve(X, y, 5.0, 0.5, limits())
+    again = solve(X, y, 5.0, 0.5, limits(), coef0=first.coef)
+    assert again.n_iter[0] == 0
+    np.testing.assert_array_equal(again.coef, first.coef)
+
+
+@pytest.mark.parametrize("limit", [{"max_iter": 5}, {"max_time": 0.0}])
+def test_after_a_limit_the_report_is_true(limit):
+    X, y = binary()
+    result = solve(X, y, 10.0, 0.5, limits(**limit))
+    K, beta = rbf_kernel(X, gamma=0.5), result.coef[0]
+    true = violation(K, y, beta, np.minimum(0, 10 * y), np.maximum(0, 10 * y))
+    assert result.stop_reason == tuple(limit)
+    assert result.violation[0] == pytest.approx(true, abs=1e-5)
+
+
+def test_duplicates_with_other_labels_and_weights_of_zero():
+    X, y = binary(100)
+    X, y = np.vstack([X, X[:50]]), np.concatenate([y, -y[:50]])
+    C = np.where(np.arange(150) % 7 == 0, 0.0, 3.0)
+    result = solve(X, y, C, 0.5, limits())
+    assert np.all(result.coef[0, C == 0.0] == 0.0)
+    live = C > 0
+    true = violation(
+        rbf_kernel(X[live], gamma=0.5),
+        y[live],
+        result.coef[0, live],
+        np.minimum(0, C * y)[live],
+        np.maximum(0, C * y)[live],
+    )
+    assert true <= 1e-3 * (1 + 1e-6)
