@@ -47,16 +47,16 @@ _METRIC_ROWS = 4000
 # Relative improvement of the held-out error from which on the learned metric is kept. A metric that
 # does not matter costs a product with a (d, d) matrix for every row to predict.
 _METRIC_GAIN = 0.02
-# Folds of the decision values that probabilities are fitted to. Each is trained on half of the
-# rows; five folds take four times as long and fit the same sigmoid (slope 2.06 against 2.13).
-_HALVES = 2
-# Most held-out rows for probabilities: two numbers are estimated from them.
+# Most held-out rows for the sigmoids of probabilities, of two numbers each. They come from machines
+# of one half of the rows each; five folds fit the same sigmoid (slope 2.13 against 2.06).
 _MOST_CALIBRATION = 8000
 # Tubes that are compared, as multiples of the held-out deviation. 0.6 is optimal for Gaussian noise
 # (Smola, Murata, Scholkopf and Muller, ICANN 1998).
 _TUBES = (0.05, 0.2, 0.6, 1.0)
+# Tolerance of the final regression, in units of the held-out deviation: far below its noise.
+_FINAL_TOL = 0.02
 # Half the width of the tube during the search, in deviations of y.
-_SEARCH_TUBE = 0.02
+_SEARCH_TUBE = 0.05
 
 
 class TunedMachine(CountedPrediction, BaseEstimator):
@@ -104,29 +104,20 @@ class TunedMachine(CountedPrediction, BaseEstimator):
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
     ) -> LearnedMetric | None:
         """A metric learned from half of a sample, if it lowers the error of a search on it."""
-        n = X.shape[0]
-        sample = self._task(targets).order(rng)[: min(n, _METRIC_ROWS)]
-        halves = sample[::2], sample[1::2]
-        if len(np.unique(targets[halves[0]])) < 2 or len(halves[1]) < 2:
+        sample = self._task(targets).order(rng)[:_METRIC_ROWS]
+        learned, held_out = np.array_split(np.arange(len(sample)), 2)
+        y = targets[sample]
+        if len(np.unique(y[learned])) < 2 or len(held_out) < 2:
             return None
         options = {"task": self._kind, "random_state": int(rng.integers(2**31))}
-        metric = LearnedMetric(**options).fit(X[halves[0]], targets[halves[0]])
+        metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
         errors = []
         for Z in (X[sample], metric.transform(X[sample])):
-            task = self._task(targets[sample])
-            silent = Trace()
-            rows = Rows(Z, self.kernel, np.random.default_rng(0))
-            learned = np.arange(0, len(sample), 2)
-            held_out = np.arange(1, len(sample), 2)
-            part = Rows(Z[learned], self.kernel, np.random.default_rng(0))
-            found = search(
-                part,
-                self._task(targets[sample[learned]]),
-                np.random.default_rng(0),
-                deadline,
-                silent,
-            )
-            errors.append(validation_error(rows, task, found, learned, held_out))
+            same = np.random.default_rng(0)
+            part = Rows(Z[learned], self.kernel, same)
+            found = search(part, self._task(y[learned]), same, deadline, Trace())
+            rows = Rows(Z, self.kernel, same)
+            errors.append(validation_error(rows, self._task(y), found, learned, held_out))
         if errors[1] >= (1.0 - _METRIC_GAIN) * errors[0]:
             return None
         return LearnedMetric(**options).fit(X, targets)
@@ -338,8 +329,9 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         k, n = len(self.classes_), len(index)
         order = Classification(index, k, balanced=False).order(rng)
         values, held_out = [], []
-        for half in range(_HALVES):
-            training, rest = order[half::_HALVES], order[1 - half :: _HALVES]
+        for half in range(2):
+            first, second = np.array_split(order, 2)
+            training, rest = (first, second) if half == 0 else (second, first)
             rest = rest[:_MOST_CALIBRATION]
             if len(np.unique(index[training])) < k:
                 raise ValueError("probability=True needs at least 2 rows of each class")
@@ -362,7 +354,8 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of rows X : (u, d); (u,) for two classes, else (u, n_classes)."""
-        return self.best_estimator_.decision_function(self._rows_to_predict(X))
+        X = self._rows_to_predict(X)
+        return self.best_estimator_.decision_function(X)
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
@@ -508,7 +501,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
                 epsilon=self.epsilon_,
                 gamma=self.gamma_,
                 kernel=self.kernel,
-                tol=_SEARCH_TUBE * 0.05 * task.scale_of_c,
+                tol=_FINAL_TOL * np.sqrt(self.cv_error_) or 1e-3,
                 max_time=left,
             ).fit(Z, y[kept], weight, trace=trace)
         self.timings_ = dict(trace.timings)
@@ -531,7 +524,8 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""
-        return self.best_estimator_.predict(self._rows_to_predict(X))
+        X = self._rows_to_predict(X)
+        return self.best_estimator_.predict(X)
 
 
 def wilson_interval(rate: float, n: int) -> np.ndarray:
@@ -539,4 +533,5 @@ def wilson_interval(rate: float, n: int) -> np.ndarray:
     z = norm.ppf(0.5 + 0.5 * _CONFIDENCE)
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    return np.array([max(centre - half, 0.0), min(centre + half, 1.0)])
+    low = centre - half if rate > 0.0 else 0.0
+    return np.array([low, min(centre + half, 1.0)])

@@ -89,8 +89,9 @@ def along_c(
     """
     K, z, unit_lower, unit_upper = problem
     n = len(z)
-    values = np.empty((5, n))
-    values[0], values[3], values[4] = z, 0.0, z
+    values = np.zeros((7, n))
+    # At b = 0 the residual is z; sums over kernel rows start from there.
+    values[0] = values[4] = values[5] = z
     beta, e = values[3], values[4]
     state = np.empty((6, n), np.float32)
     state[0] = K.diagonal()
@@ -115,7 +116,7 @@ def along_c(
             values[1], values[2] = C * unit_lower, C * unit_upper
             np.clip(beta, values[1], values[2], out=beta)
             limit = tol if wanted else max(tol, _CLIMB_TOL)
-            arguments = (*kernel, values, state, epsilon, _FLAT, 0.0)
+            arguments = (*kernel, values, state, epsilon, _FLAT, 0.0, 0.0)
             status = descend(*arguments, limit, max_steps, True, report)
             if status == OUT_OF_STEPS:
                 # No further step: only the residual, the violation and the intercept.

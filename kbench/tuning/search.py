@@ -258,9 +258,9 @@ def _plan(rows: Rows, task: Task, rng: np.random.Generator) -> list[Rung]:
 
 
 def _folds(order: np.ndarray, k: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for fold in range(k):
-        held_out = np.arange(len(order)) % k == fold
-        yield order[~held_out], order[held_out]
+    # Ranges of the order, not every k-th row: in the order, classes of equal size take turns.
+    for held_out in np.array_split(np.arange(len(order)), k):
+        yield np.delete(order, held_out), order[held_out]
 
 
 def _samples(

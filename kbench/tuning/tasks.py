@@ -11,7 +11,7 @@ from kbench.tuning.machines import along_c, classify, regress
 
 # Violation at which machines of the search stop: of classifiers with margin 1, and of regressions
 # with targets of unit deviation.
-_TOL_OF_MARGINS, _TOL_OF_TARGETS = 0.1, 0.02
+_TOL_OF_MARGINS, _TOL_OF_TARGETS = 0.1, 0.05
 
 
 class Losses(NamedTuple):
@@ -37,7 +37,7 @@ class Task(Protocol):
     scale_of_c: float
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
-        """A random order of the rows whose prefixes represent the data."""
+        """A random order of the rows in which every range represents the data."""
 
     def arranged(self, training: np.ndarray) -> np.ndarray:
         """Training rows in the order in which `losses` needs them."""
@@ -79,7 +79,7 @@ class Classification:
         self._pairs = np.array(list(itertools.combinations(range(n_classes), 2)))
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
-        """Rows of each class spread evenly over the order."""
+        """Rows of each class are spread evenly: every range of the order represents the data."""
         place = np.empty(len(self._index))
         for c in range(self._k):
             rows = np.flatnonzero(self._index == c)

@@ -52,6 +52,8 @@ from kbench.methods import (
     SparsePrimalSVC,
     SubsampleSVC,
     SupportCurves,
+    TunedKernelSVC,
+    TunedKernelSVR,
 )
 
 # The checks use 10 to 60 points: fewer clusters and parts than the defaults' 64 and 32.
@@ -101,6 +103,8 @@ ESTIMATORS = [
     ApproximateRidgeClassifier(RandomFeatures(8)),
     ApproximateRidge(BKA(1)),
     ApproximateRidgeClassifier(BKA(1)),
+    TunedKernelSVC(random_state=0),
+    TunedKernelSVR(random_state=0),
     BlockSpectra(BKA(1)),
     ApproximateRidge(MEKA(10, n_clusters=1, gamma=0.01), alpha=1e-4),
     ApproximateRidgeClassifier(MEKA(8, n_clusters=1)),
