@@ -28,7 +28,7 @@ from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.search import Search, search, validation_error
-from kbench.tuning.tasks import Classification, Regression, Task
+from kbench.tuning.tasks import Classification, Regression
 
 # Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
 # is fitted instead: 2^34 take minutes.
@@ -74,9 +74,9 @@ class TunedMachine(CountedPrediction, BaseEstimator):
     metric: str | None
     random_state: Any
 
-    @abstractmethod
-    def _task(self, targets: np.ndarray) -> Task:
+    def _task(self, targets: np.ndarray) -> Classification | Regression:
         """What the search minimises, for class numbers or targets (m,) of some rows."""
+        return Regression(targets, _SEARCH_TUBE)
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
@@ -85,7 +85,7 @@ class TunedMachine(CountedPrediction, BaseEstimator):
 
     def _search(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, trace: Trace
-    ) -> tuple[Any, Search, Task, Rows]:
+    ) -> tuple[Any, Search, Any, Rows]:
         """The rows in the metric that was kept, and the result of the search on them."""
         budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
         deadline = Deadline(budget, trace)
@@ -111,16 +111,28 @@ class TunedMachine(CountedPrediction, BaseEstimator):
             return None
         options = {"task": self._kind, "random_state": int(rng.integers(2**31))}
         metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
-        errors = []
-        for Z in (X[sample], metric.transform(X[sample])):
-            same = np.random.default_rng(0)
-            part = Rows(Z[learned], self.kernel, same)
-            found = search(part, self._task(y[learned]), same, deadline, Trace())
-            rows = Rows(Z, self.kernel, same)
-            errors.append(validation_error(rows, self._task(y), found, learned, held_out))
+        errors = [
+            self._error_of_half(Z, y, learned, held_out, deadline)
+            for Z in (X[sample], metric.transform(X[sample]))
+        ]
         if errors[1] >= (1.0 - _METRIC_GAIN) * errors[0]:
             return None
         return LearnedMetric(**options).fit(X, targets)
+
+    def _error_of_half(
+        self,
+        Z: Any,
+        targets: np.ndarray,
+        learned: np.ndarray,
+        held_out: np.ndarray,
+        deadline: Deadline,
+    ) -> float:
+        """Error on some rows of a machine that is tuned and fitted on others."""
+        rng = np.random.default_rng(0)
+        half = Rows(Z[learned], self.kernel, rng)
+        found = search(half, self._task(targets[learned]), rng, deadline, Trace())
+        rows = Rows(Z, self.kernel, rng)
+        return validation_error(rows, self._task(targets), found, learned, held_out)
 
     @property
     @abstractmethod
@@ -436,9 +448,6 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         self.metric = metric
         self.random_state = random_state
 
-    def _task(self, targets: np.ndarray) -> Regression:
-        return Regression(targets, _SEARCH_TUBE)
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Choose the parameters and fit the machine.
@@ -487,10 +496,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
             variance = task.scale_of_c**2
             self.epsilon_ = self._tube(rows, result, task, rng)
             self.cv_error_ = variance * result.error
-            half = norm.ppf(0.5 + 0.5 * _CONFIDENCE) * result.relative_deviation * self.cv_error_
-            self.cv_error_interval_ = np.array(
-                [max(self.cv_error_ - half, 0.0), self.cv_error_ + half]
-            )
+            self.cv_error_interval_ = normal_interval(self.cv_error_, result.relative_deviation)
         weight = None if sample_weight is None else sample_weight[kept]
         with trace.phase("fit"):
             left = deadline.seconds_left()
@@ -526,6 +532,12 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         """Estimates at rows X : (u, d); (u,) float64."""
         X = self._rows_to_predict(X)
         return self.best_estimator_.predict(X)
+
+
+def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
+    """Normal interval of a mean squared error, at 95 %; (2,)."""
+    half = norm.ppf(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
+    return np.array([max(error - half, 0.0), error + half])
 
 
 def wilson_interval(rate: float, n: int) -> np.ndarray:

@@ -52,6 +52,7 @@ from kbench.methods import (
     SparsePrimalSVC,
     SubsampleSVC,
     SupportCurves,
+    TunedKernelRidge,
     TunedKernelSVC,
     TunedKernelSVR,
 )
@@ -105,6 +106,7 @@ ESTIMATORS = [
     ApproximateRidgeClassifier(BKA(1)),
     TunedKernelSVC(random_state=0),
     TunedKernelSVR(random_state=0),
+    TunedKernelRidge(random_state=0),
     BlockSpectra(BKA(1)),
     ApproximateRidge(MEKA(10, n_clusters=1, gamma=0.01), alpha=1e-4),
     ApproximateRidgeClassifier(MEKA(8, n_clusters=1)),

@@ -7,10 +7,18 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
-from kbench.methods import KernelSVC, KernelSVR, TunedKernelSVC, TunedKernelSVR
+from kbench.methods import (
+    KernelRidge,
+    KernelSVC,
+    KernelSVR,
+    TunedKernelRidge,
+    TunedKernelSVC,
+    TunedKernelSVR,
+)
 from kbench.methods.tuned import wilson_interval
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
+from kbench.tuning.leave_one_out import errors_by_ridge
 from kbench.tuning.machines import along_c, classify, regress
 from kbench.tuning.surface import Surface
 
@@ -230,3 +238,33 @@ def test_wilsons_interval():
     low, high = wilson_interval(0.0, 100)
     assert low == 0.0
     assert 0.03 < high < 0.04
+
+
+def test_leave_one_out_errors_are_those_of_machines_without_the_row():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    K = gram(X)[1].matrix(0.5).astype(np.float64)
+    ours = errors_by_ridge(K, y, np.array([0.1, 2.0]))
+    for j, alpha in enumerate([0.1, 2.0]):
+        for i in (0, 7, 29):
+            rest = np.delete(np.arange(30), i)
+            coef = np.linalg.solve(K[np.ix_(rest, rest)] + alpha * np.eye(29), y[rest])
+            assert ours[i, j] == pytest.approx(y[i] - K[i, rest] @ coef, abs=1e-6)
+
+
+def test_the_ridge_is_as_good_as_that_of_a_grid():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(1400, 2))
+    y = 100 + np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * rng.normal(size=1400)
+    machine = TunedKernelRidge(random_state=0).fit(X[:700], y[:700])
+    rmse = np.sqrt(np.mean((machine.predict(X[700:]) - y[700:]) ** 2))
+    mean = y[:700].mean()
+    grid = [
+        KernelRidge(2.0**a, gamma=2.0**g).fit(X[:700], y[:700] - mean).predict(X[700:]) + mean
+        for a in range(-10, 3, 3)
+        for g in range(-5, 3)
+    ]
+    best = min(np.sqrt(np.mean((values - y[700:]) ** 2)) for values in grid)
+    assert rmse < 1.02 * best
+    assert 0.03 < machine.cv_error_ < 0.06
+    assert "exact" in machine.reason_
