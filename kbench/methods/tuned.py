@@ -12,8 +12,10 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -27,7 +29,7 @@ from kbench.metric import LearnedMetric
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
-from kbench.tuning.search import Search, search, validation_error
+from kbench.tuning.search import FEW_ROWS, Search, first_error, search, validation_error
 from kbench.tuning.tasks import Classification, Regression
 
 # Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
@@ -36,6 +38,11 @@ _MOST_ENTRIES = 2.0**34
 # Seconds of one kernel value in the exact fit, to compare with a time budget: 54 features at one
 # thread (`scripts/bench_tuned.py`).
 _SECONDS_PER_ENTRY = 3e-9
+# Kernel values of the exact fit, as above, up to which finalists are compared by exact fits to four
+# fifths of the rows; each takes less than a second.
+_CHEAP_ENTRIES = 2.0**29
+# Held-out rows of that comparison: a fifth of all, and at most as many. Tolerance of its fits.
+_HELD_OUT_PART, _MOST_HELD_OUT, _LOOSE_TOL = 5, 10_000, 0.1
 # Fraction of the time budget that the search may take.
 _SEARCH_BUDGET = 0.5
 # Training points of a cluster of early DC-SVM.
@@ -47,6 +54,9 @@ _METRIC_ROWS = 4000
 # Relative improvement of the held-out error from which on the learned metric is kept. A metric that
 # does not matter costs a product with a (d, d) matrix for every row to predict.
 _METRIC_GAIN = 0.02
+# Ratio of the columns' deviations from which on standardised columns are compared with those given,
+# and the relative improvement of the first rung's error for which they are taken.
+_SCALES, _SCALER_GAIN = 3.0, 0.05
 # Most held-out rows for the sigmoids of probabilities, of two numbers each. They come from machines
 # of one half of the rows each; five folds fit the same sigmoid (slope 2.13 against 2.06).
 _MOST_CALIBRATION = 8000
@@ -89,16 +99,37 @@ class TunedMachine(CountedPrediction, BaseEstimator):
         """The rows in the metric that was kept, and the result of the search on them."""
         budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
         deadline = Deadline(budget, trace)
-        self.metric_: LearnedMetric | None = None
-        if self.metric == "auto":
-            self.metric_ = self._useful_metric(X, targets, rng, deadline)
-            X = X if self.metric_ is None else self.metric_.transform(X)
+        X = self._mapped(X, targets, rng, deadline)
         task = self._task(targets)
         rows = Rows(X, self.kernel, rng)
         result = search(rows, task, rng, deadline, trace)
+        return X, result, task, rows
+
+    def _keep(self, result: Search) -> None:
+        """Set the attributes that describe the search."""
         self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
         self.gamma_, self.C_ = result.gamma, result.C
-        return X, result, task, rows
+
+    def _mapped(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+    ) -> Any:
+        """The rows in the learned metric or standardised, where that helps; sets the maps."""
+        self.metric_: LearnedMetric | None = None
+        self.scaler_: StandardScaler | None = None
+        if self.metric == "auto":
+            self.metric_ = self._useful_metric(X, targets, rng, deadline)
+            if self.metric_ is not None:
+                return self.metric_.transform(X)
+        if not sp.issparse(X) and _has_different_scales(X):
+            scaler = StandardScaler().fit(X)
+            errors = []
+            for Z in (X, scaler.transform(X)):
+                same = np.random.default_rng(0)
+                errors.append(first_error(Rows(Z, self.kernel, same), self._task(targets), same))
+            if errors[1] < (1.0 - _SCALER_GAIN) * errors[0]:
+                self.scaler_ = scaler
+                return scaler.transform(X)
+        return X
 
     def _useful_metric(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
@@ -151,6 +182,9 @@ class TunedMachine(CountedPrediction, BaseEstimator):
     def _rows_to_predict(self, X: Any) -> Any:
         check_is_fitted(self, "best_estimator_")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if self.scaler_ is not None:
+            # The machine was chosen on dense rows.
+            return self.scaler_.transform(X.toarray() if sp.issparse(X) else X)
         return X if self.metric_ is None else self.metric_.transform(X)
 
     @property
@@ -204,6 +238,8 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         Which machine was fitted in the end, and why.
     metric_ : LearnedMetric or None
         The map that was kept.
+    scaler_ : StandardScaler or None
+        Dense columns of different scales are standardised if that lowers the first rung's error.
     timings_ : dict of str to float
         Seconds of "search", "fit" and, with `probability`, "calibrate".
     n_features_in_ : int
@@ -286,30 +322,68 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        self.classes_, index = _classes.encode(y)
+        weight = None
         if sample_weight is not None:
-            sample_weight = _check_sample_weight(
+            weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-            kept = np.flatnonzero(sample_weight > 0.0)
-            _classes.require_two(len(np.unique(index[kept])), "class with positive weight")
-        else:
-            kept = np.arange(len(index))
-            _classes.require_two(len(self.classes_))
+            kept = np.flatnonzero(weight > 0.0)
+            X, y, weight = X[kept], y[kept], weight[kept]
+        self.classes_, index = _classes.encode(y)
+        what = "class" if weight is None else "class with positive weight"
+        _classes.require_two(len(self.classes_), what)
         rng = self._generator()
         with trace.phase("search"):
-            Z, result, _, _ = self._search(X[kept], index[kept], rng, trace)
+            Z, result, task, _ = self._search(X, index, rng, trace)
+            self._compare_at_full_size(Z, task, index, result, rng, deadline, trace)
+            self._keep(result)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
-        weight = None if sample_weight is None else sample_weight[kept]
         with trace.phase("fit"):
-            machine = self._final_machine(result, len(kept), deadline.seconds_left(), rng)
-            self.best_estimator_ = machine.fit(Z, y[kept], weight, trace=trace)
+            machine = self._final_machine(result, len(y), deadline.seconds_left(), rng)
+            self.best_estimator_ = machine.fit(Z, y, weight, trace=trace)
         if self.probability:
             with trace.phase("calibrate"):
-                self._sigmoids = self._calibrated(Z, index[kept], weight, rng)
+                self._sigmoids = self._calibrated(Z, index, weight, rng)
         self.timings_ = dict(trace.timings)
         return self
+
+    def _compare_at_full_size(
+        self,
+        Z: Any,
+        task: Classification,
+        index: np.ndarray,
+        result: Search,
+        rng: np.random.Generator,
+        deadline: Deadline,
+        trace: Trace,
+    ) -> None:
+        """Choose among the finalists by held-out rows of machines of nearly all rows.
+
+        Only of many rows, where the search has seen no machine of nearly all of them, and only
+        where those are cheap. Sets the result of the search.
+        """
+        n = len(index)
+        entries = n * n * result.support_fraction
+        if n <= FEW_ROWS or entries > _CHEAP_ENTRIES or deadline.passed:
+            return
+        order = task.order(rng)
+        held_out = order[: min(_MOST_HELD_OUT, n // _HELD_OUT_PART)]
+        training = order[len(held_out) :]
+        best = None
+        for gamma, C in result.finalists:
+            machine = KernelSVC(C, gamma=gamma, kernel=self.kernel, tol=_LOOSE_TOL)
+            machine.fit(Z[training], index[training])
+            error = task.error(machine.predict(Z[held_out]), held_out)
+            trace(validation_error=error, gamma=gamma, C=C)
+            rung = result.columns["rung"][-1] + (best is None)
+            values = (rung, "holdout", len(training), gamma, C, error, len(held_out), True)
+            for column, value in zip(result.columns.values(), values, strict=True):
+                column.append(value)
+            if best is None or error < best:
+                best = result.error = error
+                result.gamma, result.C, result.n_validation = gamma, C, len(held_out)
+                result.support_fraction = len(machine.support_) / len(training)
 
     def _final_machine(
         self, result: Search, n: int, seconds_left: float | None, rng: np.random.Generator
@@ -493,6 +567,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, rows = self._search(X[kept], y[kept], rng, trace)
+            self._keep(result)
             variance = task.scale_of_c**2
             self.epsilon_ = self._tube(rows, result, task, rng)
             self.cv_error_ = variance * result.error
@@ -532,6 +607,13 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         """Estimates at rows X : (u, d); (u,) float64."""
         X = self._rows_to_predict(X)
         return self.best_estimator_.predict(X)
+
+
+def _has_different_scales(X: np.ndarray) -> bool:
+    """Whether the deviations of the columns differ, constant ones left out."""
+    deviations = X.std(axis=0)
+    deviations = deviations[deviations > 0.0]
+    return len(deviations) > 1 and bool(deviations.max() > _SCALES * deviations.min())
 
 
 def normal_interval(error: float, relative_deviation: float) -> np.ndarray:

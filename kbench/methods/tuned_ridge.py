@@ -9,7 +9,6 @@ from sklearn.utils.validation import validate_data
 from kbench.methods.falkon import FalkonRegressor
 from kbench.methods.kernel_ridge import KernelRidge
 from kbench.methods.tuned import TunedMachine, normal_interval
-from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import RidgeSearch
@@ -115,10 +114,7 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
         with trace.phase("search"):
             budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
             search_deadline = Deadline(budget, trace)
-            self.metric_: LearnedMetric | None = None
-            if self.metric == "auto":
-                self.metric_ = self._useful_metric(X, y, rng, search_deadline)
-                X = X if self.metric_ is None else self.metric_.transform(X)
+            X = self._mapped(X, y, rng, search_deadline)
             found = RidgeSearch(Rows(X, self.kernel, rng), y, rng, search_deadline, trace)
             self.gamma_, self.alpha_ = found.gamma, found.alpha
             self.search_results_ = {k: np.array(column) for k, column in found.columns.items()}

@@ -30,7 +30,7 @@ from kbench.tuning.tasks import Task
 
 # Rows up to which all pairs are 5 folds, up to which those of the last rung are, and up to which
 # the pairs are the two halves. Folds take five times the kernel values of halves.
-_MOST_FOLDED, _MOST_FOLDED_LAST, _MOST_HALVED, _FOLDS = 1500, 6000, 16_000, 5
+_MOST_FOLDED, _MOST_FOLDED_LAST, FEW_ROWS, _FOLDS = 1500, 6000, 16_000, 5
 # Training rows of the first rung, of a cell, and of the last sample.
 _FIRST, _CELL, _SAMPLE = 900, 2000, 5600
 # Fractions of a cell: its inner rows, and the validation rows among those.
@@ -56,6 +56,9 @@ _SPACING, _TRUST = 0.25, 0.75
 _SMOOTHER = 0.05
 # Cost in log error of an octave of C above 2^5, where solvers take more steps with every octave.
 _DEAR_C, _DEAR = 5.0, 0.006
+# Points that remain for a comparison at full size: how many, octaves between them, and by how much
+# their expected log error may be above the lowest.
+_FINALISTS, _APART, _CLOSE = 4, 1.5, 0.15
 # t at which cells are extrapolated to: halfway, because the logarithm of the error flattens.
 _GOAL_OF_CELLS = -0.5
 # A log error has the deviation of a binomial count, less what is common to machines of the same
@@ -99,6 +102,8 @@ class Search:
         An entry for each point of each rung: rung, rows, n_rows, gamma, C, error, n_validation,
         solved.
     gamma, C : float
+    finalists : list of (gamma, C)
+        The chosen point, and others that may be as good.
     error : float
         Held-out error of the last rung at the point nearest to the answer.
     n_validation : int
@@ -112,6 +117,7 @@ class Search:
     columns: dict[str, list] = field(default_factory=dict)
     gamma: float = 1.0
     C: float = 1.0
+    finalists: list[tuple[float, float]] = field(default_factory=list)
     error: float = np.nan
     n_validation: int = 0
     relative_deviation: float = 1.0
@@ -184,8 +190,12 @@ def search(
     mean = surface.mean(np.column_stack([near, np.full(len(near), goal), np.zeros(len(near))]))
     octave = _SMOOTHER * np.median(deviations[refined]) / _COMMON
     mean += octave * near.sum(axis=1) + _DEAR * np.maximum(near[:, 1] - _DEAR_C, 0.0)
-    u, v = near[mean.argmin()]
-    result.gamma, result.C = float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)
+    chosen = _spread(near, mean)
+    result.finalists = [
+        (float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)) for u, v in chosen
+    ]
+    result.gamma, result.C = result.finalists[0]
+    u, v = chosen[0]
     distance = np.abs(seen[last, :2] - (u, v)).sum(axis=1)
     nearest = int(np.flatnonzero(last)[distance.argmin()])
     result.error = float(result.columns["error"][nearest])
@@ -194,6 +204,17 @@ def search(
     result.relative_deviation = measured.deviation
     result.support_fraction = measured.support_fraction
     return result
+
+
+def _spread(points: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The best point, and the next best ones `_APART` octaves from all before; (at most 4, 2)."""
+    order = np.argsort(mean, kind="stable")
+    order = order[mean[order] <= mean.min() + _CLOSE]
+    chosen = [points[order[0]]]
+    for point in points[order]:
+        if len(chosen) < _FINALISTS and np.abs(point - chosen).max(axis=1).min() >= _APART:
+            chosen.append(point)
+    return np.array(chosen)
 
 
 def validation_error(
@@ -207,6 +228,13 @@ def validation_error(
         steps = _STEPS * len(training)
         losses = task.losses(gram, chosen.gamma, [C], training, validation, steps).losses[0]
     return float(losses[0] / losses[2])
+
+
+def first_error(rows: Rows, task: Task, rng: np.random.Generator) -> float:
+    """Lowest error of the first rung: a quick look at how good the rows are."""
+    points = [Point(*point) for point in _product(*_FIRST_GRID)]
+    first = _plan(rows, task, rng)[0]
+    return min(measured.error for measured in _run(rows, task, first, points))
 
 
 def _product(us: np.ndarray, vs: np.ndarray) -> np.ndarray:
@@ -233,7 +261,7 @@ def _plan(rows: Rows, task: Task, rng: np.random.Generator) -> list[Rung]:
         ]
     first = min(_FIRST, n // 3)
     plan = [_samples(order, first, 2, _FIRST_VALIDATION, 0, _FIRST_STEPS)]
-    if n <= _MOST_HALVED:
+    if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
         size = n // 2 if n <= 1.7 * 4 * _CELL else n // 4
         plan.append(_samples(order, size, 2, _VALIDATION, _SECOND, _STEPS))

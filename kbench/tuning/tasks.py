@@ -101,6 +101,11 @@ class Classification:
         total = np.full(wrong.shape[1], weight.sum())
         return np.column_stack([weight @ wrong, weight**2 @ wrong, total])
 
+    def error(self, predicted: np.ndarray, rows: np.ndarray) -> float:
+        """Error of class numbers predicted for some rows."""
+        loss, _, weight = self._sums((predicted != self._index[rows])[:, None], rows)[0]
+        return float(loss / weight)
+
     def losses(
         self,
         gram: Gram,

@@ -268,3 +268,17 @@ def test_the_ridge_is_as_good_as_that_of_a_grid():
     assert rmse < 1.02 * best
     assert 0.03 < machine.cv_error_ < 0.06
     assert "exact" in machine.reason_
+
+
+@pytest.mark.parametrize("cls", [TunedKernelSVC, TunedKernelSVR, TunedKernelRidge])
+def test_columns_of_different_scales_are_standardised(cls):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    y = y if cls is not TunedKernelSVC else (y > 0).astype(int)
+    X[:, 2] *= 1e4  # says nothing, and hides the other columns
+    machine = cls(random_state=0).fit(X[:400], y[:400])
+    assert machine.scaler_ is not None
+    assert machine.score(X[400:], y[400:]) > 0.85
+    same = machine.predict(sp.csr_array(X[400:]))
+    np.testing.assert_allclose(same, machine.predict(X[400:]), atol=1e-3)
