@@ -13,12 +13,12 @@ a random row, of which 400 of the inner 800 are validation rows. A cell has near
 the data, and shows the optimum of a local machine. A sample of 5,600 rows comes last and shows
 what a local machine misses.
 
-Validation goes on until about 600 errors have been seen, because the sampling error of an error
-rate is a fraction 1 / sqrt(errors) of it.
+Cells are added until about 600 errors have been seen, because the sampling error of an error rate
+is a fraction 1 / sqrt(errors) of it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ _INNER, _VALIDATED = 0.4, 0.5
 # Cells: at least and at most.
 _LEAST_CELLS, _MOST_CELLS = 8, 24
 # Validation rows of the first rung, of halves and of the sample, at most.
-_FIRST_VALIDATION, _VALIDATION, _MOST_VALIDATION = 4000, 8000, 24_000
+_FIRST_VALIDATION, _VALIDATION = 4000, 8000
 # Relative sampling error of the lowest error at which validation ends: that of 600 errors.
 _PRECISE = 600**-0.5
 # Limits on steps of a machine for each training row, of the first rung and of later ones.
@@ -233,7 +233,7 @@ def validation_error(
 def first_error(rows: Rows, task: Task, rng: np.random.Generator) -> float:
     """Lowest error of the first rung: a quick look at how good the rows are."""
     points = [Point(*point) for point in _product(*_FIRST_GRID)]
-    first = _plan(rows, task, rng)[0]
+    first = _first(task.order(rng))
     return min(measured.error for measured in _run(rows, task, first, points))
 
 
@@ -252,15 +252,11 @@ def _near(tried: np.ndarray) -> np.ndarray:
 def _plan(rows: Rows, task: Task, rng: np.random.Generator) -> list[Rung]:
     n = len(rows)
     order = task.order(rng)
+    first = _first(order)
     if n <= _MOST_FOLDED:
-        folds = list(_folds(order, min(_FOLDS, n)))
-        t = float(np.log2(len(folds[0][0]) / n))
-        return [
-            Rung("fold", t, folds, count, steps)
-            for count, steps in ((0, _FIRST_STEPS), (_SECOND, 30), (_THIRD, 30))
-        ]
-    first = min(_FIRST, n // 3)
-    plan = [_samples(order, first, 2, _FIRST_VALIDATION, 0, _FIRST_STEPS)]
+        later = [replace(first, count=count, steps=_STEPS) for count in (_SECOND, _THIRD)]
+        return [first, *later]
+    plan = [first]
     if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
         size = n // 2 if n <= 1.7 * 4 * _CELL else n // 4
@@ -276,13 +272,17 @@ def _plan(rows: Rows, task: Task, rng: np.random.Generator) -> list[Rung]:
         Rung("cell", -1.0, cells, count, _STEPS, _PRECISE, _LEAST_CELLS)
         for count in (_SECOND, _THIRD)
     ]
-    sample = _samples(order, _SAMPLE, 1, _MOST_VALIDATION, _LAST, _STEPS)
-    training, validation = sample.pairs[0]
-    pieces = range(0, len(validation), _VALIDATION)
-    sample.pairs = [(training, validation[i : i + _VALIDATION]) for i in pieces]
-    sample.precise = _PRECISE
-    plan.append(sample)
+    plan.append(_samples(order, _SAMPLE, 1, _VALIDATION, _LAST, _STEPS))
     return plan
+
+
+def _first(order: np.ndarray) -> Rung:
+    """The rung of the coarse grid."""
+    n = len(order)
+    if n > _MOST_FOLDED:
+        return _samples(order, min(_FIRST, n // 3), 2, _FIRST_VALIDATION, 0, _FIRST_STEPS)
+    folds = list(_folds(order, min(_FOLDS, n)))
+    return Rung("fold", float(np.log2(len(folds[0][0]) / n)), folds, 0, _FIRST_STEPS)
 
 
 def _folds(order: np.ndarray, k: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -149,8 +149,8 @@ class Classification:
                 coef[spans[b], j, a] = machine.coef[n_a:]
                 intercepts[j, pair] = machine.intercept
                 solved[j] &= machine.solved
-        used = coef.any(axis=2)
-        support = np.flatnonzero(used.any(axis=1))
+        used = np.any(coef, axis=2)
+        support = np.flatnonzero(np.any(used, axis=1))
         index = self._index[training[support]]
         of_class = [slice(*np.searchsorted(index, (c, c + 1))) for c in range(k)]
         coef = coef[support]
@@ -218,8 +218,9 @@ class Regression:
         max_steps: int,
     ) -> Losses:
         problem = regress(gram.matrix(gamma), self._z[training])
-        options = {"tol": _TOL_OF_TARGETS, "max_steps": max_steps, "epsilon": self.epsilon}
-        machines = list(along_c(problem, Cs, **options))
+        machines = list(
+            along_c(problem, Cs, tol=_TOL_OF_TARGETS, max_steps=max_steps, epsilon=self.epsilon)
+        )
         coef = np.array([machine.coef for machine in machines]).T
         support = np.flatnonzero(coef.any(axis=1))
         intercepts = np.array([machine.intercept for machine in machines])
