@@ -41,8 +41,8 @@ _SECONDS_PER_ENTRY = 3e-9
 # Kernel values of the exact fit, as above, up to which finalists are compared by exact fits to four
 # fifths of the rows; each takes less than a second.
 _CHEAP_ENTRIES = 2.0**29
-# Held-out rows of that comparison: a fifth of all, and at most as many. Tolerance of its fits.
-_HELD_OUT_PART, _MOST_HELD_OUT, _LOOSE_TOL = 5, 10_000, 0.1
+# Held-out rows of that comparison: a fraction of all rows, and a limit. Tolerance of its fits.
+_HELD_OUT, _MOST_HELD_OUT, _LOOSE_TOL = 0.2, 10_000, 0.1
 # Fraction of the time budget that the search may take.
 _SEARCH_BUDGET = 0.5
 # Training points of a cluster of early DC-SVM.
@@ -368,7 +368,7 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         if n <= FEW_ROWS or entries > _CHEAP_ENTRIES or deadline.passed:
             return
         order = task.order(rng)
-        held_out = order[: min(_MOST_HELD_OUT, n // _HELD_OUT_PART)]
+        held_out = order[: min(_MOST_HELD_OUT, int(_HELD_OUT * n))]
         training = order[len(held_out) :]
         best = None
         for gamma, C in result.finalists:

@@ -98,9 +98,9 @@ def along_c(
     report = np.zeros(N_REPORTED)
     report[ROWS], report[INTERCEPT] = n, 0.5 * (z.max() + z.min())
     no_points, halves, unknown = np.empty((0, n)), np.zeros(n), np.empty(0, np.uint8)
-    given = (no_points, halves, _NO_VALUES, unknown)
-    nobody = (no_points[:, :0].copy(), np.empty(0), _NO_VALUES, unknown)
-    kernel = (*given, *nobody, _NO_VALUES, np.empty(n), K, np.arange(n), n)
+    points = (no_points, halves, _NO_VALUES, unknown)
+    no_second_class = (no_points[:, :0].copy(), np.empty(0), _NO_VALUES, unknown)
+    kernel = (*points, *no_second_class, _NO_VALUES, np.empty(n), K, np.arange(n), n)
 
     last_c, solved = 0.0, True
     for C, wanted in _climb(Cs):
