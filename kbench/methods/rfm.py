@@ -191,7 +191,17 @@ def _solve(kernel: Kernel, Z: np.ndarray, Y: np.ndarray, ridge: float) -> tuple[
 
 
 class RecursiveFeatureRegressor(RidgeRegressorMixin, RecursiveFeatureMachine):
-    """Kernel ridge regression in a learned metric; parameters as in `RecursiveFeatureMachine`."""
+    """Kernel ridge regression in a learned metric; parameters as in `RecursiveFeatureMachine`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.methods import RecursiveFeatureRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = RecursiveFeatureRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.4
+    True
+    """
 
 
 class RecursiveFeatureClassifier(RidgeClassifierMixin, RecursiveFeatureMachine):

@@ -47,6 +47,8 @@ from kbench.methods import (
     LinearizedSVC,
     PegasosClassifier,
     RACQPClassifier,
+    RecursiveFeatureClassifier,
+    RecursiveFeatureRegressor,
     ReducedSetSVC,
     SDCAClassifier,
     SparsePrimalSVC,
@@ -56,6 +58,7 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
+from kbench.metric import LearnedMetric
 
 # The checks use 10 to 60 points: fewer clusters and parts than the defaults' 64 and 32.
 ESTIMATORS = [
@@ -108,6 +111,8 @@ ESTIMATORS = [
     TunedKernelSVR(random_state=0),
     TunedKernelRidge(random_state=0),
     BlockSpectra(BKA(1)),
+    RecursiveFeatureClassifier(LearnedMetric(n_rounds=1)),
+    RecursiveFeatureRegressor(LearnedMetric(n_rounds=1)),
     ApproximateRidge(MEKA(10, n_clusters=1, gamma=0.01), alpha=1e-4),
     ApproximateRidgeClassifier(MEKA(8, n_clusters=1)),
 ]

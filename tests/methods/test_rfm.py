@@ -1,0 +1,72 @@
+"""Recursive feature machines: exact ridge in the learned metric, and division by clusters."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from kbench.methods import RecursiveFeatureClassifier, RecursiveFeatureRegressor
+from kbench.metric import LearnedMetric
+from kbench.trace import Trace
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 12))
+    return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.05 * rng.normal(size=1500)
+
+
+def test_the_exact_machine_is_kernel_ridge_in_the_learned_metric(problem):
+    X, y = problem
+    model = RecursiveFeatureRegressor(random_state=0).fit(X[:300], y[:300])
+    metric = model.metric_
+    assert model.n_clusters_ == 1
+    Z, Z_new = metric.transform(X[:300]), metric.transform(X[300:400])
+
+    def kernel(A, B):
+        r = np.linalg.norm(A[:, None] - B[None], axis=2)
+        return np.exp(-metric.gamma_ * (r if metric.kernel_ == "matern12" else r**2))
+
+    target = y[:300]
+    coef = np.linalg.solve(kernel(Z, Z) + metric.ridge_ * np.eye(300), target)
+    np.testing.assert_allclose(model.predict(X[300:400]), kernel(Z_new, Z) @ coef, atol=2e-3)
+
+
+def test_it_beats_boosting_where_few_directions_matter(problem):
+    X, y = problem
+    model = RecursiveFeatureRegressor(random_state=0).fit(X[:1000], y[:1000])
+    boosting = HistGradientBoostingRegressor(random_state=0).fit(X[:1000], y[:1000])
+    assert model.score(X[1000:], y[1000:]) > boosting.score(X[1000:], y[1000:])
+    assert set(np.argsort(-model.metric_.feature_importances_)[:2]) == {0, 1}
+
+
+def test_more_rows_are_divided_into_clusters_of_bounded_size(problem):
+    X, y = problem
+    options = {"metric": LearnedMetric(n_rounds=1), "random_state": 0}
+    model = RecursiveFeatureRegressor(max_exact=500, cluster_size=200, **options)
+    trace = Trace()
+    model.fit(X[:1200], y[:1200], trace=trace)
+    sizes = [len(machine.coef) for machine in model._machine.machine.machines]
+    assert sum(sizes) == 1200
+    assert max(sizes) <= 1.5 * 200
+    assert model.kernel_entries_ == sum(size**2 for size in sizes)
+    assert {"metric", "cluster", "solve"} <= set(model.timings_)
+    exact = RecursiveFeatureRegressor(**options).fit(X[:1200], y[:1200])
+    assert model.score(X[1200:], y[1200:]) > exact.score(X[1200:], y[1200:]) - 0.1
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_classes_and_their_labels(n_classes):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(600, 6))
+    labels = np.array(["a", "b", "c", "d"])[:n_classes]
+    y = labels[np.digitize(X[:, 2], np.linspace(-0.8, 0.8, n_classes - 1))]
+    model = RecursiveFeatureClassifier(random_state=0).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.9
+    assert model.decision_function(X[400:]).shape == ((200,) if n_classes == 2 else (200, 4))
+
+
+def test_the_same_seed_gives_the_same_machine(problem):
+    X, y = problem
+    machines = [RecursiveFeatureRegressor(random_state=3).fit(X[:300], y[:300]) for _ in range(2)]
+    np.testing.assert_array_equal(*(machine.predict(X[300:]) for machine in machines))
