@@ -370,20 +370,29 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         order = task.order(rng)
         held_out = order[: min(_MOST_HELD_OUT, int(_HELD_OUT * n))]
         training = order[len(held_out) :]
-        best = None
+        rung = result.columns["rung"][-1] + 1
+        wrong, errors, fractions = [], [], []
         for gamma, C in result.finalists:
             machine = KernelSVC(C, gamma=gamma, kernel=self.kernel, tol=_LOOSE_TOL)
             machine.fit(Z[training], index[training])
-            error = task.error(machine.predict(Z[held_out]), held_out)
-            trace(validation_error=error, gamma=gamma, C=C)
-            rung = result.columns["rung"][-1] + (best is None)
-            values = (rung, "holdout", len(training), gamma, C, error, len(held_out), True)
+            wrong.append(machine.predict(Z[held_out]) != index[held_out])
+            errors.append(task.error(wrong[-1], held_out))
+            fractions.append(len(machine.support_) / len(training))
+            trace(validation_error=errors[-1], gamma=gamma, C=C)
+            values = (rung, "holdout", len(training), gamma, C, errors[-1], len(held_out), True)
             for column, value in zip(result.columns.values(), values, strict=True):
                 column.append(value)
-            if best is None or error < best:
-                best = result.error = error
-                result.gamma, result.C, result.n_validation = gamma, C, len(held_out)
-                result.support_fraction = len(machine.support_) / len(training)
+        best = int(np.argmin(errors))
+        # Among machines within a standard error of the best one, paired by row, the smoothest.
+        equal = [
+            q
+            for q in range(len(errors))
+            if errors[q] - errors[best] <= task.deviation(wrong[q] ^ wrong[best], held_out)
+        ]
+        chosen = min(equal, key=lambda q: result.finalists[q][0] * result.finalists[q][1])
+        result.gamma, result.C = result.finalists[chosen]
+        result.error, result.n_validation = errors[chosen], len(held_out)
+        result.support_fraction = fractions[chosen]
 
     def _final_machine(
         self, result: Search, n: int, seconds_left: float | None, rng: np.random.Generator

@@ -6,7 +6,8 @@
 
 A rung is a list of pairs of training and validation rows. One kernel matrix for each gamma and
 pair serves all C. Up to 1,500 rows the pairs are folds; up to 16,000 rows both halves of the data,
-and up to 6,000 folds in the last rung.
+and up to 6,000 three folds in the last rung.
+
 Beyond, cost forbids halves, and smaller samples mislead: the best gamma of covtype is 1 for
 5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are cells: the 2,000 rows nearest to
 a random row, of which 400 of the inner 800 are validation rows. A cell has nearly the density of
@@ -28,9 +29,10 @@ from kbench.tuning.gram import Gram, Rows
 from kbench.tuning.surface import Surface
 from kbench.tuning.tasks import Task
 
-# Rows up to which all pairs are 5 folds, up to which those of the last rung are, and up to which
-# the pairs are the two halves. Folds take five times the kernel values of halves.
-_MOST_FOLDED, _MOST_FOLDED_LAST, FEW_ROWS, _FOLDS = 1500, 6000, 16_000, 5
+# Rows up to which all pairs are folds, up to which those of the last rung are, and up to which the
+# pairs are the two halves. Three folds take 2.7 times the kernel values of halves, five 6.4 times.
+_MOST_FOLDED, _MOST_FOLDED_LAST, FEW_ROWS = 1500, 6000, 16_000
+_FOLDS, _LAST_FOLDS = 5, 3
 # Training rows of the first rung, of a cell, and of the last sample.
 _FIRST, _CELL, _SAMPLE = 900, 2000, 5600
 # Fractions of a cell: its inner rows, and the validation rows among those.
@@ -58,7 +60,7 @@ _SMOOTHER = 0.05
 _DEAR_C, _DEAR = 5.0, 0.006
 # Points that remain for a comparison at full size: how many, octaves between them, and by how much
 # their expected log error may be above the lowest.
-_FINALISTS, _APART, _CLOSE = 4, 1.5, 0.15
+_FINALISTS, _APART, _CLOSE = 3, 1.5, 0.3
 # t at which cells are extrapolated to: halfway, because the logarithm of the error flattens.
 _GOAL_OF_CELLS = -0.5
 # A log error has the deviation of a binomial count, less what is common to machines of the same
@@ -207,7 +209,7 @@ def search(
 
 
 def _spread(points: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """The best point, and the next best ones `_APART` octaves from all before; (at most 4, 2)."""
+    """The best point, and the next best ones `_APART` octaves from all before; (at most 3, 2)."""
     order = np.argsort(mean, kind="stable")
     order = order[mean[order] <= mean.min() + _CLOSE]
     chosen = [points[order[0]]]
@@ -262,7 +264,7 @@ def _plan(rows: Rows, task: Task, rng: np.random.Generator) -> list[Rung]:
         size = n // 2 if n <= 1.7 * 4 * _CELL else n // 4
         plan.append(_samples(order, size, 2, _VALIDATION, _SECOND, _STEPS))
         if n <= _MOST_FOLDED_LAST:
-            folds = list(_folds(order, _FOLDS))
+            folds = list(_folds(order, _LAST_FOLDS))
             plan.append(Rung("fold", float(np.log2(len(folds[0][0]) / n)), folds, _THIRD, _STEPS))
         else:
             plan.append(_samples(order, n // 2, 2, _VALIDATION, _THIRD, _STEPS))

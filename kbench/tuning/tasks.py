@@ -101,10 +101,15 @@ class Classification:
         total = np.full(wrong.shape[1], weight.sum())
         return np.column_stack([weight @ wrong, weight**2 @ wrong, total])
 
-    def error(self, predicted: np.ndarray, rows: np.ndarray) -> float:
-        """Error of class numbers predicted for some rows."""
-        loss, _, weight = self._sums((predicted != self._index[rows])[:, None], rows)[0]
+    def error(self, wrong: np.ndarray, rows: np.ndarray) -> float:
+        """Error of predictions for some rows, of which some are wrong."""
+        loss, _, weight = self._sums(wrong[:, None], rows)[0]
         return float(loss / weight)
+
+    def deviation(self, differing: np.ndarray, rows: np.ndarray) -> float:
+        """Standard error of the difference of two errors that differ on some of the rows."""
+        _, squares, weight = self._sums(differing[:, None], rows)[0]
+        return float(np.sqrt(squares) / weight)
 
     def losses(
         self,

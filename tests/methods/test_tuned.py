@@ -282,3 +282,17 @@ def test_columns_of_different_scales_are_standardised(cls):
     assert machine.score(X[400:], y[400:]) > 0.85
     same = machine.predict(sp.csr_array(X[400:]))
     np.testing.assert_allclose(same, machine.predict(X[400:]), atol=1e-3)
+
+
+def test_many_rows_are_decided_by_machines_of_nearly_all_of_them():
+    X, y = moons(17_000)
+    machine = TunedKernelSVC(random_state=0).fit(X, y)
+    results = machine.search_results_
+    assert set(results["rows"]) == {"sample", "cell", "holdout"}
+    last = results["rows"] == "holdout"
+    assert np.all(results["n_rows"][last] == 17_000 - 3400)
+    assert machine.cv_error_ in results["error"][last]
+    assert machine.gamma_ in results["gamma"][last]
+    new, truth = moons(5000, seed=1)
+    assert machine.cv_error_interval_[0] - 0.01 <= 1 - machine.score(new, truth)
+    assert 1 - machine.score(new, truth) <= machine.cv_error_interval_[1] + 0.01
