@@ -202,7 +202,7 @@ def test_every_cell_is_measured_ended_without_rows_or_without_data():
     tables = filled(TABLE3, runs(rbf("svc", 0.98), lost))
     count = coverage(tables)
     # Two quantities of ten printed methods on four data sets, cifar not present.
-    assert (count.cells, count.absent, count.at_hand) == (80, 20, 60)
+    assert (count.cells, count.absent, count.with_data) == (80, 20, 60)
     assert (count.measured, count.ended, count.missing) == (2, 2, 56)
     assert cell(runs(lost), "LIBSVM", "cifar", "accuracy").absent
     exact = rbf("kernel_svc", 0.99)  # which no paper prints

@@ -167,7 +167,7 @@ def test_a_figure_has_its_unit_and_the_data_set_that_is_worst():
     assert (faster.answered, faster.data) == (2, ("ijcnn1", "covtype_93k"))
     near = found["There the early model is as accurate as LIBSVM, to a few hundredths of a point."]
     assert (near.unit, near.worst) == ("points", "")
-    most = [one for one in found.values() if one.claim.share is not None]
+    most = [one for one in found.values() if one.claim.case is not None]
     assert most
     assert {one.unit for one in most} == {""}
 
@@ -285,5 +285,5 @@ def test_every_claim_can_hold_hold_weaker_and_fail(claim):
     assert claim.weaker.takes(between)
     assert not claim.holds.takes(between)
     assert not claim.weaker.takes(beyond)
-    if claim.share is not None:
+    if claim.case is not None:
         assert 0.0 < claim.weaker.limit < claim.holds.limit <= 1.0

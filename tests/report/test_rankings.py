@@ -117,7 +117,7 @@ def test_the_sheet_and_the_profiles_are_the_same_twice():
     assert sheet(one).rows[0][0] == "fast"
     text = document(*profiles(one))
     assert text == document(*profiles(one))
-    assert "share of data sets" in text
+    assert "fraction of data sets" in text
 
 
 def test_the_report_of_papers_holds_them(tmp_path):
