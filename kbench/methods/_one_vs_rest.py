@@ -56,7 +56,8 @@ class OneVsRest(ClassifierMixin, QuickChecks, ABC):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
-        return _classes.decode(self.classes_, self.decision_function(X))
+        values = self.decision_function(X)
+        return _classes.decode(self.classes_, values)
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Check the input, learn the classes and set up the binary problems."""

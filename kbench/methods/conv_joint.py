@@ -247,7 +247,8 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
-        return _classes.decode(self.classes_, self._values(X))
+        values = self._values(X)
+        return _classes.decode(self.classes_, values)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at rows X : (u, d); (u, n_classes)."""

@@ -192,7 +192,8 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
-        return _classes.decode(self.classes_, self.decision_function(X))
+        values = self.decision_function(X)
+        return _classes.decode(self.classes_, values)
 
     @available_if(lambda self: self.loss == "log")
     def predict_proba(self, X: Any) -> np.ndarray:

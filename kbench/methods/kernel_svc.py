@@ -150,10 +150,15 @@ class KernelSVC(BoxSVC):
         Several classes: each against each, as in SVC, or each against the rest.
     fit_intercept : bool, default=True
     max_time : float or None, default=None
-        Limit on the seconds spent in the solver.
+        Limit on the seconds from the start of the solver, for all binary problems together and for
+        the further fits of `probability`. Time in callbacks of the trace does not count. A fit that
+        meets the limit issues a ConvergenceWarning.
     dtype : {"float32", "float64"}, default="float32"
-        Precision of kernel values in the engine for large problems and its predictions. Gradient,
-        objective and stopping test are float64 in either case.
+        Precision of kernel values in the engine for large problems, which uses float64 for
+        problems of at most 1,024 points anyway, and in its predictions. The engine for small
+        problems ignores it: its kernel rows are float32, and it computes float64 values where the
+        rounding of the rows could hide a violation above `tol`. Coefficients and gradient are
+        float64 in every case, and the violation from float64 values is at most `tol`.
     split : bool, default=True
         Whether the engine for large problems solves groups of points apart if the kernel between
         them cannot be seen at `tol`.
@@ -189,7 +194,8 @@ class KernelSVC(BoxSVC):
     objective_, duality_gap_ : float
         Value of the dual, and by how much the primal is above it at most; sums over problems.
     violation_ : float
-        Largest of the problems' violations.
+        Largest of the problems' violations. With `converged_` the violation from float64 kernel
+        values is at most `tol`; after a limit `violation_` is from float64 values.
     converged_ : bool
     kernel_entries_ : int
         Kernel values computed in `fit`.
@@ -321,7 +327,8 @@ class KernelSVC(BoxSVC):
             data = _Data(X, index, C, self._kernel(X))
             key = joblib.hash(X) if self.warm_start else ""
         with trace.phase("solve"):
-            solution, matrix = self._solve(data, key, trace)
+            deadline = Deadline(self.max_time, trace)
+            solution, matrix = self._solve(data, key, deadline, trace)
         with trace.phase("prepare"):
             self._set_solution(data, solution, matrix)
             entries = 0 if matrix is None else matrix.n_entries
@@ -333,7 +340,7 @@ class KernelSVC(BoxSVC):
                 )
         if self.probability:
             with trace.phase("calibrate"):
-                self._sigmoids = self._fitted_sigmoids(data, sample_weight)
+                self._sigmoids = self._fitted_sigmoids(data, sample_weight, deadline)
         self.timings_ = dict(trace.timings)
         self._last: _LastFit | None = None
         if self.warm_start:
@@ -368,7 +375,9 @@ class KernelSVC(BoxSVC):
             "shrinking": self.shrinking,
         }
 
-    def _solve(self, data: _Data, key: str, trace: Trace) -> tuple[_Solution, KernelMatrix | None]:
+    def _solve(
+        self, data: _Data, key: str, deadline: Deadline, trace: Trace
+    ) -> tuple[_Solution, KernelMatrix | None]:
         """Solve all problems, each by the engine that is faster for it.
 
         Returns
@@ -380,7 +389,6 @@ class KernelSVC(BoxSVC):
         (n,), k = data.labels.shape, len(self.classes_)
         m = k * (k - 1) // 2 if self._takes_pairs else 1 if k == 2 else k
         solution = _Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
-        deadline = Deadline(self.max_time, trace)
         last = self._comparable_last_fit(data)
         small = self._small_problems(data) if self.fit_intercept else []
         if small:
@@ -594,7 +602,7 @@ class KernelSVC(BoxSVC):
             ]
         )
 
-    def _fitted_sigmoids(self, data: _Data, sample_weight: Any) -> np.ndarray:
+    def _fitted_sigmoids(self, data: _Data, sample_weight: Any, deadline: Deadline) -> np.ndarray:
         """Platt's sigmoids 1 / (1 + exp(a f + b)) of held-out decision values f; (q, 2) a and b.
 
         J. Platt, "Probabilistic outputs for support vector machines", 1999. One for two classes,
@@ -624,6 +632,7 @@ class KernelSVC(BoxSVC):
             rows, held_out = data.X[train], data.X[test]
             if pairwise:
                 rows, held_out = rows[:, train], held_out[:, train]
+            machine.set_params(max_time=deadline.seconds_left())
             machine.fit(
                 rows, self.classes_[labels[train]], None if weight is None else weight[train]
             )

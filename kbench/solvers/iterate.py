@@ -27,7 +27,7 @@ from kbench.kernels.work_sharing import Loop, divided, share
 from kbench.trace import Deadline, Trace
 
 # Stands for minus infinity in compiled code whose flags exclude infinities.
-_FAR = 1e300
+_MINUS_INFINITY = -1e300
 # Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
 # threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
@@ -184,7 +184,7 @@ class Iterate:
         return -0.5 * float(np.sum(self.beta[points] * (self.z + self.residual)[points]))
 
     def report(self, violation: float, n_active: int) -> None:
-        """Tell the observer about progress, if a trace listens."""
+        """Report progress to the observer, if the trace is active."""
         if self.budget.trace.active:
             self.observer(self, violation, n_active)
 
@@ -271,20 +271,20 @@ def extremes(
     e_up, e_down = np.empty_like(e), np.empty_like(e)
     up, down = _extremes(beta, e, lower, upper, e_up, e_down)
     if coupled:
-        if up == -_FAR or down == -_FAR:
+        if up == _MINUS_INFINITY or down == _MINUS_INFINITY:
             # No pair can move, so every number beyond the existing extreme is a multiplier.
-            only = up if down == -_FAR else -down
-            return e_up, e_down, (intercept if only == -_FAR else only), 0.0
+            only = up if down == _MINUS_INFINITY else -down
+            return e_up, e_down, (intercept if only == _MINUS_INFINITY else only), 0.0
         intercept = 0.5 * (up - down)
     return e_up, e_down, intercept, max(up - intercept, down + intercept, 0.0)
 
 
 @njit(cache=True, fastmath={"nnan", "nsz"})
 def _extremes(beta, e, lower, upper, e_up, e_down):
-    up, down = -_FAR, -_FAR
+    up, down = _MINUS_INFINITY, _MINUS_INFINITY
     for i in range(beta.shape[0]):
-        u = e[i] if beta[i] < upper[i] else -_FAR
-        d = -e[i] if beta[i] > lower[i] else -_FAR
+        u = e[i] if beta[i] < upper[i] else _MINUS_INFINITY
+        d = -e[i] if beta[i] > lower[i] else _MINUS_INFINITY
         e_up[i], e_down[i] = u, d
         up, down = max(up, u), max(down, d)
     return up, down

@@ -53,19 +53,19 @@ class NestedSubsets:
     iterate : Iterate
     descent : BlockDescent on it, without active points
     rng : numpy Generator
-    everything : bool
+    all_in_S : bool
         Whether S always holds all points.
     """
 
     def __init__(
-        self, iterate: Iterate, descent: BlockDescent, rng: np.random.Generator, everything: bool
+        self, iterate: Iterate, descent: BlockDescent, rng: np.random.Generator, all_in_S: bool
     ) -> None:
         self.iterate, self.descent, self.rng = iterate, descent, rng
         n = len(iterate)
         self._in_S = np.zeros(n, bool)
         self._first_subset = descent.options.first_subset
-        self._removals = np.full(n, _REMOVALS if everything else 0, np.int8)
-        if everything:
+        self._removals = np.full(n, _REMOVALS if all_in_S else 0, np.int8)
+        if all_in_S:
             self._add(np.arange(n))
 
     def from_zero(self, target: float) -> None:

@@ -63,11 +63,11 @@ def refine(iterate: Iterate, descent: BlockDescent, tol: float) -> tuple[float, 
     previous, exact_rows = np.inf, False
     for _ in range(_MAX_ROUNDS):
         limit = it.budget.exhausted()
-        everything = limit or n * np.count_nonzero(it.beta) <= _CHEAP_ENTRIES
-        band = np.ones(n, bool) if everything else it.slack() < width
+        all_exact = limit or n * np.count_nonzero(it.beta) <= _CHEAP_ENTRIES
+        band = np.ones(n, bool) if all_exact else it.slack() < width
         drift = max(it.residual_error, _correct(it, exact, true, true_beta, band))
         it.residual_error = 0.0 if true.all() else drift
-        if not everything and _SAFETY * drift > width:
+        if not all_exact and _SAFETY * drift > width:
             width = 2.0 * _SAFETY * drift
             continue
         violation = it.update_intercept()

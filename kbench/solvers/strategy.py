@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.threads import allowed_threads, run_tasks
+from kbench.kernels.threads import run_tasks
 from kbench.solvers.block_descent import BlockDescent
 from kbench.solvers.grouped_matrix import GroupedMatrix
 from kbench.solvers.iterate import Iterate, Subproblem
@@ -58,12 +58,12 @@ class Strategy:
         kernel, options = iterate.kernel, self.options
         min_uses = _min_uses(kernel) if options.recompute_rows else 1
         rows = RowCache(kernel, 0.0 if min_uses == NEVER else self.cache_mb, min_uses)
-        everything = (
+        all_in_S = (
             not (self.shrinking and options.nested_subsets)
             or len(kernel) <= options.few_points
             or rows.holds_whole_rows
         )
-        return NestedSubsets(iterate, self.descent(iterate, rows), self.rng, everything)
+        return NestedSubsets(iterate, self.descent(iterate, rows), self.rng, all_in_S)
 
     def descent(self, iterate: Iterate, rows: RowCache) -> BlockDescent:
         return BlockDescent(iterate, iterate.kernel, rows, self.options)
@@ -102,7 +102,9 @@ def solve_groups(
     """Solve groups between which kernel values vanish to `tol`; returns as `solve_whole`."""
     if iterate.coupled:
         return _solve_coupled(iterate, groups, tol, strategy)
-    n_threads = 1 if iterate.budget.in_order else allowed_threads()
+    # As if all groups were solved at once: with memory by the number of threads, other rows would
+    # be stored, and a product with stored rows is rounded differently.
+    area = sum(len(group) ** 2 for group in groups)
     results: list[tuple[float, str]] = []
     lock = threading.Lock()
 
@@ -114,9 +116,11 @@ def solve_groups(
             iterate.kernel.count(subproblem.iterate.kernel.n_entries)
             results.append(result)
 
+    strategies = [
+        strategy.for_group(strategy.cache_mb * len(group) ** 2 / area) for group in groups
+    ]
     tasks = [
-        functools.partial(solve, group, strategy.for_group(strategy.cache_mb / n_threads))
-        for group in groups
+        functools.partial(solve, group, own) for group, own in zip(groups, strategies, strict=True)
     ]
     _for_each(groups, tasks, iterate)
     return max(violation for violation, _ in results), max(reason for _, reason in results)
@@ -219,6 +223,6 @@ def _subtract_surplus(iterate: Iterate, surplus: float) -> None:
 
 
 def _min_uses(kernel: KernelMatrix) -> int:
-    """Return from which use on a row of K is worth storing."""
+    """Return from which use on a row of K is worth storing; 1 where the cost is unknown (inf)."""
     nanoseconds = kernel.nanoseconds
-    return NEVER if nanoseconds < 1.0 else math.ceil(_STORING_NS / nanoseconds)
+    return NEVER if nanoseconds < 1.0 else max(1, math.ceil(_STORING_NS / nanoseconds))

@@ -159,6 +159,21 @@ def test_a_limit_warns_and_leaves_a_usable_model(limit):
     assert np.isfinite(model.decision_function(X)).all()
 
 
+def test_the_fits_for_probabilities_share_the_time_limit(monkeypatch):
+    X, y = binary(100)
+    limits, solve = [], KernelSVC._solve
+
+    def recorded(self, *arguments):
+        limits.append(self.max_time)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(KernelSVC, "_solve", recorded)
+    KernelSVC(probability=True, max_time=1000.0).fit(X, y)
+    assert len(limits) == 6
+    assert limits[0] == 1000.0
+    assert np.all(np.diff(limits) < 0.0)
+
+
 def test_phases_and_iterates_reach_the_trace_and_the_result_is_the_same():
     X, y = binary(900)
     seen = []

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.solvers.row_cache import RowCache
+from kbench.solvers.row_cache import NEVER, RowCache
+from kbench.solvers.strategy import _min_uses
 
 
 @given(seed=st.integers(0, 1000), slots=st.integers(0, 60), min_uses=st.integers(1, 4))
@@ -82,3 +83,24 @@ def test_a_gram_matrix_reuses_the_values_of_the_last_one(new):
     assert np.shares_memory(first, second)
     # What was asked for as a whole is not written to.
     np.testing.assert_allclose(kept, expected[:50, :50], atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "d", "expected"),
+    [
+        ("linear", 3, 1),
+        ("poly", 3, 1),
+        ("sigmoid", 3, 1),
+        ("precomputed", 50, 1),
+        (np.inner, 3, 1),
+        ("rbf", 3, NEVER),
+        ("rbf", 400, 1),
+    ],
+)
+def test_rows_of_unknown_or_high_cost_are_stored_at_their_first_use(kernel, d, expected):
+    X = np.random.default_rng(0).normal(size=(50, d))
+    X = X @ X.T if kernel == "precomputed" else X
+    matrix = KernelMatrix(make_kernel(kernel, X, gamma=0.5), X)
+    assert _min_uses(matrix) == expected
+    whole = RowCache(matrix, 1.0, _min_uses(matrix)).holds_whole_rows
+    assert whole == (expected == 1)

@@ -7,6 +7,8 @@ import pytest
 from kbench.kernels import KernelMatrix, make_kernel, threads
 from kbench.solvers import solve_box_dual
 from kbench.solvers.row_cache import RowCache
+from kbench.solvers.small import GaussianRows, Limits, solve_each
+from kbench.trace import Deadline, Trace
 
 pytestmark = pytest.mark.skipif(
     numba.config.NUMBA_NUM_THREADS == 1, reason="numba may use one thread here"
@@ -61,6 +63,39 @@ def test_two_threads_find_the_model_of_one_thread_bit_for_bit(kind, intercept, m
     np.testing.assert_array_equal(two.alpha, again.alpha)
     np.testing.assert_array_equal(two.gradient, again.gradient)
     assert two.intercept == again.intercept
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_small_cache_for_groups_of_a_dear_kernel_is_the_same_for_two_threads(intercept):
+    # Values of 120 features cost more than storing them; fewer rows fit than a working set has.
+    rng, n = np.random.default_rng(0), 4200
+    X = rng.normal(size=(n, 120)).astype(np.float32)
+    X[:, 0] += 60.0 * (np.arange(n) % 3)
+    y = np.where(np.sin(X[:, 1]) + 0.3 * X[:, 2] > 0.1, 1.0, -1.0)
+    results = []
+    for n_threads in (1, 2):
+        numba.set_num_threads(n_threads)
+        kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.01), X)
+        results.append(solve_box_dual(kernel, y, 2.0, intercept=intercept, cache_mb=3))
+    one, two = results
+    assert one.n_groups == 3
+    assert two.kernel_entries == one.kernel_entries
+    np.testing.assert_array_equal(two.alpha, one.alpha)
+    np.testing.assert_array_equal(two.gradient, one.gradient)
+
+
+def test_the_small_engine_finds_the_same_model_with_two_threads():
+    X, gamma = features("features", 600)
+    y = np.sin(X[:, 1:2].T) * np.array([[1.0], [-1.0]])
+    z = np.where(y > 0.1, 1.0, -1.0)
+    coefs = []
+    for n_threads in (1, 2):
+        numba.set_num_threads(n_threads)
+        rows = GaussianRows(X, gamma)
+        limits = Limits(1e-6, -1, Deadline(None, Trace()), Trace())
+        lower, upper = np.minimum(0.0, 5.0 * z), np.maximum(0.0, 5.0 * z)
+        coefs.append(solve_each(rows, z, lower, upper, limits).coef)
+    np.testing.assert_array_equal(coefs[1], coefs[0])
 
 
 def test_stored_rows_and_gram_matrices_do_not_depend_on_the_number_of_threads():

@@ -4,7 +4,7 @@
 
 A pair of classes has z = 1, 0 <= b <= C on the first and z = -1, -C <= b <= 0 on the second class;
 regression has z = y, |b| <= C. `kbench.solvers.solve_box_dual` solves the same problems and is
-faster for many points; `kbench.methods.kernel_svc` states where the one takes over from the other.
+faster for many points; `kbench.solvers.small.choice` says which problems this one gets.
 
 Each problem is one call of the compiled `descend`. Rows of the kernel matrix are computed when a
 step first needs them and are stored as float32. Where their rounding could hide a violation above
@@ -23,17 +23,27 @@ import numpy as np
 from kbench.solvers.small import steps
 from kbench.solvers.small.rows import Rows
 from kbench.solvers.small.steps import (
+    BETA,
+    DIAGONAL,
+    DROP,
     ENTRIES,
     ERROR,
+    EXACT_BETA,
+    EXACT_RESIDUAL,
     GAP,
     INTERCEPT,
+    LIFT,
+    LOWER,
     N_REPORTED,
     OBJECTIVE,
     OUT_OF_STEPS,
+    RESIDUAL,
     ROWS,
     SOLVED,
     STEPS,
+    UPPER,
     VIOLATION,
+    Z,
 )
 from kbench.trace import Deadline, Trace
 
@@ -41,7 +51,7 @@ from kbench.trace import Deadline, Trace
 account: Any = steps.account
 begin_at: Any = steps.begin_at
 descend: Any = steps.descend
-# Steps between two looks at the clock or calls of the trace: 20 ms for 1,000 points.
+# Steps between two checks of the deadline, and between two calls of the trace.
 _STEPS_PER_CALL = 20_000
 # Curvatures below this fraction of the largest diagonal entry are rounding errors of float32 rows.
 _FLAT = 1e-6
@@ -67,7 +77,9 @@ class SmallDualResult:
     objective : (m,)
         To be minimised.
     violation : (m,)
-        max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`).
+        max {e_k + lift_k} - min {e_k + drop_k}, LIBSVM's criterion (see `steps`). After a limit
+        and with "precision" from float64 kernel values. With "tol" from the stored float32 rows
+        or from float64 values; in both cases the one from float64 values is at most `tol`.
     duality_gap : (m,)
         Primal minus dual objective, at least 0.
     n_iter : (m,) ints
@@ -145,8 +157,8 @@ def solve_pairs(
     spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
     sizes = [span.stop - span.start for span in spans]
     search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), limits)
-    z, lower, upper, beta = search.problem[:4]
-    diagonal, lowest, warm = search.state[0], -C, coef0 is not None
+    z, lower, upper, beta = (search.problem[row] for row in (Z, LOWER, UPPER, BETA))
+    diagonal, lowest, warm = search.state[DIAGONAL], -C, coef0 is not None
     diagonal[:] = rows.diagonal[0]
     constant_diagonal = bool(np.all(rows.diagonal == rows.diagonal[0]))
     needed = {c for pair in pairs for c in pair}
@@ -174,7 +186,7 @@ def solve_pairs(
 
 def solve_each(
     rows: Rows,
-    Z: np.ndarray,
+    targets: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
     limits: Limits,
@@ -187,7 +199,8 @@ def solve_each(
     Parameters
     ----------
     rows : Rows of n points
-    Z, lower, upper : (m, n)
+    targets, lower, upper : (m, n)
+        z and the bounds l and u of each problem.
     limits : Limits
     epsilon : float
     coef0 : (m, n), optional
@@ -197,22 +210,24 @@ def solve_each(
     -----
     As `solve_pairs`; the m problems share the n^2 float32 kernel values.
     """
-    (m, n), everything = Z.shape, slice(0, len(rows))
+    (m, n), all_points = targets.shape, slice(0, len(rows))
     search = _Search(rows, n, limits)
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((m, N_REPORTED)), []
-    search.state[0] = rows.diagonal
+    search.state[DIAGONAL] = rows.diagonal
     given = rows.points is None
     points = np.empty((0, n)) if rows.points is None else rows.points
     if given:
         search.slot[:] = np.arange(n)
-        search.rows[:] = rows.block(everything, everything)
+        search.rows[:] = rows.block(all_points, all_points)
     empty = np.empty(0, np.uint8)
     a = (points, rows.halves, _NO_VALUES, empty)
     b = (points[:, :0].copy(), np.empty(0), _NO_VALUES, empty)
     for j in range(m):
-        search.problem[:4] = Z[j], lower[j], upper[j], coef[j]
-        report[j, INTERCEPT] = 0.5 * (Z[j].max() + Z[j].min())
+        problem = search.problem
+        problem[Z], problem[BETA] = targets[j], coef[j]
+        problem[LOWER], problem[UPPER] = lower[j], upper[j]
+        report[j, INTERCEPT] = 0.5 * (targets[j].max() + targets[j].min())
         if j:
             report[j, ROWS] = report[j - 1, ROWS]
         keep_rows, values = given or j > 0, (*a, *b, _NO_VALUES)
@@ -221,12 +236,12 @@ def solve_each(
             epsilon,
             values,
             report[j],
-            (everything,),
+            (all_points,),
             warm=coef0 is not None,
             keep_rows=keep_rows,
         )
         reasons.append(reason)
-        coef[j] = search.problem[3]
+        coef[j] = search.problem[BETA]
     return _result(coef, report, reasons, rows.n_entries)
 
 
@@ -289,12 +304,13 @@ class _Search:
         limits, slot = self._limits, self.slot
         if not keep_rows:
             slot[:n] = -1
-        self.problem[4, :n] = self.problem[5, :n] = self.problem[0, :n]
-        self.problem[6, :n] = 0.0
+        problem, state = self.problem, self.state
+        problem[RESIDUAL, :n] = problem[EXACT_RESIDUAL, :n] = problem[Z, :n]
+        problem[EXACT_BETA, :n] = 0.0
         values = (*values, self._exponents, self.rows, slot, n)
         if warm:
-            begin_at(*values, self.problem, report)
-        values += (self.problem, self.state, epsilon, self._flat, *self._source.entry_errors)
+            begin_at(*values, problem, report)
+        values += (problem, state, epsilon, self._flat, *self._source.entry_errors)
         left = 2**62 if limits.max_iter < 0 else limits.max_iter
         fresh, best, n_worse = True, math.inf, 0
         while True:
@@ -309,24 +325,26 @@ class _Search:
             if status == OUT_OF_STEPS:
                 if left <= 0 or limits.deadline.passed:
                     reason = "max_iter" if left <= 0 else "max_time"
-                    descend(*values, np.inf, 0, False, report)
+                    self._exact_residual(np.arange(n), n, spans)
+                    account(n, problem, state, epsilon, report)
                     break
                 self._show(n, report)
                 continue
             # The float32 rows do not decide. Points that may be extreme are computed in float64;
             # if the violation is too large, all are, and steps go on from there.
-            e, lift, drop = self.problem[4, :n], self.state[2, :n], self.state[3, :n]
-            up, down, margin = e + lift, e + drop, 2.0 * report[ERROR]
+            e, margin = problem[RESIDUAL, :n], 2.0 * report[ERROR]
+            up, down = e + state[LIFT, :n], e + state[DROP, :n]
             near = (up >= up.max() - margin) | (down <= down.min() + margin)
             self._exact_residual(np.flatnonzero(near), n, spans)
-            account(n, self.problem, self.state, epsilon, report)
+            account(n, problem, state, epsilon, report)
             n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
             best, fresh = min(best, report[VIOLATION]), True
             if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
                 reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
                 break
             self._exact_residual(np.flatnonzero(~near), n, spans)
-            self.problem[5:, :n] = self.problem[4, :n], self.problem[3, :n]
+            problem[EXACT_RESIDUAL, :n] = problem[RESIDUAL, :n]
+            problem[EXACT_BETA, :n] = problem[BETA, :n]
         self._show(n, report)
         return reason
 
@@ -335,12 +353,13 @@ class _Search:
             self._limits.trace(
                 objective=float(report[OBJECTIVE]),
                 violation=float(report[VIOLATION]),
-                n_support=int(np.count_nonzero(self.problem[3, :n])),
+                n_support=int(np.count_nonzero(self.problem[BETA, :n])),
             )
 
     def _exact_residual(self, places: np.ndarray | slice, n: int, spans: tuple[slice, ...]) -> None:
         """Set e = z - K beta at some places from float64 kernel values."""
-        z, beta, e = self.problem[0, :n], self.problem[3, :n], self.problem[4, :n]
+        problem = self.problem
+        z, beta, e = problem[Z, :n], problem[BETA, :n], problem[RESIDUAL, :n]
         points = np.concatenate([np.arange(span.start, span.stop) for span in spans])
         support = np.flatnonzero(beta)
         rows, columns, weights = points[places], points[support], beta[support]

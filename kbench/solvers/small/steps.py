@@ -14,7 +14,7 @@ JMLR 2005, WSS 2), except that j is ranked by the decrease of the step as clippe
 
     i = argmax e_k + lift_k,    j = argmax t_k (w_k - t_k h_k / 2),
     w_k = e_i + lift_i - e_k - drop_k,    h_k = K_ii + K_kk - 2 K_ik,
-    t_k = min(w_k / h_k, room of b_i upwards, room of b_k downwards).
+    t_k = min(w_k / h_k, distance of b_i to its upper end, distance of b_k to its lower end).
 
 A step ends at b = 0 at the latest, because the slope of epsilon |b| changes there. In a classifier,
 0 is a bound of every coordinate and epsilon = 0, so this never matters.
@@ -37,13 +37,16 @@ SOLVED, OUT_OF_STEPS, UNPROVEN, STUCK = 0, 1, 2, 3
 # Where `descend` reports, by place in `report`.
 STEPS, ROWS, ENTRIES, VIOLATION, ERROR, INTERCEPT, OBJECTIVE, GAP = range(8)
 N_REPORTED = 8
+# Rows of the (7, m) array `problem` and of the (6, m) array `state`; see `descend`.
+Z, LOWER, UPPER, BETA, RESIDUAL, EXACT_RESIDUAL, EXACT_BETA = range(7)
+DIAGONAL, V, LIFT, DROP, GROW, FALL = range(6)
 
 # The search stops at this fraction of the tolerance, because its float32 residuals drift by a few
 # percent of it before they are summed afresh: a lower value takes more steps, a higher one more
-# sums (`scripts/bench_small.py`).
+# sums.
 _EARLIER = 0.95
-# Rounding of the stored rows may use up this fraction of the tolerance before the caller has to
-# look at float64 kernel values. Up to there, more steps are cheaper than those.
+# Rounding of the stored rows may use up this fraction of the tolerance; beyond it the caller has to
+# compute float64 kernel values. A higher value takes more steps, a lower one more such values.
 _CHEAP_ERROR = 0.2
 # Step lengths within this fraction of the distance between the bounds end at the bound itself, so
 # that rounding leaves no point almost at its bound, from where no step would be worth taking.
@@ -171,7 +174,8 @@ def begin_at(
     a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot, n, problem, report
 ):  # fmt: skip
     """Compute the rows of points with a coefficient, and e = z - K beta from them."""
-    n_a, z, beta, e = h_a.shape[0], problem[0, :n], problem[3, :n], problem[4, :n]
+    n_a = h_a.shape[0]
+    z, beta, e = problem[Z, :n], problem[BETA, :n], problem[RESIDUAL, :n]
     for k in range(n):
         e[k] = z[k]
     for k in range(n):
@@ -197,8 +201,9 @@ def account(n, problem, state, epsilon, report):
     [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between
     l_k, 0 and u_k.
     """
-    z, lower, upper = problem[0, :n], problem[1, :n], problem[2, :n]
-    beta, e, lift, drop = problem[3, :n], problem[4, :n], state[2, :n], state[3, :n]
+    z, lower, upper = problem[Z, :n], problem[LOWER, :n], problem[UPPER, :n]
+    beta, e = problem[BETA, :n], problem[RESIDUAL, :n]
+    lift, drop = state[LIFT, :n], state[DROP, :n]
     high, low, total, n_free, value = -np.inf, np.inf, 0.0, 0, 0.0
     for k in range(n):
         x = beta[k]
@@ -246,8 +251,8 @@ def descend(
         OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
         over rows add what has changed since, so that their error is that of the change alone.
     state : (6, m) float32
-        The diagonal of K; then v, lift, drop and the room of b upwards and downwards, which are
-        set when `fresh`.
+        The diagonal of K; then v, lift, drop and how far b can grow and fall, which are set when
+        `fresh`.
     epsilon : float
     flat : float
         Curvatures h below this are rounding errors and are raised to it.
@@ -266,10 +271,12 @@ def descend(
     status : SOLVED, OUT_OF_STEPS, STUCK (no step gains anything in float32), or UNPROVEN: the
         violation is at most tol by the stored rows, whose error does not allow to conclude.
     """
-    lower, upper = problem[1, :n], problem[2, :n]
-    beta, e, diagonal, v = problem[3, :n], problem[4, :n], state[0, :n], state[1, :n]
-    exact_e, exact_beta = problem[5, :n], problem[6, :n]
-    lift, drop, grow, fall = state[2, :n], state[3, :n], state[4, :n], state[5, :n]
+    lower, upper = problem[LOWER, :n], problem[UPPER, :n]
+    beta, e = problem[BETA, :n], problem[RESIDUAL, :n]
+    diagonal, v = state[DIAGONAL, :n], state[V, :n]
+    exact_e, exact_beta = problem[EXACT_RESIDUAL, :n], problem[EXACT_BETA, :n]
+    lift, drop = state[LIFT, :n], state[DROP, :n]
+    grow, fall = state[GROW, :n], state[FALL, :n]
     low_bits = i4(1)
     while low_bits < n:
         low_bits *= i4(2)
@@ -305,7 +312,7 @@ def descend(
         for turn in range(0 if must_sum else 2):
             place = i
             if turn == 1:
-                row_i, room, d_i = rows[slot[i], :n], grow[i], diagonal[i]
+                row_i, grow_i, d_i = rows[slot[i], :n], grow[i], diagonal[i]
                 best = i4(0)
                 for k in range(n):
                     w = max(highest - (v[k] + drop[k]), nothing)
@@ -313,7 +320,7 @@ def descend(
                     # 1 / h to 1 %, by a Newton step: the gain is flat in t around its maximum.
                     r = i4(_RECIPROCAL - f4(h).view(np.int32)).view(np.float32)
                     r = r * (two - h * r)
-                    t = min(min(w * r, room), fall[k])
+                    t = min(min(w * r, grow_i), fall[k])
                     gain = t * (w - half * h * t)
                     # The place replaces the lowest bits of the gain: one maximum finds both.
                     key = i4(i4(f4(gain).view(np.int32) & ~low_bits) | i4(k))
