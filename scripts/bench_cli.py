@@ -1,4 +1,4 @@
-"""Start-up of the commands: help and list against 0.5 s, a plan of 10,000 runs against 5 s.
+"""Wall time of the commands: the limits are 0.5 s for help and list, 5 s for a plan of 10,000 runs.
 
 python scripts/bench_cli.py
 """
@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 
+# Arguments, repetitions, limit in seconds.
 COMMANDS = (
     (["--help"], 5, 0.5),
     (["list"], 5, 0.5),
@@ -18,7 +19,7 @@ COMMANDS = (
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for words, repeats, bar in COMMANDS:
+        for words, repeats, limit in COMMANDS:
             seconds = []
             for _ in range(repeats):
                 begin = time.perf_counter()
@@ -30,7 +31,7 @@ def main() -> None:
                 )
                 seconds.append(time.perf_counter() - begin)
             median = statistics.median(seconds)
-            print(f"kbench {' '.join(words):58} {median:6.2f} s  (bar {bar} s)")
+            print(f"kbench {' '.join(words):58} {median:6.2f} s  (limit {limit} s)")
 
 
 if __name__ == "__main__":

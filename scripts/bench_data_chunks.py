@@ -3,11 +3,11 @@
     python scripts/bench_data_chunks.py [megabytes, default 200] [folder for the file]
 
 Writes a file of rows like Covertype's (54 columns, 12 of them not zero) of that size, reads it in
-chunks and prepares it. Each line is a process of its own, imports and compilation outside the
-clock. Peak memory is that of the whole process; where the file is prepared it counts mapped pages,
-which the system takes back when others need them, so that there the memory of its own is limited
-to 160 MiB and 48 bytes a row beyond the start (RLIMIT_DATA). Wanted: at least 100 MB/s a core, and
-a peak of reading in chunks that does not depend on the size.
+chunks and prepares it. Each line is measured in a process of its own; imports and compilation are
+not timed. Peak memory is that of the whole process. While a file is prepared it includes mapped
+pages, which the system can reclaim, so private memory is limited separately (RLIMIT_DATA): to
+160 MiB and 48 bytes a row more than at the start. Goals: at least 100 MB/s on one core, and a peak
+of reading in chunks that does not depend on the size of the file.
 """
 
 import multiprocessing
@@ -23,15 +23,15 @@ import numpy as np
 
 from kbench.config import composer
 
-ROWS = 65536
-LENGTH = 8 << 20
-LIMIT = 160 << 20
-LIMIT_OF_ROW = 48
-DIFFERENT = 20_000
+ROWS = 65536  # rows of a chunk
+LENGTH = 8 << 20  # bytes that scikit-learn's reader gets at a time
+LIMIT = 160 << 20  # bytes of private memory for a preparation
+LIMIT_OF_ROW = 48  # further bytes of private memory for each row
+DIFFERENT = 20_000  # different rows in the file, which are repeated
 
 
 def generate(path: Path, size: int) -> None:
-    """LIBSVM text of about `size` bytes: DIFFERENT rows, again and again."""
+    """Write LIBSVM text of about `size` bytes: DIFFERENT rows, repeated."""
     rng = np.random.default_rng(0)
     lines = []
     for _ in range(DIFFERENT):
@@ -45,14 +45,14 @@ def generate(path: Path, size: int) -> None:
 
 
 def in_chunks(path: Path) -> int:
-    """`kbench.data.chunks`, the number of features known."""
+    """`kbench.data.chunks` with a known number of features."""
     from kbench.data import chunks
 
     return sum(y.size for _, y in chunks(path, rows=ROWS, n_features=54))
 
 
 def by_offsets(path: Path) -> int:
-    """`load_svmlight_file` of 8 MiB after 8 MiB."""
+    """`load_svmlight_file` of successive blocks of 8 MiB."""
     from sklearn.datasets import load_svmlight_file
 
     n = 0
@@ -83,7 +83,7 @@ def prepare_all(path: Path) -> int:
 
 
 def measure(call: Callable[[Path], int], path: Path, small: Path) -> tuple[float, ...]:
-    """In a child: CPU seconds, wall seconds, MiB before and at the peak, rows."""
+    """Run in a child process: CPU seconds, wall seconds, MiB before and at the peak, rows."""
     call(small)
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -2,9 +2,9 @@
 
     python scripts/bench_kddcup.py
 
-Takes the files of `kddcup99`, variant `ten_percent`, where $KBENCH_DATA or datasets/ has them. Each
-line is a process of its own that does one thing, imports outside the clock; its peak is that of the
-whole process, Python and libraries included. Wanted: training file at most 8 s, all below 1 GiB.
+Reads the files of `kddcup99`, variant `ten_percent`, from $KBENCH_DATA or datasets/. Each line is
+measured in a process of its own; imports are not timed, and the peak is that of the whole process,
+Python and libraries included. Goals: at most 8 s for the training file, and below 1 GiB for all.
 """
 
 import multiprocessing
@@ -33,7 +33,7 @@ def read_with_kbench(config: Config, path: Path) -> tuple[int, int]:
 
 
 def read_with_pandas(config: Config, path: Path) -> tuple[int, int]:
-    """The same as a user of pandas writes it, float32 and dense."""
+    """The same with pandas, as dense float32."""
     import pandas as pd
 
     columns = config["source"]["columns"]
@@ -53,7 +53,7 @@ def prepare_all(config: Config, path: Path) -> tuple[int, int]:
 
 
 def measure(call: Callable[..., tuple[int, int]], config: Config, path: Path, answer: Any) -> None:
-    """In a child: wall seconds, peak MiB and the shape of what came of it."""
+    """Run in a child process: wall seconds, peak MiB and the shape of the result."""
     import pandas  # noqa: F401
     import pyarrow.csv  # noqa: F401
     import scipy.sparse  # noqa: F401

@@ -3,9 +3,10 @@
     python scripts/bench_kernels.py
 
 One thread, CPU seconds, median of five. `block` stores K[rows][:, columns], `product` multiplies it
-by coefficients on the fly; both float32. The peers store the block: numpy has the squared norms in
-the product and takes exp in place, tile by tile, `rbf_kernel` is scikit-learn's. `gain` is numpy's
-time by that of `product` with its multiplication; `error` is the largest of a block's entries.
+by coefficients on the fly; both float32. The peers store the block: numpy adds the squared norms
+within GEMM and takes exp in place, tile by tile; `rbf_kernel` is scikit-learn's. `gain` is numpy's
+time, multiplication by the coefficients included, over that of `product`; `error` is the largest
+error of an entry of the block.
 """
 
 import time
@@ -21,11 +22,11 @@ from threadpoolctl import threadpool_limits
 
 from kbench.kernels import KernelMatrix, make_kernel
 
-N, ROWS = 16384, 512
+N, ROWS = 16384, 512  # columns and rows of the block
 
 
 def seconds(function: Callable[[], Any]) -> float:
-    """CPU seconds, median of five, after one call that is not counted."""
+    """CPU seconds, median of five calls after an untimed one."""
     function()
     times = []
     for _ in range(5):

@@ -5,8 +5,8 @@
 50,000 rows of 1,000 dense float32 features, hinge loss, C = 1, no intercept: Gaussian features with
 noisy linear labels, and random Fourier features of rows with labels from a smooth function. Both
 stop at max PG - min PG <= tol; the primal objective, the larger of the two that bound the optimum,
-stands beside the CPU seconds. Memory is what a fit adds to the process's peak, each in a process of
-its own (the rows themselves, 191 MiB, are not counted).
+is printed beside the CPU seconds. Memory is what a fit adds to the peak of its process; every fit
+has a process of its own, and the rows themselves (191 MiB) are not counted.
 """
 
 import multiprocessing

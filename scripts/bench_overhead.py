@@ -1,9 +1,10 @@
-"""What a run costs beside load, fit and predict: 200 runs of `dummy` on digits, one by one.
+"""Overhead of a run besides loading, fitting and predicting: 200 runs of `dummy` on digits.
 
     python scripts/bench_overhead.py [runs]
 
-The overhead of a run is the time from its start to the next one's, less the seconds that its row
-counts for loading, fitting and predicting. The bar is a median of 0.1 s, the goal 0.05 s.
+The runs are sequential. The overhead of a run is the time from its start to the start of the next
+one, less the seconds that its row records for loading, fitting and predicting. The limit for the
+median is 0.1 s, the goal 0.05 s.
 """
 
 import subprocess
@@ -25,7 +26,7 @@ def main() -> None:
     print(
         f"overhead of a run over {runs} runs: median {overhead.median():.4f} s, "
         f"95 % {overhead.quantile(0.95):.4f} s, most {overhead.max():.4f} s "
-        f"(bar 0.1 s, goal 0.05 s); warm-up median {rows['warmup_s'].median():.4f} s of it"
+        f"(limit 0.1 s, goal 0.05 s), of which the warm-up takes {rows['warmup_s'].median():.4f} s"
     )
 
 

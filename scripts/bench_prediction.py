@@ -25,7 +25,7 @@ from kbench.errors import DataNotFoundError
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, prediction_dtype
 
-REPEATS = 3
+REPEATS = 3  # timed calls, of which the median counts
 
 
 def seconds(function: Callable[[], Any]) -> float:

@@ -2,9 +2,9 @@
 
     python scripts/bench_reader.py [FILE ...]
 
-Without files it takes ijcnn1, covtype_93k and a9a if $KBENCH_DATA or datasets/ has them. Prints the
-best of seven times of each reader (float32, all checks of kbench on) and their ratio, then the time
-to open a prepared data set.
+By default it reads those of ijcnn1, covtype_93k and a9a that are in $KBENCH_DATA or datasets/.
+Prints the best of seven times of each reader (float32, all checks of kbench on) and their ratio,
+then the time to open a prepared data set.
 """
 
 import functools
@@ -24,7 +24,7 @@ from kbench.data.content import read
 from kbench.data.libsvm import parse
 
 SETS = ("ijcnn1", "covtype_93k", "a9a")
-REPEATS = 7
+REPEATS = 7  # timed calls, of which the fastest counts
 
 
 def best(call: Callable[[], object]) -> float:
@@ -55,7 +55,7 @@ def compare(path: Path) -> None:
 
 
 def main() -> None:
-    """Compare on the files named, or on those at hand."""
+    """Compare on the named files, or on the default ones that exist."""
     files = [Path(name) for name in sys.argv[1:]]
     if files:
         for path in files:

@@ -1,8 +1,8 @@
 """Reports: tables, comparisons, recommendations and pages made of rows.
 
 `make_report` returns one text, `write_report` writes every format beside the rows. `tables`
-decides which runs are compared, `quantities` and `cells` how numbers are printed, `notes` what is
-said below a table. Each format has a module: `terminal`, `markdown`, `latex`, `tidy` (CSV and
+groups the runs that may be compared, `quantities` and `cells` format numbers, `notes` writes the
+remarks below a table. Each format has a module: `terminal`, `markdown`, `latex`, `tidy` (CSV and
 JSON), `pages` (HTML).
 """
 
@@ -75,26 +75,26 @@ def make_report(
     methods, datasets : sequence of str, optional
         Only these.
     metric : str, optional
-        The row's column to lead with and to rank by, wherever a run has measured it; the first
-        score of the task otherwise.
+        Column of the rows that leads and ranks, wherever a run has measured it; otherwise the first
+        score of the task does.
     columns : sequence of str, optional
-        The row's columns to show beside it instead of the costs. CSV holds all.
+        Columns of the rows to show beside it instead of the costs. CSV has all columns.
     settings : int
-        Parameter settings of one method that a table shows, the best by the leading score; it says
-        how many there are. CSV, JSON and HTML hold all.
+        Number of parameter settings of a method that a table shows: the best by the leading score.
+        The table states how many there are. CSV, JSON and HTML have all of them.
     reference : bool
         Whether the reference rows take part.
     trials : bool
         Whether the trials of a tuning take part.
     width : int, optional
-        Characters on a line of the terminal; asked of it when not given.
+        Characters on a line of the terminal; by default the terminal's width.
     colour : bool
         Whether the terminal's text has colours.
 
     Raises
     ------
     ConfigError
-        When no row has one of `methods` or `datasets`, or for another format or column.
+        No row has one of `methods` or `datasets`, or the format or a column does not exist.
     """
     if format not in FORMATS:
         raise ConfigError(f"format={format}: a report is one of {', '.join(FORMATS)}")
@@ -130,7 +130,7 @@ def make_report(
             settings=settings,
             paint=terminal.coloured if colour else terminal.plain,
         )
-    if format in ("csv", "latex"):  # which have no place for a note
+    if format in ("csv", "latex"):  # formats without a place for a note
         for line in skipped:
             _LOG.warning(line)
     elif skipped and format not in ("html", "json"):
@@ -160,7 +160,8 @@ def make_comparison(
     Raises
     ------
     ConfigError
-        For fewer than two methods, for methods without a common data set, and as `make_report`.
+        There are fewer than two methods, or no two of them have a common data set; or as in
+        `make_report`.
     """
     if format not in COMPARE_FORMATS:
         raise ConfigError(f"format={format}: a comparison is one of {', '.join(COMPARE_FORMATS)}")
@@ -209,7 +210,7 @@ def make_recommendation(
     Raises
     ------
     ConfigError
-        When no data set of the task has rows of two methods.
+        No data set of the task has rows of two methods.
     """
     rows, skipped = frame(folder, None, None, reference=reference, trials=False)
     found = recommend(comparisons(records(rows)), wanted)

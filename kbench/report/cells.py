@@ -10,9 +10,9 @@ from kbench.report.tables import Comparison, Line, Machine, Problem
 
 @dataclass(frozen=True)
 class Cell:
-    """A value and its spread, rounded, or the status of runs of which none was ok.
+    """A rounded value and its standard deviation, or the status of runs if none of them is ok.
 
-    `best` marks a value that no other value of its column beats as printed.
+    `best`: no printed value of the same column is better.
     """
 
     mean: str = ""
@@ -25,7 +25,7 @@ class Cell:
 class Grid:
     """A table before any format is chosen: `cells[i][j]` is quantity j of line i.
 
-    `runs[i]` is the number of runs of line i, and of those that are ok where that differs.
+    `runs[i]` is the number of runs of line i, with the number of ok runs if some are not ok.
     """
 
     quantities: list[Quantity]
@@ -117,7 +117,7 @@ def _cell(quantity: Quantity, line: Line) -> Cell:
 
 
 def _mark_best(quantity: Quantity, lines: list[Line], cells: list[Cell]) -> list[Cell]:
-    """Mark the best mean and every mean printed alike; mark nothing where there is only one."""
+    """Mark the best mean and all means that are printed alike; a single mean gets no mark."""
     means = [line.mean_sd(quantity.column) for line in lines]
     values = {i: mean[0] for i, mean in enumerate(means) if mean is not None}
     if len(values) < 2:

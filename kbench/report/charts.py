@@ -1,9 +1,9 @@
-"""Charts as SVG: axes with ticks, lines, marks, error bars, maps. The one way that kbench draws.
+"""Charts as SVG: axes with ticks, lines, marks, error bars, maps. All charts of kbench use it.
 
-A chart is the same text for the same numbers. Colours are classes `c0`, `c1`, ... of
-`kbench.report.style`, so that a chart inside a web page follows its light or dark ground; a chart
-that stands alone (`document`) brings light colours along. A plotting library would need as much
-code for links, names and two grounds, and its files are five to ten times as large.
+Equal numbers give the same text. Colours are classes `c0`, `c1`, ... of `kbench.report.style`, so
+that a chart inside a web page follows its light or dark theme; a chart in a file of its own
+(`document`) includes the light colours. With a plotting library, links, names and two themes would
+take as much code, and its files are five to ten times as large.
 """
 
 import base64
@@ -20,11 +20,11 @@ from kbench.report.style import COLOURS, MARKERS, Style
 LETTER, LINE = 6.4, 14.0
 
 _LEAST_TICKS = 3
-_TOP, _RIGHT, _BOTTOM = 14, 16, 44
+_TOP, _RIGHT, _BOTTOM = 14, 16, 44  # margins around the axes, units of the view box
 _SHADES = 64  # grey levels of an image
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-# What the style sheet of the pages says of charts, in light colours.
+# Style of charts in files of their own: the rules of the pages' style sheet, in light colours.
 _STYLE = """text{font:12px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#4a525b}
 .x{text-anchor:middle}.y,.end{text-anchor:end}.head{font-weight:600;fill:#1b1e22}
 .grid{stroke:#dde1e5;fill:none}.axis{stroke:#8a929b;fill:none}.line{fill:none;stroke:var(--k);stroke-width:1.6}
@@ -35,9 +35,9 @@ _STYLE = """text{font:12px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: values from `low` to `high`, on a logarithmic scale with `log`.
+    """An axis with values from `low` to `high`, on a logarithmic scale if `log`.
 
-    With `names` the values are 0, 1, ..., one for each name.
+    If it has `names`, the values are 0, 1, ..., one for each name.
     """
 
     title: str
@@ -50,7 +50,7 @@ class Axis:
     def around(
         cls, title: str, values: Iterable[float], *, log: bool = False, margin: float = 0.06
     ) -> "Axis":
-        """The axis that shows `values` and nothing else, with a small margin on both sides.
+        """The axis over the range of `values`, with a small margin on both sides.
 
         `margin` is relative to the range; values that are all equal get a range of their size.
         A logarithmic axis needs positive values.
@@ -76,7 +76,7 @@ class Axis:
         return (inside - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Values with their texts: at least three, all between the ends."""
+        """Values and texts of the ticks: at least three, all between the ends."""
         if self.names:
             return list(enumerate(self.names))
         if self.log:
@@ -112,7 +112,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawn pair of axes: `body` is SVG of `width` x `height` units, `label` says what it is."""
+    """A drawn pair of axes: `body` is SVG of `width` x `height` units, `label` describes it."""
 
     width: int
     height: int
@@ -121,13 +121,13 @@ class Chart:
 
 
 class Plot:
-    """A pair of axes that is drawn on; coordinates are those of the axes.
+    """A pair of axes to draw on; coordinates are those of the axes.
 
     Parameters
     ----------
     x, y : Axis
     label : str
-        What the chart shows, for readers who do not see it.
+        Description of the chart for screen readers.
     title : str
         Above the axes; lines are separated by line breaks.
     width, height : int
@@ -177,7 +177,7 @@ class Plot:
         hollow: bool = False,
         sd: float = 0.0,
     ) -> None:
-        """A marker with a deviation, and `words` that show when one points at it."""
+        """A marker with an error bar, and `words` as its tooltip."""
         across, up = self.at(x, y)
         bar = ""
         if sd > 0.0:
@@ -188,12 +188,12 @@ class Plot:
         self.add(bar + marker(across, up, style, said, hollow=hollow))
 
     def text(self, x: float, y: float, words: str, kind: str = "") -> None:
-        """Words at a place in units of the view box."""
+        """Text at a position in units of the view box."""
         names = f' class="{kind}"' if kind else ""
         self.add(f'<text{names} x="{short(x)}" y="{short(y)}">{escape(words)}</text>')
 
     def cells(self, rows: Sequence[Sequence[float]], texts: Sequence[Sequence[str]]) -> None:
-        """A map over two named axes: the larger a value, the darker its cell; NaN has none."""
+        """A heat map over two named axes: a larger value has a darker cell; NaN has none."""
         known = [v for row in rows for v in row if not math.isnan(v)]
         low, spread = min(known), max(known) - min(known) or 1.0
         wide = (self.right - self.left) / len(rows[0])
@@ -217,7 +217,7 @@ class Plot:
         self.add(f'<image {place} {size} href="data:image/png;base64,{data}"/>')
 
     def chart(self) -> Chart:
-        """What has been drawn."""
+        """The finished chart."""
         return Chart(self.width, self.height, "".join(self._parts), self.label)
 
     def _axes(self) -> None:
@@ -257,7 +257,7 @@ def marker(x: float, y: float, style: Style, content: str = "", *, hollow: bool 
 
 def inline(chart: Chart) -> str:
     """A chart as an element of a web page, whose style sheet colours it."""
-    role = "group" if "<a " in chart.body else "img"  # an image can hold no links
+    role = "group" if "<a " in chart.body else "img"  # the role img hides links from screen readers
     return (
         f'<svg class="plot" viewBox="0 0 {chart.width} {chart.height}" role="{role}"'
         f' aria-label="{escape(chart.label)}">{chart.body}</svg>'

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95  # coverage of intervals
 
-# Bootstrap samples of an interval; the Monte Carlo error of its limits falls as one over the root.
+# Number of bootstrap samples of an interval. The Monte Carlo error of its limits falls with the
+# square root of this number, and the time grows with it. Set by hand.
 RESAMPLES = 5000
 _SEED = 0
 
@@ -63,7 +64,7 @@ def bootstrap_mean(groups: Sequence[ArrayLike], level: float = LEVEL) -> Interva
 
 
 def ranks(scores: ArrayLike, sign: int) -> Array:
-    """Rank of each method on each data set, 1 the best; equal scores share their mean rank.
+    """Rank of each method on each data set, 1 the best; equal scores get the mean of their ranks.
 
     Parameters
     ----------

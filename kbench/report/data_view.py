@@ -28,7 +28,7 @@ from kbench.report.tags import (
 from kbench.report.tags import notes as notes_list
 from kbench.report.tradeoff import COSTS, points, tradeoff
 
-# A blank as wide as a digit, and one as wide as a point: they align what stands above each other.
+# A blank as wide as a digit, and one as wide as a point: they align the numbers of a column.
 _FIGURE, _POINT = "\u2007", "\u2008"
 
 _COLUMNS = ["data set", "best method", "score", "measure", "task", "train rows", "features"]
@@ -55,7 +55,7 @@ def data_view(
     columns : sequence of Quantity
         Beside the score.
     store : RowStore
-        Takes the rows behind the lines.
+        Stores the rows behind the lines.
     settings : int
         Lines of a method that a table shows at first.
     papers : mapping, optional
@@ -91,14 +91,14 @@ def data_view(
 
 
 def anchor(problem: Problem) -> str:
-    """The address of a problem's detail, which stays the same while rows come and go."""
+    """The address of a problem's detail; it does not change when rows are added or removed."""
     parts = astuple(replace(problem, data_sha256=(problem.data_sha256 or "")[:6]))
     name = "-".join(str(part) for part in parts if part)
     return "data-" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 
 def summary(comparisons: Sequence[Comparison]) -> str:
-    """How many data sets, methods, runs and environments there are."""
+    """Numbers of data sets, methods, runs and environments, in words."""
     rows = [row for one in comparisons for line in one.lines for row in line.rows]
     failed = sum(row["status"] != "ok" for row in rows)
     counts = [
@@ -113,7 +113,7 @@ def summary(comparisons: Sequence[Comparison]) -> str:
 
 
 class _Details:
-    """What the details of a page have in common."""
+    """Builder of the details, with the settings that all of them use."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ def _cells(one: Comparison) -> str:
 
 
 def _aligned(shown: Grid, j: int) -> list[str]:
-    """The cells of one column, padded so that points stand above each other."""
+    """The cells of one column, padded so that decimal points are aligned."""
     column = [row[j] for row in shown.cells]
     decimals = max((_decimals(one) for one in column), default=0)
     widest = max((_whole(one.sd) for one in column), default=0)

@@ -7,10 +7,11 @@ from typing import Any
 
 from kbench.report.tables import Row
 
-# Characters of all logs of failed runs together: bounds the size of a page with many failures.
+# Largest number of characters of all logs of failed runs together: bounds the size of a page with
+# many failures. Set by hand.
 _LOGS = 250_000
 
-# Characters of one log that are kept at most, its end.
+# Largest number of characters of one log, of which the end is kept. Set by hand.
 _TAIL = 2000
 
 # Significant digits of numbers: more would double the size of the columns.

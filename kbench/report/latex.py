@@ -1,4 +1,4 @@
-"""Comparisons as a LaTeX document of booktabs tables, each of which can be taken out of it.
+"""Comparisons as a LaTeX document of booktabs tables, each of which can be copied into a paper.
 
 All text is escaped. A character that OT1 fonts lack becomes its base letter or its code point, so
 that pdflatex never stops.

@@ -7,7 +7,7 @@ from kbench.report.tables import Comparison
 LEGEND = "mean ± standard deviation over seeds"
 REFERENCE = "† with reference rows, which came with kbench"
 
-# Kinds of failure (method and status) that are explained below a table; more are only counted.
+# Number of failures (pairs of method and status) explained below a table; others are only counted.
 _FAILURES = 5
 
 
@@ -22,7 +22,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     Parameters
     ----------
     comparison : Comparison
-        With all its lines, also those that are not shown.
+        With all its lines, including those that are not shown.
     cut : mapping of str to int
         Method -> number of its lines, for methods of which only `settings` lines are shown.
     settings : int

@@ -36,7 +36,7 @@ def page(
     comparisons : sequence of Comparison
         The data sets; may be empty.
     report : Report, optional
-        What there is of the papers.
+        The papers' part of the page.
     environments : mapping
         Description by id.
     columns : sequence of Quantity
@@ -44,7 +44,7 @@ def page(
     settings : int
         Lines of a method that a data set's table shows at first.
     remarks : sequence of str
-        Said at the top, such as files that could not be read.
+        Lines at the top of the page, such as files that could not be read.
     """
     store = RowStore()
     shown: list[View] = []
@@ -94,7 +94,7 @@ def page(
 
 
 def _variants(comparisons: Sequence[Comparison]) -> str:
-    """What the variants that are shown mean, as a list of terms that opens."""
+    """The meaning of the variants on the page, as an expandable list of terms."""
     meanings = yaml.safe_load(package_text("kbench.report", "variants.yaml"))
     shown = sorted({one.problem.variant for one in comparisons if one.problem.variant})
     parts = {part.partition("=")[0] for name in shown for part in name.split(",")}

@@ -9,7 +9,7 @@ from kbench.report.rankings import Ranking
 from kbench.report.recommend import CLOSE
 from kbench.report.style import Style
 
-# Methods in one chart; more lines than this cannot be told apart.
+# Largest number of methods in one chart: more lines cannot be distinguished.
 LINES = 8
 
 _WORST = 0.1  # largest relative difference to the best score that is shown
@@ -41,7 +41,7 @@ def _staircases(
 ) -> Chart:
     xs = [x for line in lines.values() for x, _ in line]
     across = Axis(abscissa, min(xs), max(xs), log=log)
-    up = Axis("share of data sets", 0.0, 1.04)
+    up = Axis("fraction of data sets", 0.0, 1.04)
     label = f"Performance profiles: {title}"
     drawn = Plot(across, up, label=label, title=title, width=420, height=300)
     for name, line in lines.items():
@@ -62,6 +62,6 @@ def _steps(
 
 
 def caption(found: Ranking) -> str:
-    """What the drawing shows."""
+    """The caption of the charts."""
     few = min(LINES, len(found.standings))
     return f"Performance profiles, {found.task}: the {few} methods of the best mean rank"

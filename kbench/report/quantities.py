@@ -18,15 +18,15 @@ class Quantity:
     column : str
         The row's column.
     title : str
-        Name and unit, as the header has them.
+        Name and unit, as printed in the header.
     direction : {"max", "min"}
         Which of two values is better.
     factor : float
-        From the row's unit to the header's.
+        Multiplies the row's unit to get the header's unit.
     digits : int
         Significant digits.
     decimals : int, optional
-        Digits after the point instead, the same for all values.
+        Digits after the point, the same for all values; replaces `digits`.
     ratio : bool
         Whether two values are compared by their ratio: positive, with a unit or a scale that
         depends on the data. Others are compared by their difference.
@@ -110,7 +110,7 @@ def quantity(column: str, what: str = "columns") -> Quantity:
     Raises
     ------
     ConfigError
-        When no quantity has the name; `what` says where it was asked for.
+        No quantity has the name; `what` is the option that names it.
     """
     if column not in QUANTITIES:
         raise ConfigError(

@@ -19,7 +19,8 @@ from kbench.report.quantities import QUANTITIES, decimals_for
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line
 
-# Number of nearest problems whose rows count.
+# Number of nearest problems whose rows are used: more give more evidence from less similar data.
+# Set by hand.
 NEAREST = 3
 
 # Relative difference to the best score up to which a method counts as equally good.
@@ -30,7 +31,7 @@ _FIT, _PREDICT = QUANTITIES["fit_s"], QUANTITIES["prediction_cost"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """The data set that a method is wanted for; its name and density may be unknown."""
+    """The data set to recommend methods for; its name and density may be unknown."""
 
     task: str
     n: int

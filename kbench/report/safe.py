@@ -17,7 +17,7 @@ _MARKDOWN = re.compile(r"([\\|*_<>`\[\]!&#~$])")
 def printable(text: str, keep: str = "") -> str:
     """`text` with every control or format character written as its code, such as `\\x1b`.
 
-    Those are escape sequences, but also characters that reorder or hide text. White space of any
+    Among these are escape sequences and characters that reorder or hide text. White space of any
     kind becomes a space; the characters of `keep` stay as they are.
     """
     if text.isprintable():

@@ -1,4 +1,4 @@
-"""A plain table of words and numbers, the form that every text format takes over."""
+"""A plain table of words and numbers, which every text format prints."""
 
 from dataclasses import dataclass, field
 

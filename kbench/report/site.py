@@ -1,6 +1,6 @@
-"""A web page as a place: an overview with search and filters, and a detail for each of its items.
+"""A web page with an overview, search and filters, and a detail for each of its items.
 
-The page is one file that asks for nothing (a content security policy forbids it). The overview is
+The page is one file that loads nothing else (a content security policy forbids it). The overview is
 HTML, readable without scripts. Details (tables, charts) and the rows behind them are one
 zlib-compressed JSON object in base64, which the script of the page unpacks when the first detail is
 opened: `{"details": {id: HTML}, "rows": columns}`, with the columns of `kbench.report.embedded`.
@@ -22,12 +22,12 @@ from kbench.report.style import COLOURS, MARKERS
 from kbench.report.tables import Row
 from kbench.report.tags import element, table, words
 
-# The filters of the overview: attribute of an item, and what its menu is called.
+# The filters of the overview: attribute of an item -> title of its menu.
 FACETS = {"paper": "Paper", "set": "Data set", "method": "Method", "verdict": "Verdict"}
 
 
 class RowStore:
-    """The rows behind a page's cells, each kept once."""
+    """The rows behind a page's cells, each stored once."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -69,7 +69,7 @@ class Item:
 
     @property
     def line(self) -> str:
-        """The line with what the filters read, values between bars."""
+        """The line with the attributes that the filters read, values separated by bars."""
         own = {
             f"data_{name}": f"|{'|'.join(dict.fromkeys(self.facets.get(name, ())))}|"
             for name in FACETS
@@ -110,11 +110,11 @@ def site(
         HTML that comes first.
     views : sequence of View
     rows : sequence of mapping
-        What `data-r` of the details counts.
+        The rows to which `data-r` of the details refers by number.
     environments : mapping
         Description by id; `used` are those to describe.
     remarks : sequence of str
-        Said at the top, such as files that could not be read.
+        Lines at the top of the page, such as files that could not be read.
     """
     shown = [view for view in views if view.items]
     machines = "".join(_environment(name, environments) for name in used)

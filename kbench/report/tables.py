@@ -16,7 +16,7 @@ from kbench.report.quantities import Quantity, leading
 
 Row = Mapping[str, Any]
 
-# Compared seconds -> the columns of CPU and of wall seconds.
+# Seconds as compared -> the columns with CPU and with wall seconds.
 _CLOCKS = {
     "fit_s": ("fit_cpu_s", "fit_wall_s"),
     "predict_s": ("predict_cpu_s", "predict_wall_s"),
@@ -39,7 +39,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where times were taken; times of two machines are never compared."""
+    """The machine on which times were measured; times of two machines are never compared."""
 
     environment: str
     threads: int
@@ -56,7 +56,7 @@ class Line:
     params : dict
         All its parameters.
     setting : str
-        Those in which the settings of this method differ here, as `C=1 gamma=2`.
+        The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
     rows : list of mapping
         One row for each seed: the newest that is ok, else the newest.
     set_aside : int
@@ -104,7 +104,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Lines that may stand in one table, the best by `score` first, failures last."""
+    """Lines of one table, the best by `score` first, failures last."""
 
     problem: Problem
     machine: Machine

@@ -63,7 +63,7 @@ def table(
     Parameters
     ----------
     label : str
-        What it is, for readers who do not see it.
+        Description of the table for screen readers.
     head : iterable of sequences of str
         Lines of header elements.
     body : iterable of str
@@ -84,7 +84,7 @@ def article(content: str, *, title: str = "", id: str = "", wide: bool = False) 
 
 
 def is_wide(columns: int) -> bool:
-    """Whether so many columns need the larger paper."""
+    """Whether a table with this number of columns is printed on A3."""
     return columns > _PRINTED
 
 

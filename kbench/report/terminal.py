@@ -1,7 +1,7 @@
 """Comparisons as aligned text, in colour where a terminal shows it.
 
-Colour only repeats what the text says (a star for the best, a status for a failure), so that
-nothing is lost without it.
+Colour only repeats the text (a star for the best, a status for a failure), so nothing is lost
+without it.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The score of each line of a comparison against a cost: fit time, or prediction.
 
 The cost has a logarithmic axis. A score far worse than the others (beyond Tukey's fence) would
-squeeze them all together; it is drawn on the edge, with an arrow and its value. The dashed stairs
+compress their range, so it is drawn on the edge, with an arrow and its value. The dashed stairs
 are the Pareto front of the others: no other setting is both cheaper and better than those on it.
 The methods on the front are named beside their marks where there is space.
 """
@@ -22,7 +22,7 @@ _MARK = 5.0  # half the width of a marker, in units of the view box
 
 @dataclass(frozen=True)
 class Cost:
-    """What a chart has on its abscissa: a column of rows, its title and unit."""
+    """The abscissa of a chart: a column of the rows, its title and unit."""
 
     column: str
     title: str
@@ -69,7 +69,7 @@ def pareto(found: Sequence[Point], sign: int) -> list[Point]:
 def fence(scores: Sequence[float], sign: int) -> float | None:
     """Tukey's fence on the worse side: 1.5 interquartile ranges beyond the quartile.
 
-    None where there are too few scores, or too many equal ones, to speak of outliers.
+    None where there are too few scores, or too many equal ones, to define outliers.
     """
     if len(scores) < 4:
         return None
@@ -93,7 +93,7 @@ def tradeoff(
     cost : Cost
     styles : mapping of method to Style
     hidden : int
-        From this line of a method on its marks are drawn faintly: further settings.
+        Marks of a method's lines from this index on, its further settings, are drawn faintly.
     """
     found = points(comparison, cost)
     if not found:
@@ -162,7 +162,7 @@ def _mark(
 def _name(
     drawn: Plot, method: str, at: tuple[float, float], taken: list[tuple[float, float]]
 ) -> None:
-    """The method's name on the emptiest side of its mark; none where every side is taken.
+    """The method's name on the side of its mark with the most space; none if no side is free.
 
     `taken` holds the centres of marks and, afterwards, points along the name.
     """

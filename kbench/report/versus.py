@@ -64,7 +64,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Versus:
-    """The methods that are compared, and on what.
+    """The compared methods with their comparisons and quantities.
 
     Attributes
     ----------
@@ -72,9 +72,9 @@ class Versus:
     comparisons : list of Comparison
         One for each data set.
     quantities : list of Quantity
-        What is compared on each of them.
+        The compared quantity of each data set.
     chosen : dict
-        Method -> number of its settings, where there are several and the best takes part.
+        Method -> number of its settings, for methods with several, of which the best takes part.
     """
 
     methods: list[str]
@@ -102,7 +102,7 @@ class Versus:
 
 
 def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None) -> Versus:
-    """Gather what `methods` have in common.
+    """Collect the data sets and the runs that `methods` have in common.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
     methods : sequence of str
         At least two.
     metric : Quantity, optional
-        What is compared; the first score of the task otherwise. Of a method with several settings
-        the one of the best score takes part, also where costs are compared.
+        The compared quantity; by default the first score of the task. A method with several
+        settings takes part with the setting of the best score, even if costs are compared.
     """
     rows = [row for row in rows if row["method"] in methods]
     if metric is None or metric in SCORES:
@@ -292,7 +292,7 @@ def _sign(quantity: Quantity) -> str:
 
 
 def _in_unit(found: Interval, quantity: Quantity) -> Interval:
-    """Ratios out of their logarithms; differences stay in the row's unit."""
+    """Ratios from their logarithms; differences in the row's unit."""
     if not quantity.ratio:
         return found
     limits = [None if limit is None else math.exp(limit) for limit in (found.low, found.high)]

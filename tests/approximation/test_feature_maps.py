@@ -52,7 +52,7 @@ def feature_map(request):
     return clone(request.param).set_params(gamma=0.2, random_state=0)
 
 
-def test_precision_layout_and_batches_do_not_show(feature_map):
+def test_features_do_not_depend_on_precision_layout_or_batches(feature_map):
     X = rows()
     X[np.abs(X) < 0.4] = 0.0
     X = X.astype(np.float32).astype(np.float64)
@@ -91,7 +91,7 @@ def test_names_data_frames_and_pipelines(feature_map):
     make_pipeline(clone(feature_map), LinearSVC()).fit(X, X[:, 0] > 0).predict(X)
 
 
-def test_bytes_and_numbers_that_are_kept(feature_map):
+def test_nbytes_and_n_parameters_count_the_stored_arrays(feature_map):
     X = rows()
     feature_map.fit(X)
     m = feature_map.n_features_out_
@@ -110,7 +110,7 @@ def test_bytes_and_numbers_that_are_kept(feature_map):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_blocks_are_the_features_held_a_part_at_a_time(feature_map, sparse):
+def test_feature_blocks_are_slices_of_the_feature_matrix(feature_map, sparse):
     X = rows(400)
     feature_map.fit(X)
     width = feature_map.n_features_out_
@@ -142,6 +142,6 @@ def test_blocks_are_the_features_held_a_part_at_a_time(feature_map, sparse):
         (Nystrom(landmarks="best"), "'landmarks' parameter of Nystrom .* Got 'best'"),
     ],
 )
-def test_parameters_that_cannot_be_are_named(estimator, message):
+def test_errors_name_invalid_parameters(estimator, message):
     with pytest.raises(ValueError, match=message):
         estimator.fit(rows())

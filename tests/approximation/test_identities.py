@@ -38,7 +38,7 @@ def test_fast_transform_is_the_hadamard_matrix(q, n, dtype):
     np.testing.assert_array_equal(X, given_X)
 
 
-def test_length_that_is_no_power_of_two_is_named():
+def test_error_names_a_length_that_is_not_a_power_of_two():
     with pytest.raises(ValueError, match="rows of length 6"):
         walsh_hadamard(rows(4, 6))
 
@@ -88,7 +88,7 @@ def test_landmarks_in_the_span_of_others_are_left_out():
     np.testing.assert_allclose(F @ F.T, rbf_kernel(X, gamma=0.5), atol=1e-4)
 
 
-def test_weights_of_features_as_weights_of_landmarks():
+def test_landmark_coef_converts_weights_of_features_to_weights_of_landmarks():
     X = rows()
     w = np.random.default_rng(1).normal(size=(15, 2))
     for cls in (LandmarkFeatures, Nystrom):

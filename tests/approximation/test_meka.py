@@ -117,7 +117,7 @@ def test_galerkin_links_leave_the_matrix_positive_semidefinite():
         assert model.matrix_.eigenvalues()[0] > -1e-9
 
 
-def test_psd_takes_the_negative_eigenvalues_of_sampled_links_away():
+def test_psd_removes_the_negative_eigenvalues_of_sampled_links():
     X = points()
     options = {"n_clusters": 5, "gamma": 0.1, "link": "sampled", "rho": 0.0, "pinv_cut": 1e-6}
     plain, repaired = (
@@ -202,7 +202,7 @@ def test_jobs_do_not_change_the_result():
 
 
 @pytest.mark.parametrize("partition", ["kmeans", "spectral", "random"])
-def test_squared_error_of_bka_is_what_it_leaves_out(partition):
+def test_squared_error_of_bka_is_the_sum_of_squared_omitted_entries(partition):
     X = points()
     K = rbf_kernel(X, gamma=0.3)
     model = BKA(5, gamma=0.3, partition=partition, **EXACT).fit(X)
@@ -211,7 +211,7 @@ def test_squared_error_of_bka_is_what_it_leaves_out(partition):
     assert model.matrix_.n_parameters_ == model.kernel_entries_ == same.sum()
 
 
-def test_partitions_that_see_the_kernel_leave_less_out_than_random_ones():
+def test_clusters_of_near_points_have_lower_error_than_random_ones():
     X = points()
     K = rbf_kernel(X, gamma=2.0)
     errors = {
@@ -223,7 +223,7 @@ def test_partitions_that_see_the_kernel_leave_less_out_than_random_ones():
     assert max(errors["kmeans"], errors["spectral"]) < 0.8 * errors["random"]
 
 
-def test_blocks_that_do_not_fit_are_refused():
+def test_blocks_beyond_memory_mb_are_refused():
     with pytest.raises(ValueError, match=r"the blocks of 1 clusters, .* memory_mb=0.4"):
         BKA(1, memory_mb=0.4).fit(points())
     # 200^2 numbers of float32 and as many of float64.
@@ -288,7 +288,7 @@ def test_randomised_eigenvectors_come_close_to_the_exact_ones():
     assert nystrom_error(X, eigensolver="randomized", **options) == pytest.approx(exact, rel=0.01)
 
 
-def test_pivots_are_distinct_and_leave_out_what_is_already_spanned():
+def test_pivots_are_distinct_and_stop_near_the_rank():
     X = np.vstack([np.repeat(points(10), 20, axis=0), points(30, seed=4)])
     kernel = KernelMatrix(make_kernel("rbf", X, gamma=3.0), X)
     found = randomly_pivoted_landmarks(kernel, 40, np.random.RandomState(0))
@@ -296,7 +296,7 @@ def test_pivots_are_distinct_and_leave_out_what_is_already_spanned():
     assert len(randomly_pivoted_landmarks(kernel, 230, np.random.RandomState(0))) <= 60
 
 
-def test_pivots_are_better_than_chance_where_points_are_uneven():
+def test_pivots_are_better_than_uniform_landmarks_on_uneven_points():
     rng = np.random.default_rng(0)
     X = np.vstack([0.01 * rng.normal(size=(400, 2)), 4.0 * rng.normal(size=(40, 2))])
     errors = {

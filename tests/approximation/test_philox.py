@@ -50,7 +50,7 @@ def test_seeds_streams_and_blocks_are_independent(name):
 
 @pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 1001])
-def test_every_place_is_filled(name, n):
+def test_every_entry_is_written(name, n):
     out = np.full(n, np.nan, np.float32)
     getattr(philox, name)(1, 0, 0, out)
     assert np.isfinite(out).all()

@@ -26,7 +26,7 @@ def relative_error(columns, G):
     return np.linalg.norm(G - features @ features.T) / np.linalg.norm(G)
 
 
-def test_without_pseudo_landmarks_the_factor_is_the_least_squares_one():
+def test_without_pseudo_landmarks_the_factor_is_the_least_squares_factor():
     X = digits(300)
     G = rbf_kernel(X, gamma=0.1)
     C = PseudoLandmarks(X[:12], 0.1)(X)

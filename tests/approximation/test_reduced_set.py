@@ -19,7 +19,7 @@ def reduce(X, coef, r, gamma=0.4, preimage="gradient", n_restarts=4):
 
 @pytest.mark.parametrize("preimage", ["gradient", "fixed_point"])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_left_is_the_distance_and_never_grows(preimage, seed):
+def test_residual_is_the_distance_and_never_grows(preimage, seed):
     X, coef = expansion(seed=seed)
     found = reduce(X, coef, 12, preimage=preimage)
     assert len(found.points) == 12

@@ -68,7 +68,7 @@ def test_weights_add_up_and_residuals_are_within_eps(n, seed, eps, gamma, first_
         np.testing.assert_allclose(found.weights, 1.0)
 
 
-def test_fewer_stay_the_more_is_neglected():
+def test_larger_eps_leaves_fewer_members():
     X = np.random.default_rng(1).normal(size=(300, 2))
     options = {"first_size": 300, "second_size": 300}
     sizes = [len(chosen(X, eps=eps, **options).members) for eps in (1e-4, 1e-3, 1e-2, 1e-1)]
@@ -76,7 +76,7 @@ def test_fewer_stay_the_more_is_neglected():
     assert sizes[-1] < 90
 
 
-def test_extreme_rows_of_a_line_stand_for_it():
+def test_end_points_represent_a_line():
     # With k = <x, z> the function space is the input: rows between two others are combinations.
     from kbench.kernels.functions import Linear
 

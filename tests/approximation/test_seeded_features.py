@@ -98,7 +98,7 @@ def test_median_gamma():
         ("poly", {"coef0": -1.0}, "coef0 is -1, should not be negative"),
     ],
 )
-def test_parameters_that_cannot_be(kernel, options, message):
+def test_invalid_parameters_are_refused(kernel, options, message):
     with pytest.raises(ValueError, match=message):
         seeded_features(kernel, 5, 8, 0, 1.0, **options)
 
@@ -141,6 +141,6 @@ def test_convolution_is_filters_maxima_and_rectifiers(side, channels):
         (9, 4, "images of 3 x 3 pixels"),
     ],
 )
-def test_images_that_filters_do_not_fit_are_refused(d, n_features, message):
+def test_images_of_unsuitable_size_are_refused(d, n_features, message):
     with pytest.raises(ValueError, match=message):
         seeded_features("convolution", d, n_features, 0, 1.0)

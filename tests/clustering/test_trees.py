@@ -60,7 +60,7 @@ def test_training_rows_are_assigned_to_their_leaf(rule, sparse):
         assert np.mean(labels[members] == leaf) > 0.99
 
 
-def test_the_natural_order_places_no_other_rows():
+def test_natural_order_refuses_to_assign_new_rows():
     tree = cluster_tree(points(), 50, np.random.RandomState(0), rule="natural")
     np.testing.assert_array_equal(tree.permutation, np.arange(1000))
     with pytest.raises(ValueError, match="natural order cannot place new rows"):
@@ -97,7 +97,7 @@ def test_outliers_do_not_make_a_chain():
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(30, 50), (3000, 16), (6000, 16), (6000, 200)])
-def test_most_neighbours_are_true(n, k, sparse):
+def test_recall_of_neighbours_is_high(n, k, sparse):
     X = points(n)
     rows = sp.csr_array(X) if sparse else X
     ids = nearest_neighbours(rows, k, np.random.RandomState(0), max_trees=20)

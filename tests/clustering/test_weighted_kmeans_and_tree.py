@@ -69,7 +69,7 @@ def test_no_more_centres_than_distinct_rows():
 
 @pytest.mark.parametrize("n_leaves", [1, 2, 7, 16, 30])
 @pytest.mark.parametrize("branching", [2, 4])
-def test_tree_has_the_leaves_asked_for(n_leaves, branching):
+def test_tree_has_the_requested_number_of_leaves(n_leaves, branching):
     X = blobs(2000)
     tree = kmeans_tree(X, n_leaves, np.random.RandomState(0), branching=branching)
     assert tree.n_leaves == n_leaves

@@ -143,7 +143,7 @@ def test_numbers_at_any_address_give_the_same_values():
         assert local.table.ctypes.data % 64 == 0
 
 
-def test_far_from_the_origin_rows_are_moved_before_they_are_rounded():
+def test_rows_far_from_the_origin_are_shifted_before_rounding():
     X = np.random.default_rng(0).normal(size=(100, 2))
     assert float32_offset(X) is None
     np.testing.assert_allclose(float32_offset(X + 1e6), X.mean(axis=0) + 1e6)

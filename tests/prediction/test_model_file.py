@@ -124,7 +124,7 @@ def test_every_machine_comes_back_bit_for_bit(tmp_path, model, sparse):
     assert_same_bits(model, through_file(model, tmp_path), X)
 
 
-def test_a_precomputed_kernel_comes_back(tmp_path):
+def test_a_precomputed_kernel_is_restored(tmp_path):
     X, y = rows("binary")
     gram = np.asarray(X @ X.T, np.float64)
     model = KernelSVC(kernel="precomputed").fit(gram, y)
@@ -139,7 +139,7 @@ def test_labels_may_be_texts(tmp_path):
     assert twin.class_weight == model.class_weight
 
 
-def test_what_belongs_to_a_model_comes_back(tmp_path):
+def test_estimator_preparation_and_about_are_restored(tmp_path):
     X, y = rows("binary")
     preparation = {"scale": np.arange(3.0), "columns": {"a": ["x", "y"]}, "none": None}
     about = {"key": "abc", "params": {"C": 1.0}}
@@ -171,7 +171,7 @@ PLAIN = st.recursive(
 
 @settings(deadline=None)
 @given(PLAIN)
-def test_plain_values_come_back(value):
+def test_plain_values_are_restored(value):
     tree, arrays = encode(value)
     back = decode(json.loads(json.dumps(tree, allow_nan=False)), arrays)
     assert repr(back) == repr(value)
@@ -187,7 +187,7 @@ DTYPES = hnp.boolean_dtypes() | hnp.integer_dtypes() | hnp.floating_dtypes(sizes
     ),
     fortran=st.booleans(),
 )
-def test_arrays_come_back_with_their_bits_and_order(tmp_path_factory, array, fortran):
+def test_arrays_are_restored_with_their_bits_and_memory_order(tmp_path_factory, array, fortran):
     array = np.asfortranarray(array) if fortran and array.ndim else array
     path = save_model(tmp_path_factory.mktemp("m") / "m.npz", array)
     back = load_model(path).estimator
@@ -205,7 +205,7 @@ def test_an_array_that_occurs_twice_is_stored_once():
     assert back[0] is back[1][0] is back[1][1]["again"]
 
 
-def test_objects_that_share_or_hold_one_another_still_do():
+def test_shared_and_nested_objects_are_restored_as_such():
     left, right = KernelSVC(), KernelSVC()
     left.other, right.other = right, left
     tree, arrays = encode([left, right, {"again": left}])
@@ -229,13 +229,13 @@ def test_objects_that_share_or_hold_one_another_still_do():
         (type, "type"),
     ],
 )
-def test_what_the_format_does_not_hold_is_named(tmp_path, value, named):
+def test_errors_name_attributes_that_cannot_be_stored(tmp_path, value, named):
     with pytest.raises(ModelError, match=named):
         save_model(tmp_path / "m.npz", KernelSVC(kernel=value))
     assert not list(tmp_path.iterdir())
 
 
-def test_an_object_that_holds_itself_is_refused():
+def test_circular_references_are_refused():
     loop = []
     loop.append(loop)
     with pytest.raises(ModelError, match="holds itself"):
@@ -316,7 +316,7 @@ def test_an_array_of_objects_is_refused_with_right_checksums_too(model_file):
 
 
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 20, 1 << 20), (-1,), (3,)])
-def test_shapes_are_held_against_the_bytes(model_file, shape):
+def test_shapes_are_checked_against_the_number_of_bytes(model_file, shape):
     import hashlib
 
     buffer = io.BytesIO()
@@ -352,7 +352,7 @@ def test_a_missing_or_an_additional_array_is_refused(model_file):
     assert "a0 is missing" in refused(forged(model_file, members))
 
 
-def test_another_version_is_named(model_file):
+def test_error_names_a_different_version(model_file):
     assert "version 2" in refused(with_manifest(model_file, format=2))
     assert "kbench 7.0" in refused(with_manifest(model_file, format=1, kbench="7.0"))
     assert "scikit-learn 0.1" in refused(
@@ -414,7 +414,7 @@ def test_a_manifest_edited_by_hand_is_refused(model_file):
     ],
     ids=str,
 )
-def test_a_tree_that_may_not_be_built_is_refused(tree):
+def test_invalid_trees_are_refused(tree):
     with pytest.raises(ModelError):
         decode(tree, {"a0": np.array([5.0, 6.0])})
 
@@ -425,7 +425,7 @@ def test_sparse_indices_out_of_range_are_refused():
         decode({"sparse": ["csr_array", [1, 3], "d", "i", "p"]}, arrays)
 
 
-def test_a_tree_too_deep_is_refused():
+def test_a_tree_nested_too_deeply_is_refused():
     tree = 1
     for _ in range(500):
         tree = {"tuple": [tree]}
@@ -463,7 +463,7 @@ def test_a_damaged_name_is_not_quoted_at_length(tmp_path):
 
 @settings(deadline=None, max_examples=200)
 @given(data=st.data())
-def test_a_file_cut_off_or_damaged_is_one_line_or_still_the_model(tmp_path_factory, data):
+def test_a_damaged_file_gives_a_one_line_error_or_the_same_model(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("damaged")
     path = save_model(folder / "m.npz", {"x": np.arange(10.0), "y": math.pi})
     content = bytearray(path.read_bytes())
@@ -482,7 +482,7 @@ def test_a_file_cut_off_or_damaged_is_one_line_or_still_the_model(tmp_path_facto
         np.testing.assert_array_equal(back["x"], np.arange(10.0))
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path):
+def test_error_for_a_missing_file_is_one_line(tmp_path):
     assert "No such file" in refused(tmp_path / "nothing.npz")
     assert "directory" in refused(tmp_path)
 

@@ -29,7 +29,7 @@ def matrix(X, dtype=np.float64):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(("dtype", "error"), [(np.float32, 1e-5), (np.float64, 1e-12)])
-def test_expansion_is_its_sum(dtype, error, sparse):
+def test_expansion_is_the_sum_over_its_centres(dtype, error, sparse):
     X, new = data(3000), data(700, seed=1)
     indices = np.arange(0, 3000, 2)
     coef = np.random.default_rng(2).normal(size=(1500, 2))
@@ -57,7 +57,7 @@ def test_groups_partition_the_rows_in_order():
     assert {c: rows.tolist() for c, rows in groups.items()} == {0: [3], 1: [1, 4], 3: [0, 2, 5]}
 
 
-def test_local_machines_judge_their_own_rows_only():
+def test_local_machines_evaluate_only_the_rows_of_their_cluster():
     X = data(40)
     machines = [lambda X, c=c: np.full((len(X), 1), float(c)) for c in range(4)]
     labels = np.arange(40) % 4
@@ -65,7 +65,7 @@ def test_local_machines_judge_their_own_rows_only():
     np.testing.assert_array_equal(values[:, 0], labels)
 
 
-def test_committee_is_its_formula():
+def test_committee_weights_members_by_inverse_variance():
     X, new = data(60), data(20, seed=1)
     labels = np.arange(60) % 3
     coef = np.random.default_rng(2).normal(size=(60, 2))

@@ -111,7 +111,7 @@ def test_any_cell_opens_the_runs_behind_it(opened):
         opened.wait('!document.querySelector("dialog").open && !location.hash.includes("/run-")')
 
 
-def test_a_failed_run_tells_its_message_and_log_as_they_are(opened):
+def test_details_of_a_failed_run_show_its_message_and_log_verbatim(opened):
     opened.js(f"{TABLE}.querySelector('.failed td').click()")
     opened.wait('document.querySelector("dialog").open')
     texts = opened.js('[...document.querySelectorAll("dialog pre")].map(pre => pre.textContent)')
@@ -152,7 +152,7 @@ def test_an_unknown_address_shows_the_overview(opened):
     opened.wait("current === 'overview'")
 
 
-def test_headers_stay_in_sight_both_ways(opened):
+def test_headers_stay_visible_in_both_directions_of_scrolling(opened):
     opened.size(1280, 300)
     opened.js("document.querySelector('#detail .scroll').scrollIntoView()")
     opened.js("document.querySelector('#detail .scroll').scrollTop = 150")
@@ -185,7 +185,7 @@ def test_light_and_dark(opened):
 
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_nothing_is_wider_than_the_window(opened, width):
+def test_no_element_is_wider_than_the_window(opened, width):
     opened.size(width)
     for place in ("overview", "data", "environments", DETAIL):
         opened.js(f"location.hash = '#{place}'")

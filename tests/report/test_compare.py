@@ -26,7 +26,7 @@ scores = st.integers(2, 6).flatmap(
 
 @settings(deadline=None)
 @given(scores, st.sampled_from([1, -1]))
-def test_ranks_count_who_is_better(table, sign):
+def test_rank_counts_better_methods_and_half_of_the_ties(table, sign):
     found = ranks(table, sign)
     for row, own in zip(table, found, strict=True):
         for value, rank in zip(row, own, strict=True):
@@ -38,7 +38,7 @@ def test_ranks_count_who_is_better(table, sign):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_failures_share_the_last_ranks(sign):
+def test_failures_get_the_mean_of_the_last_ranks(sign):
     assert ranks([[3.0, np.nan, 1.0, np.nan]], sign).tolist() in (
         [[1.0, 3.5, 2.0, 3.5]],
         [[2.0, 3.5, 1.0, 3.5]],

@@ -209,7 +209,7 @@ def test_the_score_stands_against_what_predictions_cost_too(page):
     assert text.count("<title>knn") == 1
 
 
-def test_methods_on_the_front_are_named_where_there_is_room(page):
+def test_methods_on_the_front_are_named_if_there_is_space(page):
     def named(values):
         rows = [
             make_row(name, score, fit_wall_s=seconds, prediction_cost=None)
@@ -245,7 +245,7 @@ def test_an_outlier_is_drawn_at_the_edge_with_its_value(page):
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=9),
     st.sampled_from([1, -1]),
 )
-def test_front_holds_exactly_what_nothing_beats(values, sign):
+def test_front_contains_exactly_the_points_that_no_other_point_dominates(values, sign):
     points = [Point(None, float(cost), float(score), 0.0) for cost, score in values]
     front = pareto(points, sign)
 
@@ -271,7 +271,7 @@ def test_fence_is_mirrored_and_keeps_the_middle(scores, sign):
         assert sign * statistics.median(scores) >= sign * limit
 
 
-def test_no_rows_and_damaged_files_are_said(tmp_path, page):
+def test_empty_folders_and_damaged_files_are_reported(tmp_path, page):
     assert "0 runs" in page()
     page(make_row("svc", 0.9))
     (tmp_path / "results" / "bad<.parquet").write_text("x")

@@ -202,7 +202,7 @@ def test_every_cell_is_measured_ended_without_rows_or_without_data():
     tables = filled(TABLE3, runs(rbf("svc", 0.98), lost))
     count = coverage(tables)
     # Two quantities of ten printed methods on four data sets, cifar not present.
-    assert (count.cells, count.absent, count.at_hand) == (80, 20, 60)
+    assert (count.cells, count.absent, count.with_data) == (80, 20, 60)
     assert (count.measured, count.ended, count.missing) == (2, 2, 56)
     assert cell(runs(lost), "LIBSVM", "cifar", "accuracy").absent
     exact = rbf("kernel_svc", 0.99)  # which no paper prints
@@ -283,7 +283,7 @@ def test_a_total_is_of_all_settings_or_says_how_many():
 LIMIT = "not done within limits.wall_s=120"
 
 
-def test_what_a_cell_is_computed_from_tells_it_how_it_ended_and_the_limit():
+def test_a_computed_cell_has_the_status_and_limit_of_its_sources():
     lost = {"dataset": "ijcnn1", "message": LIMIT}
     slow = failed("svc", "timeout", params=rbf("svc", 1)["params"], **lost)
     ratio = cell(runs(rbf("dcsvm_early", 0.98), slow), "DC-SVM (early)", "ijcnn1", "× LIBSVM")
@@ -392,7 +392,7 @@ def test_a_rank_is_read_where_row_and_column_are_the_cell_s():
     assert whole.groups[0].words(whole.groups[0].entries[0]) == ("16", "26")
 
 
-def test_other_lines_that_would_do_are_counted():
+def test_other_matching_lines_are_counted():
     a, b = rbf("svc", 0.9), rbf("svc", 0.8, params='{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}')
     one = cell(runs(a, b), "LIBSVM", "ijcnn1", "accuracy")
     assert one.notes == ("the newest; 1 other setting would do as well",)
@@ -484,7 +484,7 @@ def test_csv_has_every_printed_value_and_nothing_rounded(folder):
     assert (one["printed"], one["unit"], one["measured"], one["ok"]) == ("98.69", "%", "0.98", "1")
 
 
-def test_a_name_that_is_no_table_gets_the_nearest(folder):
+def test_error_for_an_unknown_table_suggests_the_nearest_name(folder):
     with pytest.raises(ConfigError, match="nearest: hss_table5"):
         make_papers(folder, tables=["hss_tabel5"])
     with pytest.raises(ConfigError, match="terminal, markdown, csv, json, latex"):

@@ -33,7 +33,7 @@ def on_covtype(method, seconds, dataset="covtype_93k", **changes):
     return rbf(method, 0.9, gamma=32, dataset=dataset, fit_wall_s=seconds, **changes)
 
 
-def test_there_are_claims_of_every_paper_and_each_is_said_once():
+def test_every_paper_has_claims_and_no_claim_occurs_twice():
     said = [one.says for one in claims()]
     assert len(said) == len(set(said)) >= 40
     assert {one.paper for one in claims()} == {"dcsvm", "meka", "dcpred", "dsgd", "hss"}
@@ -99,7 +99,7 @@ RIVALS = Claim(
 )
 
 
-def test_of_rivals_the_best_counts_and_all_must_have_run():
+def test_the_best_rival_counts_and_all_rivals_must_have_run():
     early, svc, dcsvm = rbf("dcsvm_early", 0.9), rbf("svc", 0.8), rbf("dcsvm", 0.905)
     found = verdict(RIVALS, runs(early, svc, dcsvm))
     assert found.outcome == WEAKER
@@ -109,7 +109,7 @@ def test_of_rivals_the_best_counts_and_all_must_have_run():
     assert verdict(RIVALS, runs(early, svc, lost)).figure == pytest.approx(10.0)
 
 
-def test_the_worst_repetition_counts_and_shares_are_of_those_answered():
+def test_the_worst_repetition_counts_and_fractions_are_of_answered_ones():
     (grid,) = [one for one in claims() if "96 of 100" in one.says]
     rows = []
     for i, gamma in enumerate((2.0**-10, 2.0**-6, 2.0, 2.0**6)):
@@ -167,7 +167,7 @@ def test_a_figure_has_its_unit_and_the_data_set_that_is_worst():
     assert (faster.answered, faster.data) == (2, ("ijcnn1", "covtype_93k"))
     near = found["There the early model is as accurate as LIBSVM, to a few hundredths of a point."]
     assert (near.unit, near.worst) == ("points", "")
-    most = [one for one in found.values() if one.claim.share is not None]
+    most = [one for one in found.values() if one.claim.case is not None]
     assert most
     assert {one.unit for one in most} == {""}
 
@@ -285,5 +285,5 @@ def test_every_claim_can_hold_hold_weaker_and_fail(claim):
     assert claim.weaker.takes(between)
     assert not claim.holds.takes(between)
     assert not claim.weaker.takes(beyond)
-    if claim.share is not None:
+    if claim.case is not None:
         assert 0.0 < claim.weaker.limit < claim.holds.limit <= 1.0

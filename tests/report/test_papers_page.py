@@ -226,7 +226,7 @@ def test_one_size_is_no_scaling():
     assert points("dcsvm_scaling", runs(*scaling_rows()[:2])) == {}
 
 
-def test_what_a_figure_lacks_is_said_with_the_command_or_that_data_are_absent():
+def test_remarks_of_a_figure_name_the_command_or_the_absent_data():
     found = {one.figure.name: one for one in drawings(runs(*swept("svc", [64.0, 2.0])))}
     one = found["dcsvm_fig4"]
     assert one.charts == ()
@@ -487,7 +487,7 @@ def test_search_and_filters_find_items_in_every_list(opened):
 
 @pytest.mark.parametrize("place", ["overview", "claims", "tables", "dcsvm_table3", "dcsvm_fig5_8"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_has_nothing_against_it(opened, place, scheme):
+def test_axe_finds_no_accessibility_violations(opened, place, scheme):
     """The accessibility rules of axe-core (Deque), which comes with the package axe-core-python."""
     package = importlib.util.find_spec("axe_core_python")
     if package is None:

@@ -100,7 +100,7 @@ scores = st.floats(0.5, 1.0)
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(scores, times), min_size=6, max_size=6))
-def test_on_every_data_set_someone_is_fastest_best_and_on_each_front(values):
+def test_every_data_set_has_a_fastest_method_a_best_one_and_fronts(values):
     places = [(m, d) for d in ("a", "b") for m in ("x", "y", "z")]
     rows = [row(m, d, *v) for (m, d), v in zip(places, values, strict=True)]
     (one,) = ranked(rows)
@@ -117,7 +117,7 @@ def test_the_sheet_and_the_profiles_are_the_same_twice():
     assert sheet(one).rows[0][0] == "fast"
     text = document(*profiles(one))
     assert text == document(*profiles(one))
-    assert "share of data sets" in text
+    assert "fraction of data sets" in text
 
 
 def test_the_report_of_papers_holds_them(tmp_path):

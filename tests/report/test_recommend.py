@@ -65,7 +65,7 @@ def test_the_data_set_itself_is_nearest_and_other_tasks_are_no_evidence():
     assert found.nearest[-1][0] == found.nearest[0][0] == 0.0
 
 
-def test_the_better_of_every_problem_comes_first_and_its_best_setting_counts():
+def test_a_method_better_on_every_problem_comes_first_with_its_best_setting():
     rows = pair("a", 1000, 10) + pair("b", 900, 10)
     rows.append(on("a", "svc", 0.1, params='{"C": 9}'))
     found = recommend(compared(*rows), WANTED)
@@ -128,7 +128,7 @@ def test_every_format_and_a_folder_without_rows(tmp_path):
         (["ijcnn1"], "takes key=value, not 'ijcnn1'"),
     ],
 )
-def test_a_mistake_is_one_line(words, said, capsys):
+def test_an_error_is_one_line(words, said, capsys):
     assert main(["recommend", *words]) == 2
     assert said in capsys.readouterr().err
 

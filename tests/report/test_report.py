@@ -88,7 +88,7 @@ def test_a_random_state_that_is_the_seed_is_no_setting(report):
     assert line(report(*rows), "m").endswith(" 3")
 
 
-def test_many_settings_are_counted_and_the_choice_is_said(report):
+def test_many_settings_are_counted_and_the_selection_is_stated(report):
     rows = [make_row("svc", c / 100, params=json.dumps({"C": c})) for c in range(1, 41)]
     text = report(*rows, make_row("dummy", 0.1), settings=3)
     assert [c for c in range(1, 41) if f"svc C={c} " in text] == [38, 39, 40]
@@ -183,7 +183,7 @@ def test_regression_is_ranked_by_smallest_error(report):
     assert "*2.500" in line(text, "ridge")
 
 
-def test_not_converged_is_said(report):
+def test_runs_that_did_not_converge_are_reported(report):
     text = report(make_row("svc", 0.9, converged=True), make_row("mlp", 0.8, converged=False))
     assert "Stopped before convergence: mlp (1 of 1)." in text
 
@@ -197,7 +197,7 @@ def test_reference_rows_are_marked(tmp_path, report):
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
-def test_lines_fit_the_terminal_and_the_loss_is_said(report, width):
+def test_lines_fit_the_terminal_and_dropped_columns_are_named(report, width):
     costs = ["predict_wall_s", "prediction_cost", "fit_cpu_s"]
     rows = [
         make_row(
@@ -293,7 +293,7 @@ def test_another_metric_leads_where_it_was_measured(report):
 
 
 @pytest.mark.parametrize("width", [30, 60, 160])
-def test_colours_add_nothing_but_colour(report, width):
+def test_colours_do_not_change_the_text(report, width):
     rows = [
         make_row(f"method_{i}", 0.8 + i / 100, seed, peak_bytes=10**8, params=json.dumps({"C": i}))
         for i in range(3)

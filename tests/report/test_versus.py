@@ -91,7 +91,7 @@ def test_ranks_are_over_data_sets_that_all_methods_have(compare):
     assert re.search(r"svc − mlp +accuracy % ↑ +1 ", text)
 
 
-def test_the_best_of_several_settings_takes_part_and_that_is_said(compare):
+def test_the_best_of_several_settings_takes_part_and_the_report_says_so(compare):
     rows = [make_row("svc", c / 10, params=json.dumps({"C": c}), fit_wall_s=c) for c in (1, 2, 3)]
     rows.append(make_row("knn", 0.1, fit_wall_s=6.0))
     assert "svc (3); that flatters" in " ".join(compare(*rows).split())
@@ -135,7 +135,7 @@ def test_output_is_the_same_from_the_same_rows(tmp_path, compare):
         ({"metric": "speed"}, "metric names 'speed'"),
     ],
 )
-def test_mistakes_are_one_line(compare, options, message):
+def test_errors_are_one_line(compare, options, message):
     rows = [make_row("svc", 0.5), make_row("knn", 0.5)]
     with pytest.raises(ConfigError, match=message):
         compare(*rows, **options)

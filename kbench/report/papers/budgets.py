@@ -74,7 +74,7 @@ def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
 def _lines(
     runs: Runs, machine: Machine, wanted: Selector, of: str, name: str
 ) -> tuple[Problem | None, list[Line]]:
-    """The ok lines of the first data set that has some, of those that stand for the paper's."""
+    """The ok lines of the first data set with any, among those that stand for the paper's."""
     for choice in paper(of).data[name]:
         found = [pair for pair in runs.lines(machine, wanted, choice) if pair[0].ok]
         if found:
@@ -83,7 +83,7 @@ def _lines(
 
 
 def _within(limit: float, lines: Sequence[Line], one: Budgets) -> list[str]:
-    """Score, cost and setting of the best line within the limit; else the least cost of all."""
+    """Score, cost and setting of the best line within the limit; if none is, the least cost."""
     measured = []
     for line in lines:
         cost, score = line.mean_sd(one.cost.column), line.mean_sd(one.score.column)

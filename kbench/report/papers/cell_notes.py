@@ -50,7 +50,7 @@ def differences(table: Table, wanted: Selector, found: Found) -> list[str]:
 
 
 def _sizes(table: Table, data: str) -> Mapping[str, float]:
-    """Sizes that the paper prints of a data set."""
+    """Sizes of a data set as the paper prints them."""
     values = printed(table.paper)
     found = {}
     for name in ("n_train", "n", "n_features"):

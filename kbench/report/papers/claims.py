@@ -3,7 +3,8 @@
 A query names cells as `table | row | column | quantity`, or selects runs itself as layouts do, and
 asks for a ratio, a difference, a spread (largest less smallest) or a value. It is answered twice,
 by the printed numbers and by the measured ones, in the units that the paper prints. `each` repeats
-it; the figure is then the worst answer, or with `share` the share of good ones.
+it; the figure is then the worst answer, or with `case`, a bound on one answer, the fraction of
+answers within that bound.
 
 All terms of one repetition are of one data set. Where a term lists several cells (rival methods),
 the best counts. All of them must have been run: a failed one is left out, but one without rows
@@ -77,11 +78,12 @@ class Claim:
     terms : tuple
         Terms of the query, each a tuple of cells of which the best counts.
     each : tuple of mappings
-        For each repetition: name -> what takes the place of `{name}` in the terms.
-    holds, weaker, share : Bound
-        On the figure, or with `share` on the answers of which the figure is the share.
+        For each repetition: name -> the value that replaces `{name}` in the terms.
+    holds, weaker, case : Bound
+        `holds` and `weaker` bound the figure. With `case`, the figure is the fraction of answers
+        that are within `case`.
     outside : str
-        Why no rows can decide it.
+        Why rows cannot decide it.
     """
 
     paper: str
@@ -92,7 +94,7 @@ class Claim:
     each: tuple[Mapping[str, Any], ...] = ({},)
     holds: Bound | None = None
     weaker: Bound | None = None
-    share: Bound | None = None
+    case: Bound | None = None
     outside: str = ""
 
 
@@ -104,17 +106,17 @@ class Verdict:
     ----------
     claim : Claim
     outcome : str
-        One of the five.
+        One of the five outcomes above.
     why : str
         Why there is no figure, for the two outcomes without one.
     figure, printed : float, optional
-        The figure of the rows, and of the numbers that the paper prints.
+        The figure from the rows, and from the numbers that the paper prints.
     unit : str
-        Of both: `×` of ratios, `points` of differences in per cent, or that of the values.
+        The unit of both: `×` of ratios, `points` of differences in per cent, or that of the values.
     worst : str
-        The data set of the figure where several answer.
+        The data set with the worst answer if several data sets answer.
     answered, asked : int
-        How many of the repetitions the rows answer.
+        Numbers of repetitions that the rows answer, and of all.
     data : tuple of str
         The data sets of kbench that took part.
     keys : tuple of str
@@ -138,7 +140,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Term:
-    """The value of one term: in the paper's unit, printed and measured, and what it rests on."""
+    """The printed and measured value of one term in the paper's unit, and the runs behind it."""
 
     printed: float | None
     measured: float | None
@@ -153,7 +155,7 @@ class _Term:
 
 @dataclass(frozen=True)
 class _Cell:
-    """What a term reads: a cell of a table, or runs of its own."""
+    """The source of a term: a cell of a table, or runs selected by the claim."""
 
     data: str
     measure: Measure
@@ -171,7 +173,7 @@ def claims() -> tuple[Claim, ...]:
     Raises
     ------
     TypeError, ValueError
-        For a key, kind or bound that does not exist.
+        A key, kind or bound does not exist.
     """
     return tuple(_claim(**one) for one in load("claims.yaml"))
 
@@ -193,7 +195,7 @@ def _claim(
     outside: str = "",
     holds: str | None = None,
     weaker: str | None = None,
-    share: str | None = None,
+    case: str | None = None,
     **query: Any,
 ) -> Claim:
     if outside:
@@ -211,7 +213,7 @@ def _claim(
         repetitions(each or {}),
         Bound.of(holds),
         Bound.of(weaker),
-        None if share is None else Bound.of(share),
+        None if case is None else Bound.of(case),
     )
 
 
@@ -249,7 +251,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         figure,
         paper_figure,
         _unit(claim, answers[0][0].unit),
-        named[0] if named and answered > 1 and claim.share is None else "",
+        named[0] if named and answered > 1 and claim.case is None else "",
         answered,
         len(answers),
         tuple(dict.fromkeys(term.data for term in used if term.data)),
@@ -259,8 +261,8 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
 
 
 def _unit(claim: Claim, unit: str) -> str:
-    """Of the figure, where its terms are in `unit`; a share is of answers."""
-    if claim.share is not None:
+    """The unit of the figure if its terms are in `unit`; none for a fraction of the answers."""
+    if claim.case is not None:
         return ""
     if claim.kind == "ratio":
         return "×"
@@ -278,7 +280,7 @@ def _answer(
         tried.append([_best([_value(cell, runs, machine, choice) for cell in t]) for t in cells])
         if all(term.measured is not None for term in tried[-1]):
             break
-    # Without a value, of the terms that came furthest.
+    # No data set has a value for every term: take the one with most terms found.
     most = max(tried, key=lambda terms: sum(term.found for term in terms))
     rows = [frozenset().union(*(terms[i].considered for terms in tried)) for i in range(len(most))]
     return [replace(term, considered=all_) for term, all_ in zip(most, rows, strict=True)]
@@ -288,8 +290,8 @@ def _summary(claim: Claim, figures: Sequence[float | None]) -> float | None:
     known = [figure for figure in figures if figure is not None]
     if not known or claim.holds is None:
         return None
-    if claim.share is not None:
-        return sum(map(claim.share.takes, known)) / len(known)
+    if claim.case is not None:
+        return sum(map(claim.case.takes, known)) / len(known)
     return claim.holds.worst(known)
 
 
@@ -307,7 +309,7 @@ def _figure(kind: str, values: Sequence[float | None]) -> float | None:
 
 
 def _best(terms: Sequence[_Term]) -> _Term:
-    """One term of several: the best printed and the best measured value of any."""
+    """The best printed and the best measured value of several cells, as one term."""
     if len(terms) == 1:
         return terms[0]
     considered = frozenset().union(*(term.considered for term in terms))
@@ -378,7 +380,7 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
 
 
 def tables_of(claim: Claim) -> list[Table]:
-    """The tables whose cells a claim names, each once."""
+    """The tables whose cells a claim names, without repetitions."""
     cells = [put(cell, names) for names in claim.each for term in claim.terms for cell in term]
     names = dict.fromkeys(cell.partition("|")[0].strip() for cell in cells if isinstance(cell, str))
     return [paper(claim.paper).tables[name] for name in names]

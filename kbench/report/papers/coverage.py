@@ -1,4 +1,4 @@
-"""How many of the papers' cells are measured, and why the others are not.
+"""Number of the papers' cells that are measured, and reasons why the others are not.
 
 A cell counts if the paper prints it and a run can fill it. Ratios, sums, settings and the lines of
 kbench's own methods do not count; an order of growth counts if an exponent is fitted beside it. The
@@ -35,21 +35,21 @@ class Coverage:
         return Coverage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     @property
-    def at_hand(self) -> int:
-        """Cells whose data, or what stands for them, are at hand."""
+    def with_data(self) -> int:
+        """Cells whose data set, or a substitute for it, is available."""
         return self.measured + self.ended + self.missing
 
     @property
     def cells(self) -> int:
-        return self.at_hand + self.absent
+        return self.with_data + self.absent
 
     @property
     def share(self) -> str:
-        """Of the cells with data those that are measured, in per cent."""
-        return f"{100 * self.measured / self.at_hand:.0f} %" if self.at_hand else "–"
+        """Percentage of the cells with data that are measured, as text."""
+        return f"{100 * self.measured / self.with_data:.0f} %" if self.with_data else "–"
 
     def __str__(self) -> str:
-        words = f"{self.measured:,} of {self.at_hand:,} cells with data measured ({self.share})"
+        words = f"{self.measured:,} of {self.with_data:,} cells with data measured ({self.share})"
         return f"{words}, {self.absent:,} without data" if self.absent else words
 
 
@@ -77,7 +77,7 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
         lines["all"] = coverage(tables)
     header = ["paper", "cells", "no data", "with data", *STATES[:-1], "share"]
     rows = [
-        [name, *(f"{n:,}" for n in (one.cells, one.absent, one.at_hand)), *map(str, _open(one))]
+        [name, *(f"{n:,}" for n in (one.cells, one.absent, one.with_data)), *map(str, _open(one))]
         for name, one in lines.items()
     ]
     notes = [_LEGEND]

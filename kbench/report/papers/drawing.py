@@ -1,4 +1,4 @@
-"""The papers' figures as charts, from the points that `figures` finds in the rows.
+"""The papers' figures as charts of the points that `figures` reads from the rows.
 
 A method has one colour and one marker in all of them (`kbench.report.style`).
 """
@@ -18,10 +18,10 @@ from kbench.report.papers.runs import Runs
 from kbench.report.quantities import QUANTITIES
 from kbench.report.style import Style, distinct
 
-# Units of the view box that a chart takes, three of which stand beside each other.
+# Width and height of a chart in units of the view box; three charts stand beside each other.
 _WIDTH, _HEIGHT = 340, 270
 
-# Marks that one line has at most; a curve of more points has a mark at every k-th.
+# Largest number of marks of a line; a curve of more points has a mark at every k-th point.
 _MOST_MARKS = 20
 
 _REGRESSOR = "_regressor"
@@ -29,7 +29,7 @@ _REGRESSOR = "_regressor"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as charts, none where no panel has points, and what its panels lack."""
+    """A figure as charts (none if no panel has points), and remarks on panels without points."""
 
     figure: Figure
     charts: tuple[Chart, ...]
@@ -115,7 +115,7 @@ def _label(figure: Figure, one: Drawn) -> str:
 
 
 def _styles(one: Drawn) -> Mapping[str, Style]:
-    """The style of each line: its method's, or one of its own where lines share a method."""
+    """The style of each line: that of its method, or one for each line if a method has several."""
     if len(set(one.methods.values())) < len(one.methods):
         return distinct([one.methods])
     known = method_styles()
@@ -130,7 +130,7 @@ def _lines(figure: Figure, one: Drawn) -> Chart:
     ys = [y + side * sd for _, y, sd in known for side in (-1, 1)] + [y for _, y in stopped]
     excess = "relative excess of " if one.panel.excess else ""
     wants_log = "y" in figure.log or one.panel.excess
-    # A deviation larger than its mean has no logarithm; then only the means count.
+    # A mean less a larger deviation has no logarithm; the axis then covers the means only.
     if wants_log and min(ys) <= 0.0:
         ys = [y for _, y, _ in known] + [y for _, y in stopped]
     across = Axis.around(one.panel.x.label, xs, log="x" in figure.log and min(xs) > 0.0)
@@ -178,7 +178,7 @@ def _image(figure: Figure, one: Drawn) -> Chart:
 
 
 def _map(figure: Figure, one: Drawn) -> Chart:
-    """Cells with their values in them, so that no shade has to be read."""
+    """A heat map with the values printed in its cells."""
     quantity = QUANTITIES[figure.heat]
     points = [point for line in one.points.values() for point in line]
     xs = sorted({point[0] for point in points})

@@ -28,7 +28,7 @@ from kbench.report.tables import Machine, Problem
 
 ABSENT = "data not present"
 
-# Seconds in the units of printed times.
+# Units of printed times, in seconds.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 
 # An exponent is fitted through at least three points: two always lie on a line.
@@ -51,7 +51,7 @@ class Entry:
         Where there is no value: how the runs ended, or what is missing.
     notes : tuple of str
     considered : frozenset of identities
-        Every row that the cell depends on: without one of them it might be another.
+        Every row that the cell depends on: without one of them it might change.
     absent : bool
         No rows, because neither the paper's data set nor a substitute is available.
     """
@@ -131,7 +131,7 @@ def quantity_of(measure: Measure) -> Quantity:
 
 @dataclass(frozen=True)
 class Cell:
-    """Where a cell is: its table, row and column, the machine, one data set alone with `only`."""
+    """Position of a cell: table, row and column, machine, and with `only` a single data set."""
 
     table: Table
     runs: Runs
@@ -146,13 +146,13 @@ class Cell:
         return self.table.rows[self.row] & self.table.columns[self.column]
 
     def printed(self, measure: Measure) -> Printed | None:
-        """What the paper prints there."""
+        """The value that the paper prints there."""
         place = (self.table.printed, self.row, self.column, measure.label)
         return printed(self.table.paper).get(place)
 
 
 def entry(cell: Cell, measure: Measure) -> Entry:
-    """What is printed and what is measured in one cell."""
+    """The printed and the measured value of one cell."""
     if isinstance(measure, Ratio):
         return _ratio(cell, measure)
     if isinstance(measure, Sum):
@@ -305,7 +305,7 @@ def _counted(failed: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
-    """The exponent of a measure over a column, of the data sets' means."""
+    """The exponent of a measure over a column, fitted to the means of the data sets."""
     wanted = cell.wanted
     assert wanted.data is not None
     runs = cell.runs

@@ -21,20 +21,20 @@ from kbench.run.rows import TIMED_OUT
 Point = tuple[float, float, float]  # x, y, deviation of y
 
 _SIZES = {"n_train": "training rows", "n_features": "features"}
-# Curves whose names are no words.
+# Titles of curves whose names are not words.
 _CURVES = {
     "samples": "rows seen",
     "solver_s": "solver's seconds",
     "n_parts": "parts",
     "n_clusters": "clusters",
-    "test_error": "test error, share of rows",
+    "test_error": "test error, fraction of rows",
     "test_mae": "test MAE",
 }
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: a column of rows, a parameter, a curve, a size, or its point's number."""
+    """The quantity of an axis: a column, a parameter, a curve, a size, or the number of a point."""
 
     column: str = ""
     param: str = ""
@@ -58,7 +58,7 @@ class Axis:
 class Panel:
     """One pair of axes; `lines` select runs, with an abscissa and an ordinate.
 
-    They are the panel's where a line has none of its own.
+    A line without axes has those of the panel.
     """
 
     title: str
@@ -215,7 +215,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
             for label, (wanted, _, y) in panel.lines.items()
             for line, problem in runs.lines(machine, wanted, choice)
         ]
-        # A run that was stopped does not know the size; the others of its data set do.
+        # The row of a stopped run has no size; the other runs on its data set have it.
         known = max((size for *_, size in found if size is not None), default=None)
         for label, y, line, size in found:
             x = known if size is None else size
@@ -264,7 +264,7 @@ def _of_line(
 
 
 def _of_curves(x: Axis, at: Mapping[str, float], y: Axis, line: Line, runs: Runs) -> list[Point]:
-    """Points where the curves `at` are what they should be, numbered where `x` is no curve."""
+    """Points at which the curves `at` have the given values, numbered if `x` is not a curve."""
     names = [*at, *([x.curve] if x.curve else []), y.curve]
     told = [
         point[len(at) :]
@@ -300,7 +300,7 @@ def _front(points: Sequence[Point], y: Axis) -> list[Point]:
 
 
 def _excess(points: Mapping[str, list[Point]]) -> dict[str, list[Point]]:
-    """(y - best) / |best|, without the best itself, whose logarithm does not exist."""
+    """(y - best) / |best|, without the best itself, whose difference 0 has no logarithm."""
     values = [y for line in points.values() for _, y, _ in line]
     best = min(values, default=0.0)
     return {

@@ -79,7 +79,7 @@ class Measure:
 
     @property
     def reads(self) -> bool:
-        """Whether runs are read for it: it is neither computed of other cells nor printed alone."""
+        """Whether it is read from runs, and neither computed from other cells nor only printed."""
         return isinstance(self, (Columns, CurveValue, Total))
 
 
@@ -207,7 +207,7 @@ def paper(name: str) -> Paper:
     Raises
     ------
     TypeError, ValueError
-        For a key that a layout does not have, for absent data that it does not name.
+        A key does not exist in layouts, or `absent` names data that the layout does not have.
     """
     read = load(f"{name}.yaml")
     data = {
@@ -259,7 +259,7 @@ def measure(
     total: str | None = None,
     whole: bool = False,
 ) -> Measure:
-    """A measure as layouts spell it; the keys that are given say of which kind it is."""
+    """A measure as layouts spell it; its keys determine its kind."""
     if ratio is not None:
         table, colon, denominator = (part.strip() for part in to.partition(":"))
         row = "" if colon else table
@@ -283,7 +283,7 @@ def measure(
 def repetitions(
     each: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
 ) -> tuple[Mapping[str, Any], ...]:
-    """All combinations of a mapping's values; a list says each by itself."""
+    """All combinations of a mapping's values; a list has each repetition already."""
     if isinstance(each, Mapping):
         values = itertools.product(*each.values())
         return tuple(dict(zip(each, one, strict=True)) for one in values)

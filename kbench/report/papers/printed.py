@@ -1,7 +1,7 @@
 """Numbers that papers print, as data.
 
-A value is known by its table, row, column and quantity, has its digits as printed, a unit, and a
-status: `printed`, `read off` (a plot) or `unknown`.
+A value is identified by its table, row, column and quantity. It has its digits as printed, a unit,
+and a status: `printed`, `read off` (a plot) or `unknown`.
 """
 
 import csv
@@ -25,7 +25,7 @@ class Printed:
     unit : str
     status : {"printed", "read off", "unknown"}
     note : str
-        What must be known besides, such as the edition.
+        Further information, such as the edition.
     """
 
     text: str

@@ -1,8 +1,8 @@
 """The first picture of a page: measured over printed, for every claim and every table.
 
 A claim about a ratio or a value is a mark at its figure over the paper's, one about a difference or
-a share of settings a mark at the difference of both. A table has two marks, the medians over its
-cells of measured over printed: of seconds, and of scores. Marks link to what they stand for.
+a fraction of settings a mark at the difference of both. A table has two marks, the medians over its
+cells of measured over printed: of seconds, and of scores. Marks link to their claim or table.
 """
 
 import math
@@ -72,10 +72,10 @@ def _claims(
     for number, one in enumerate(verdicts):
         if one.figure is None or one.printed is None:
             continue
-        is_ratio = one.claim.kind in ("ratio", "value") and one.claim.share is None
+        is_ratio = one.claim.kind in ("ratio", "value") and one.claim.case is None
         if is_ratio != relative or (is_ratio and min(one.figure, one.printed) <= 0.0):
             continue
-        scale = 100.0 if one.claim.share is not None else 1.0
+        scale = 100.0 if one.claim.case is not None else 1.0
         value = one.figure / one.printed if is_ratio else scale * (one.figure - one.printed)
         name = paper(one.claim.paper).title
         said = f"{one.claim.says} Verdict: {one.outcome}."
@@ -137,7 +137,7 @@ def _chart(dots: Sequence[Dot], title: str, guide: float, *, log: bool, width: i
 def _free(x: float, level: float, taken: Sequence[tuple[float, float]]) -> float:
     """The height nearest to `level` at which a mark at `x` covers no other one.
 
-    Marks that find no place within their line stand on each other.
+    If a line has no free position, marks overlap.
     """
     steps = int(_ROW / _MARK)
     for step in range(steps):

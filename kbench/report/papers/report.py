@@ -1,4 +1,4 @@
-"""The papers' report as text: which tables are asked for, in which format."""
+"""The papers' report as text: selection of tables and formats."""
 
 import logging
 import re
@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 
-# Characters that \small sets on a landscape page of A4.
+# Characters per line of \small type on a landscape page of A4.
 _LATEX_WIDTH = 130
 
 _OTHERS = ("cells", "claims", "systems", "budgets", "rankings")
@@ -67,12 +67,12 @@ def make_papers(
     out : Path, optional
         Also write the text there.
     reference, width, colour
-        As `make_report` takes them.
+        As in `make_report`.
 
     Raises
     ------
     ConfigError
-        For another format, or a table that is none.
+        The format or a table does not exist.
     """
     if format not in PAPER_FORMATS:
         raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
@@ -110,13 +110,13 @@ def write_papers(report: "Report", where: Path) -> list[Path]:
 def read_report(
     folder: "ResultsFolder", tables: Sequence[str] | None = None, *, reference: bool = True
 ) -> "Report":
-    """What is asked for of the papers' report, from the rows of a folder; None asks for all."""
+    """The selected tables of the papers' report, from the rows of a folder; None selects all."""
     runs, skipped = read_runs(folder, reference=reference)
     return Report(tables, runs, folder.environments(), skipped)
 
 
 def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[str]]:
-    """The runs of a folder with their curves, and what reading had to skip."""
+    """The runs of a folder with their curves, and a message for each file that was skipped."""
     rows, skipped = frame(folder, None, None, reference=reference, trials=False)
     curves: dict[Identity, dict[str, Curve]] = {}
     table = folder.read_curves(reference=reference)
@@ -130,7 +130,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
 
 
 class Report:
-    """What of the report is asked for: tables, and the other sheets."""
+    """The selected tables and other sheets of the report."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Report:
         self.rankings = rankings(comparisons(runs.rows)) if "rankings" in asked else []
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
-        """Everything that is asked for as plain tables of at most `width` characters."""
+        """Everything that is selected, as plain tables of at most `width` characters."""
         found = [
             sheet for one in self.filled for sheet in sheets.sheets(one, self.environments, width)
         ]
@@ -171,7 +171,7 @@ class Report:
         return found + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
 
     def counts(self) -> list[Sheet]:
-        """How many cells are measured, where that is asked for."""
+        """Number of measured cells, if it is selected."""
         return [coverage_sheet(self.counted)] if self.counted else []
 
     def studies(self, width: int | None = None) -> list[Sheet]:
@@ -232,5 +232,5 @@ class Report:
 
 
 def _before_comma(sheet: Sheet) -> list[str]:
-    """What headers such as `a step, fit s` say before the comma: those columns stay together."""
+    """The text before the comma in headers such as `a step, fit s`, which groups the columns."""
     return [name.partition(",")[0] for name in sheet.header[1:]]

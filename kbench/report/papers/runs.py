@@ -23,8 +23,8 @@ Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
 
-# Largest difference of logarithms at which a place of a curve is the one that is asked for: a
-# factor of 1.5, since empty clusters leave a level with somewhat fewer of them than the paper has.
+# Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
+# 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
 _NEAR = math.log(1.5)
 
 
@@ -61,8 +61,8 @@ class Runs:
     rows : sequence of mapping
         As `comparisons` takes them.
     curves : mapping
-        (key, environment, threads) -> curve -> abscissae and values; of a curve that is not over
-        seconds the name says over what, as `accuracy over C`.
+        (key, environment, threads) -> curve -> abscissae and values. Abscissae are seconds unless
+        the name states another one, such as `accuracy over C`.
     """
 
     def __init__(self, rows: Sequence[Row], curves: Curves | None = None) -> None:
@@ -81,7 +81,8 @@ class Runs:
     def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Found | None:
         """The line of the first data set with ok runs, else of the first one with any runs.
 
-        Of several matching lines the one with the most ok seeds is taken, of equals the newest.
+        Among several matching lines it is the one with the most ok seeds, and among those the
+        newest.
         """
         failed = None
         considered: frozenset[Identity] = frozenset()

@@ -49,8 +49,8 @@ def narrowed(sheet: Sheet, width: int | None, groups: Sequence[str]) -> list[She
     first, *widths = [2 + max(map(len, column)) for column in columns]
     blocks: list[list[int]] = []
     for j, group in enumerate(groups):
-        room = width - first - sum(widths[i] for i in blocks[-1]) if blocks else 0
-        if j > 0 and group == groups[j - 1] and widths[j] <= room:
+        space = width - first - sum(widths[i] for i in blocks[-1]) if blocks else 0
+        if j > 0 and group == groups[j - 1] and widths[j] <= space:
             blocks[-1].append(j)
         else:
             blocks.append([j])
@@ -76,7 +76,7 @@ def heading(filled: Filled) -> str:
 
 
 def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
-    """What stands below a table: its own notes, the machines, what to do where rows are missing."""
+    """Remarks below a table: its own notes, the machines, the command that makes missing rows."""
     table = filled.table
     said = list(table.notes)
     if table.why:

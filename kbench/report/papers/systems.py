@@ -1,4 +1,4 @@
-"""Algorithm against implementation: how much of a gain is the paper's idea, how much is code.
+"""Algorithm against implementation: the parts of a gain due to the paper's idea and to the code.
 
 A system is a list of steps, from a common program to the paper's method. Its table has a line for
 each problem and machine: for the paper's own setting if the last step and another one have ok runs
@@ -129,7 +129,7 @@ def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting
 
 
 def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
-    """The settings of a line: of a fit of several C each, of a method that lacks one none."""
+    """The settings of a line: one for each C of a fit; none if the method lacks a parameter."""
     own = [line.params.get(name) for name in system.same]
     spread = [one if isinstance(one, list) else [one] for one in own]
     return [] if None in own else list(itertools.product(*spread))
@@ -157,7 +157,7 @@ def _words(system: System, values: Sequence[Any]) -> str:
 
 
 def _text(line: Line | None, of: Quantity) -> str:
-    """The mean; of runs that failed how they ended."""
+    """The mean, or the status of runs that failed."""
     if line is None:
         return ""
     measured = line.mean_sd(of.column)
@@ -183,7 +183,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _median(values: Sequence[float]) -> str:
-    """Of how many, too: not every step has run at every setting."""
+    """The median, and the number of its values: not every step has run at every setting."""
     return f"{_ratio(statistics.median(values))} of {len(values)}" if values else ""
 
 

@@ -21,7 +21,8 @@ LEGEND = (
 VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
 VERDICT_COLUMNS += ["asked", "worst", "why", "data", "keys"]
 
-# Characters that the five columns take beside the claim; on fewer the last two join the others.
+# Characters that the five columns beside the claim take; the last two are merged into the others if
+# fewer than _LEAST_CLAIM characters remain for the claim.
 _BESIDE = 94
 _LEAST_CLAIM = 26
 
@@ -113,19 +114,19 @@ def sentence(one: Verdict) -> str:
 
 
 def _limit(one: Verdict, bound: Bound) -> str:
-    share = one.claim.share is not None
-    number = f"{100 * bound.limit:g} % of the cases" if share else f"{bound.limit:g} {one.unit}"
+    fraction = one.claim.case is not None
+    number = f"{100 * bound.limit:g} % of the cases" if fraction else f"{bound.limit:g} {one.unit}"
     return f"{'at least' if bound.sign == '>=' else 'at most'} {number.strip()}"
 
 
 def _amount(one: Verdict, value: float) -> str:
-    """A figure with its unit, a share as the percentage of cases in which the claim is true."""
+    """A figure with its unit; a fraction is the percentage of cases in which the claim is true."""
     text = _figure(one, value)
-    return f"{text} of the cases" if one.claim.share is not None else text
+    return f"{text} of the cases" if one.claim.case is not None else text
 
 
 def _said(one: Verdict) -> str:
-    """The figure, the data set that it is of, and all that answer; or why there is none."""
+    """The figure, its data set and all data sets that answer; or why there is no figure."""
     if one.figure is None:
         return one.why
     parts = [_figure(one, one.figure)]
@@ -138,9 +139,9 @@ def _said(one: Verdict) -> str:
 
 
 def _figure(one: Verdict, value: float | None) -> str:
-    """With its unit; a share in per cent."""
+    """The value with its unit; a fraction in per cent."""
     if value is None:
         return ""
-    if one.claim.share is not None:
+    if one.claim.case is not None:
         return f"{100 * value:.0f} %"
     return f"{value:.{decimals_for(value, 3)}f} {one.unit}".rstrip()

@@ -50,7 +50,7 @@ _TABLES = (
     " cell opens the runs behind it, a header sorts. "
 )
 
-# Columns of values that fit beside the names of the rows at 1,280 pixels.
+# Number of value columns that fit beside the row names in a window of 1,280 pixels.
 _LEAVES = 12
 
 # Classes of verdicts: what fails is as visible as what holds.
@@ -96,7 +96,7 @@ def tables_view(
     environments: Mapping[str, Any],
     store: RowStore,
 ) -> View:
-    """Every table with how much of it is measured, and its detail."""
+    """Every table with its number of measured cells, and its detail."""
     head = [header("table"), header("caption", kind="word"), header("cells"), header("measured")]
     head += [header("ended otherwise"), header("no data")]
     outcomes: dict[str, list[str]] = {}
@@ -149,7 +149,7 @@ def studies_view(
     budgets: Sequence[Sheet],
     rankings: Sequence[Ranking],
 ) -> View:
-    """Rankings over data sets, algorithm against implementation, budgets, and what is measured."""
+    """Rankings over data sets, algorithm against implementation, budgets, and the coverage."""
     items = []
     for i, ranking in enumerate(rankings):
         charts, legend = profiles(ranking)
@@ -171,7 +171,7 @@ def studies_view(
 
 
 def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
-    """How many cells are measured, and how the claims ended."""
+    """Number of measured cells, and of claims by outcome."""
     outcomes = Counter(one.outcome for one in verdicts)
     order = (claim.HOLDS, claim.WEAKER, claim.FAILS, claim.NOT_MEASURABLE, claim.OUTSIDE)
     counts = ", ".join(f"{name} {outcomes[name]}" for name in order)
