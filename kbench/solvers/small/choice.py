@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-# Points of a binary problem up to which the small engine is faster than `solve_box_dual`. Both take
-# the same at about 3,000 points on covtype_93k (54 features, half of the points support vectors) and
-# at 3,000 to 4,000 on ijcnn1 (few support vectors): `scripts/bench_small.py --crossover`.
+# Points of a binary problem up to which the small engine is faster than `solve_box_dual`. Both
+# take the same time at about 3,000 points on covtype_93k (54 features, half of the points support
+# vectors) and at 3,000 to 4,000 on ijcnn1 (`scripts/bench_small.py --crossover`).
 MOST_POINTS = 2500
 # The same for regression, where the other engine has every point twice: about twice as many points.
 # The value itself has not been tuned.
