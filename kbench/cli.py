@@ -1,6 +1,6 @@
 """`kbench`: a bare word is a command, everything else is a run that Hydra composes.
 
-Nothing heavy is imported here: help answers at once.
+Heavy packages are not imported here, so that help is printed at once.
 """
 
 import sys
@@ -8,25 +8,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from kbench import __version__
+from kbench.commands import COMMANDS
 from kbench.errors import ConfigError, KbenchError
-
-# word -> (what it does, module with main(argv) -> exit code)
-COMMANDS = {
-    "list": ("methods, data sets, experiments, grids: what each is", "listing"),
-    "plan": ("what a command would run, what is done, what is left out and why", "planning"),
-    "tune": ("choose a method's parameters on the training rows", "tuning"),
-    "data": ("check, prepare or find the files of data sets", "datasets"),
-    "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
-    "recommend": (
-        "which method to take for a data set, by the rows of similar ones",
-        "recommending",
-    ),
-    "predict": ("apply a kept model to further rows", "predicting"),
-    "merge": ("compact the files of many runs into one", "merging"),
-    "debug": ("do one run again in this process, with its traceback", "debugging"),
-    "completion": ("what bash, zsh or fish need to complete kbench's words", "completion"),
-    "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),
-}
 
 HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
 
@@ -39,7 +22,7 @@ HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
 
   -m, --multirun    sweep over values that are separated by commas
   --cfg job         show the composed configuration and run nothing
-  rerun=none|failed|changed|all    what to do about runs that have a row (default none)
+  rerun=none|failed|changed|all    which runs that have a row are repeated (default none)
 
 Commands:
 """

@@ -26,7 +26,7 @@ RERUN = ("none", "failed", "changed", "all")
 
 @dataclass
 class Limits:
-    """What one run may use; null is no limit.
+    """Limits of one run; null is no limit.
 
     wall_s : seconds of fit, predict, scoring and keeping the model. cpu_s : CPU seconds of the
     same, all processes of the run together. memory_mb : MiB beyond what a worker holds before it
@@ -43,12 +43,12 @@ class Limits:
 
 @dataclass
 class Parallel:
-    """Where runs are done, and how many at a time.
+    """Where runs are done, and how many at the same time.
 
     backend : loky, guarded processes of this machine; dask, ray, slurm, the same on a cluster's.
-    jobs : runs at a time; more than one on a machine disturbs the timings, and the rows say so.
-    address : of a running Dask scheduler or Ray cluster; without one, a local one is started.
-    options : what the engine is started with, or submitit's parameters of a job.
+    jobs : number of simultaneous runs; more than one per machine disturbs the timings, and the
+    rows have the number. address : of a running Dask scheduler or Ray cluster; without an address,
+    a local one is started. options : arguments of the engine, or submitit's parameters of a job.
     """
 
     backend: str = "loky"
@@ -58,13 +58,13 @@ class Parallel:
 
     @property
     def here(self) -> bool:
-        """Whether this machine does the runs, with nobody in between."""
+        """Whether this machine does the runs, without a cluster engine."""
         return self.backend == "loky"
 
 
 @dataclass
 class Settings:
-    """kbench's own keys beside method, dataset, grid and plan."""
+    """The keys of kbench other than method, dataset, grid and plan."""
 
     seed: int = 0
     results_dir: str = "results"
@@ -77,7 +77,7 @@ class Settings:
 
 
 def nearest(word: str, known: Iterable[str], *, n: int = 3) -> str:
-    """' (nearest: a, b)' for a message, or '' where nothing is near."""
+    """' (nearest: a, b)' for a message; '' if no known word is similar."""
     close = difflib.get_close_matches(word, sorted(set(known)), n=n, cutoff=0.5)
     return f" (nearest: {', '.join(close)})" if close else ""
 
@@ -116,14 +116,14 @@ def _plugin_roots() -> tuple[Path, ...]:
 
 
 def roots() -> list[Path]:
-    """Folders that are searched for configs, first one first."""
+    """Folders that are searched for configs, in this order."""
     own = Path.cwd() / "configs"
     found = [own] if own.is_dir() else []
     return [*found, *(r for r in (shipped_root(), *_plugin_roots()) if r.resolve() not in found)]
 
 
 def options(group: str) -> dict[str, Path]:
-    """Names that `group=` takes, with the file that each stands for."""
+    """Values of `group=...`, with the file of each."""
     found: dict[str, Path] = {}
     for root in roots():
         for path in sorted((root / group).glob("*.yaml")):
@@ -132,7 +132,7 @@ def options(group: str) -> dict[str, Path]:
 
 
 def require_option(group: str, name: str) -> Path:
-    """The file behind `group=name`; a ConfigError with the nearest names where there is none."""
+    """The file of `group=name`; a ConfigError with the nearest names if there is none."""
     known = options(group)
     if name not in known:
         hint = nearest(name, known) or f"; `kbench list {group}s` names them"
@@ -141,7 +141,7 @@ def require_option(group: str, name: str) -> Path:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A config file as it stands, without composition: for lists, not for runs."""
+    """The content of one config file, without composition; for lists, not for runs."""
     import yaml
 
     try:
@@ -160,7 +160,7 @@ def _one_line(error: object) -> str:
 
 
 def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
-    """`${use:svm.C,1.0}`: the data set's own value for that use, else what follows the comma."""
+    """Resolver `${use:svm.C,1.0}`: the data set's value for that use, or the default 1.0."""
     from omegaconf import OmegaConf
 
     variant = OmegaConf.select(_root_, "dataset.variant")
@@ -172,7 +172,7 @@ def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
     return default if found is None else found
 
 
-# Groups whose files are exchanged between people, and may describe their own group only.
+# Groups whose files people exchange. A file of such a group may only set keys of its own group.
 _CONFINED = ("method", "dataset", "grid", "limits")
 
 
@@ -216,8 +216,49 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
+# Keys of Hydra that kbench replaces -> what to write instead.
+_HYDRA_KEYS = {
+    "hydra/sweeper": "-m with values, grid=NAME, or `kbench tune`",
+    "hydra/launcher": "parallel=loky|dask|ray|slurm",
+    "hydra.run.dir": "results_dir=FOLDER",
+    "hydra.sweep.dir": "results_dir=FOLDER",
+}
+
+
+def _check_word(text: str, before: str) -> None:
+    """Refuse a word of a command that Hydra would misread, or answer in its own terms.
+
+    Parameters
+    ----------
+    text : the word.
+    before : the word before it, or "".
+    """
+    key, equals, value = text.partition("=")
+    name = key.lstrip("+~")
+    if not equals and not text.startswith("~"):
+        if before.endswith(","):
+            raise ConfigError(f"{before} {text}: write it without spaces, as in {before}{text}")
+        raise ConfigError(
+            f"{text!r} is neither a command nor key=value; `kbench --help` shows both"
+        )
+    if re.match(r"hydra[./]", name):
+        instead = f"write {_HYDRA_KEYS[name]}" if name in _HYDRA_KEYS else "leave it out"
+        raise ConfigError(f"{text}: kbench sets Hydra's own keys itself; {instead}")
+    if key.startswith("+") and not re.search(r"[./@]", name):
+        known = {*GROUPS, *(f.name for f in fields(Settings)), "plan", "tuned"}
+        if name not in known:
+            raise ConfigError(
+                f"no key is called {name!r}{nearest(name, known)}; the keys of a command are "
+                f"{', '.join(sorted(known))}"
+            )
+    if re.match(r"~(/|$)", value):
+        raise ConfigError(
+            f"{text}: the shell expands ~ only where a word begins; write {key}=$HOME{value[1:]}"
+        )
+
+
 class Composer:
-    """Asks Hydra for resolved configs, once for each list of overrides (30 ms)."""
+    """Composes resolved configs with Hydra, about 30 ms each, and caches them by overrides."""
 
     def __init__(self, loader: Any) -> None:
         from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -226,16 +267,20 @@ class Composer:
         self._composed: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def parse(self, overrides: Sequence[str]) -> list[Any]:
-        """Hydra `Override` objects; a ConfigError names the first that is no override."""
+        """Hydra `Override` objects; a ConfigError if a word is no override or is not supported."""
         from hydra.errors import HydraException
 
-        for text in overrides:
-            if "=" not in text and not text.startswith("~"):
-                raise ConfigError(
-                    f"{text!r} is neither a command nor key=value; `kbench --help` shows both"
-                )
+        for before, text in zip(["", *overrides], overrides, strict=False):
+            _check_word(text, before)
         try:
-            return self._parser.parse_overrides(overrides=list(overrides))
+            parsed = self._parser.parse_overrides(overrides=list(overrides))
+            for text, override in zip(overrides, parsed, strict=True):
+                if override.is_interval_sweep():
+                    raise ConfigError(
+                        f"{text}: kbench samples no intervals; write values, as in "
+                        f"{override.key_or_group}=1,3,10 with -m, or name a grid"
+                    )
+            return parsed
         except HydraException as error:
             text = getattr(error, "override", None) or overrides[0]
             said = _one_line(str(error).split("\n")[0])
@@ -251,7 +296,7 @@ class Composer:
         Raises
         ------
         ConfigError
-            A group option, key or value that does not exist or does not fit: one line.
+            A group option, key or value does not exist or does not fit.
         """
         known = tuple(overrides)
         if known not in self._composed:
@@ -346,7 +391,7 @@ def _unregister(plugin: type) -> None:
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{'a': {'b': 1}} -> {'a.b': 1}; lists and empty mappings are leaves."""
+    """{'a': {'b': 1}} becomes {'a.b': 1}; lists and empty mappings are leaves."""
     leaves: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
@@ -357,12 +402,12 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def settings(config: Mapping[str, Any]) -> Settings:
-    """kbench's own keys of a composed config, typed and checked.
+    """The keys of `Settings` in a composed config, typed and checked.
 
     Raises
     ------
     ConfigError
-        Names the key, the value found, and what would be right.
+        A value is wrong; the message has the key, the value and the valid values.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException

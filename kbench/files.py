@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes: a file is complete and on disk before it gets its name."""
 
 import os
 from collections.abc import Iterator
@@ -11,14 +11,15 @@ from kbench.errors import KbenchError
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a binary file that gets the name `path`, whole and on disk, when the block ends well.
+    """Open a temporary binary file that is renamed to `path` at the end of the block.
 
-    The folder is made when it is not there. After a failure nothing is left.
+    The folder is created if it does not exist. If the block raises an exception, the temporary file
+    is deleted and a file that was at `path` before stays unchanged.
 
     Raises
     ------
     KbenchError
-        The disk is full, or the folder cannot be written.
+        The disk is full, or the folder cannot be written; any OSError of the block.
     """
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
@@ -38,7 +39,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a loss of power."""
+    """Write the names in `folder` to disk, so that a renamed file survives a loss of power."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,11 +2,15 @@
 
     python scripts/torture.py --kills 500 --seconds 3600 --seed 0
 
-Two to four runners share one results folder and do the same sweep, while one loop merges it and
-another reports on it. At random moments a random process of one of them is killed, or a runner
-finds the disk full (a limit on the size of files). In the end a last runner completes the sweep,
-and an oracle checks that every run has exactly one row, that all rows are ok, that every file can
-be read, and that no process and no temporary folder is left. Exit code 0 if all of it holds.
+Two to four commands work at a time in one folder: most of them runners of the same sweep, the
+others merge, report, predict, tune, or prepare a data set. At random moments one of their processes
+is killed: first its kind is drawn (runner, fork server, guard, worker or another command), then the
+process. Some runners find the disk full, by a limit on the size of files. If the command `faketime`
+is installed, some runners have a clock that is two days early or late; otherwise a line says that
+clocks were not tested. In the end a last runner completes the sweep, and an oracle checks that
+every run has exactly one row, that all rows are ok, that every file can be read, that the model of
+the predictions is unchanged, and that no process and no temporary folder is left. Exit code 0 if
+all of it holds.
 """
 
 import argparse
@@ -25,15 +29,11 @@ import psutil
 import pyarrow.parquet as pq
 
 RUNS = 40
-SWEEP = ["-m", "method=dummy,knn", f"seed=range(0,{RUNS // 2})", "dataset=digits"]
-# Commands that run beside the sweep, each at the probability that its place in the list gives.
-BESIDE = (
-    ["merge"],
-    ["report", "format=csv"],
-    ["data", "prepare", "digits"],
-    ["tune", "method=knn", "dataset=digits", "method.n_neighbors=1,5", "folds=2"],
-)
+SWEEP = ["-m", "method=dummy,mlp", f"seed=range(0,{RUNS // 2})", "dataset=digits"]
+# The model that `predict` applies, in a results folder that no other command writes to.
+KEPT = ["method=krr", "dataset=breast_cancer", "keep_model=true", "results_dir=kept"]
 FULL_DISK_BYTES = 4_000  # smaller than most files of rows
+CLOCKS = ("-2d", "+2d")  # as faketime takes them
 
 
 class Arena:
@@ -45,44 +45,79 @@ class Arena:
         self.tmp.mkdir()
         self.random = random.Random(seed)
         self.running: list[subprocess.Popen[bytes]] = []
+        self.names: dict[int, str] = {}  # process id of a command -> what it is
         self.killed: Counter[str] = Counter()
+        self.has_faketime = shutil.which("faketime") is not None
 
-    def start(self, words: list[str], *, full_disk: bool = False) -> None:
+    def start(
+        self, words: list[str], *, full_disk: bool = False, clock: str | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a kbench command, by a clock that is wrong by `clock`."""
+
         def limit() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, FULL_DISK_BYTES))
 
         command = [sys.executable, "-m", "kbench", *words]
-        log = (self.home / "log.txt").open("ab")
-        with log:
-            self.running.append(
-                subprocess.Popen(
-                    command,
-                    cwd=self.home,
-                    env=os.environ | {"TMPDIR": str(self.tmp)},
-                    stdout=log,
-                    stderr=log,
-                    preexec_fn=limit if full_disk else None,
-                )
+        if clock is not None:
+            command = ["faketime", "-f", clock, *command]
+        with (self.home / "log.txt").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=self.home,
+                env=os.environ | {"TMPDIR": str(self.tmp)},
+                stdout=log,
+                stderr=log,
+                preexec_fn=limit if full_disk else None,
             )
+        self.running.append(process)
+        self.names[process.pid] = words[0] if words[0].isalpha() else "runner"
+        return process
+
+    def prepare(self) -> None:
+        """Prepare the data set and fit the model that the commands use."""
+        for words in (["data", "prepare", "digits"], KEPT):
+            if self.start(words).wait():
+                raise RuntimeError((self.home / "log.txt").read_text())
+        self.model = next((self.home / "kept" / "_models").glob("*.npz"))
+        self.model_bytes = self.model.read_bytes()
 
     def keep_busy(self) -> None:
         """Two to four commands at a time, most of them runners of the sweep."""
         self.running = [process for process in self.running if process.poll() is None]
         while len(self.running) < self.random.randint(2, 4):
-            if self.random.random() < 0.7:
+            if self.random.random() < 0.6:
                 again = ["rerun=all"] if self.random.random() < 0.3 else []
-                self.start([*SWEEP, *again], full_disk=self.random.random() < 0.1)
+                wrong_clock = self.has_faketime and self.random.random() < 0.2
+                self.start(
+                    [*SWEEP, *again],
+                    full_disk=self.random.random() < 0.1,
+                    clock=self.random.choice(CLOCKS) if wrong_clock else None,
+                )
             else:
-                self.start(self.random.choice(BESIDE))
+                self.start(self.random.choice(self.beside()))
+
+    def beside(self) -> list[list[str]]:
+        """Commands that run beside the sweep."""
+        split = f"dataset.split.seed={self.random.randrange(10**6)}"  # prepares the arrays anew
+        return [
+            ["merge"],
+            ["report", "format=csv"],
+            ["report", "pages"],
+            ["predict", f"model={self.model}", "dataset=breast_cancer", "out=predicted.csv"],
+            ["method=dummy", "dataset=digits", split, "results_dir=prepared_anew"],
+            ["tune", "method=knn", "dataset=digits", "method.n_neighbors=1,5", "tune.cv=2"],
+        ]
 
     def kill_one(self) -> None:
-        """SIGKILL to a random process of any command."""
-        victims = self.processes()
+        """SIGKILL to a process of a random kind."""
+        victims: dict[str, list[psutil.Process]] = {}
+        for process in self.processes():
+            victims.setdefault(self._kind(process), []).append(process)
+        victims.pop("gone", None)
         if victims:
-            victim = self.random.choice(victims)
-            kind = self._kind(victim)
+            kind = self.random.choice(sorted(victims))
             try:
-                victim.kill()
+                self.random.choice(victims[kind]).kill()
                 self.killed[kind] += 1
             except psutil.Error:
                 pass
@@ -99,11 +134,11 @@ class Arena:
         return found
 
     def _kind(self, process: psutil.Process) -> str:
-        runners = {child.pid for child in self.running}
+        commands = {child.pid for child in self.running}
         try:
-            if process.pid in runners:
-                return "runner"
-            if process.ppid() in runners:
+            if process.pid in commands:
+                return self.names[process.pid]
+            if process.ppid() in commands:
                 return "fork server"
             return "guard" if os.getsid(process.pid) == process.pid else "worker"
         except (psutil.Error, OSError):
@@ -118,15 +153,15 @@ class Arena:
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
         self.running = []
-        self.start([*SWEEP, "rerun=failed"])
-        self.running[0].wait()
-        self.start(["merge"])
-        self.running[1].wait()
+        self.start([*SWEEP, "rerun=failed"]).wait()
+        self.start(["merge"]).wait()
 
     def complaints(self) -> list[str]:
         """What the oracle finds wrong."""
         wrong = []
         rows = []
+        if self.model.read_bytes() != self.model_bytes:
+            wrong.append(f"{self.model.name} has changed")
         for path in (self.home / "results").rglob("*.parquet"):
             try:
                 table = pq.read_table(path)
@@ -155,7 +190,7 @@ class Arena:
 def torture(kills: int, seconds: float, seed: int) -> int:
     """Kill until either bound is reached; print and return the number of complaints."""
     arena = Arena(seed)
-    arena.start(["data", "prepare", "digits"])
+    arena.prepare()
     end = time.monotonic() + seconds
     while arena.killed.total() < kills and time.monotonic() < end:
         arena.keep_busy()
@@ -164,6 +199,8 @@ def torture(kills: int, seconds: float, seed: int) -> int:
     arena.finish()
     wrong = arena.complaints()
     print(f"seed {seed}: {arena.killed.total()} kills {dict(arena.killed)}")
+    if not arena.has_faketime:
+        print("  wrong clocks were not tested: the command faketime is not installed")
     for line in wrong:
         print(f"  {line}")
     if wrong:
@@ -177,7 +214,7 @@ def torture(kills: int, seconds: float, seed: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=500)
-    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="of killing, at most")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     return 1 if torture(options.kills, options.seconds, options.seed) else 0

@@ -112,7 +112,7 @@ class BlockDiagonalKernel(KernelApproximation):
         return out
 
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
-        """(G + alpha I)^-1 from stored Cholesky factors: sum n_s^2 numbers of float64."""
+        """(G + alpha I)^-1 by stored Cholesky factors, which take sum n_s^2 numbers of float64."""
         factors = [_factor(block, alpha) for block in self.blocks]
 
         def apply(R: np.ndarray) -> np.ndarray:
@@ -156,15 +156,15 @@ class BKA(BaseEstimator):
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     partition : {"kmeans", "spectral", "random"}, default="kmeans"
-        k-means in input space; ratio association on the kernel matrix of `n_samples` rows, by
-        k-means on its first c eigenvectors; or, as a control, clusters at random, new rows going to
-        the nearest of c rows.
+        "kmeans": k-means in input space. "spectral": ratio association on the kernel matrix of
+        `n_samples` rows, by k-means on its first c eigenvectors. "random": random clusters, as a
+        control; new rows go to the nearest of c random rows.
     n_samples : int or None, default=None
-        Rows that are clustered; None is 20,000, and 2,000 for "spectral".
+        Number of rows that are clustered; None is 20,000, or 2,000 for "spectral".
     kmeans_iter : int, default=10
     memory_mb : float, default=4096.0
-        Largest size in MiB of the blocks and of the float64 factor of the largest block; more is
-        refused before it is computed.
+        Limit in MiB for the blocks and the float64 factor of the largest block together. `fit`
+        raises a ValueError before it computes more than that.
     dtype : {"float32", "float64"}, default="float32"
     random_state : int, RandomState or None, default=None
 
@@ -183,7 +183,7 @@ class BKA(BaseEstimator):
 
     Notes
     -----
-    About n^2 d / c time and n^2 / c numbers.
+    About n^2 d / c operations and n^2 / c numbers of memory for clusters of equal size.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -238,7 +238,7 @@ class BKA(BaseEstimator):
         self.kernel_ = kernel = make_kernel(
             self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
         )
-        # Blocks of equal sizes take the least memory: if that is too much, refuse before any work.
+        # Blocks of equal size take the least memory. If even that exceeds the limit, stop here.
         self._check_memory(np.full(n_clusters, n / n_clusters))
         with trace.phase("cluster"):
             centres, self.labels_ = self._divide(KernelMatrix(kernel, X), X, n_clusters, rng)
@@ -257,7 +257,7 @@ class BKA(BaseEstimator):
         return self.matrix_
 
     def _check_memory(self, sizes: np.ndarray) -> None:
-        """Refuse clusters of these sizes if their blocks exceed `memory_mb`."""
+        """Raise a ValueError if the blocks of clusters of these sizes exceed `memory_mb`."""
         needed = (np.dtype(self.dtype).itemsize * (sizes**2).sum() + 8 * sizes.max() ** 2) / 2**20
         if needed > self.memory_mb:
             raise ValueError(

@@ -16,15 +16,19 @@ import scipy.sparse as sp
 from kbench.approximation import philox
 from kbench.approximation.seeded_features import SeededFeatures
 
+# Side of a filter in pixels, and number of filters of the first layer; the net of Dai et al.
 _FILTER, _FIRST_FILTERS = 5, 16
-_IMAGES = 64  # whose windows are held at a time
+# Images whose windows are copied for a matrix product: 5 MB in the first layer for 28 x 28 pixels.
+# More images take more memory, fewer make the product slower. Set by hand.
+_IMAGES = 64
 
 
 class ConvolutionBlocks(SeededFeatures):
     """Random filters on square images with 1 or 3 channels, each channel a plane of pixels.
 
-    Images of side s have (s // 4)^2 places after both layers, and `n_features` is a multiple of
-    that: 1,568 are 32 filters for s = 28. `gamma` is not used.
+    Both layers turn an image of side s into (s // 4)^2 places for each filter of the second layer,
+    and `n_features` is a multiple of that number: for s = 28, 1,568 features are 32 filters.
+    `gamma` is not used.
     """
 
     shift_invariant: ClassVar[bool] = False
@@ -102,12 +106,12 @@ def filter_multiplications(side: int, channels: int, n_filters: int) -> float:
 
 
 def image_shape(d: int) -> tuple[int, int]:
-    """Side and number of channels of square images of d numbers.
+    """Side and number of channels of square images with d values.
 
     Raises
     ------
     ValueError
-        There is no such shape.
+        No square image with 1 or 3 channels has d values.
     """
     for channels in (1, 3):
         side = isqrt(d // channels)

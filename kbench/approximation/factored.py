@@ -7,7 +7,7 @@ dense L are MEKA's form (Si, Hsieh and Dhillon, "Memory Efficient Kernel Approxi
     (G + alpha I)^-1 Y = (Y - W L R' t) / alpha,    (S + alpha I) t = R^-T W' Y:
 
 Woodbury's identity without an inverse of L, which may be singular. (The paper prints the factor
-1 / alpha as alpha.) A Cholesky factorisation of S + alpha I exists exactly where G + alpha I is
+1 / alpha as alpha.) S + alpha I has a Cholesky factorisation if and only if G + alpha I is
 positive definite.
 """
 
@@ -25,11 +25,11 @@ from kbench.approximation.feature_machine import FeatureMachine
 from kbench.approximation.feature_map import FeatureMap
 from kbench.approximation.operator import KernelApproximation, Machine
 
-# Rows per block of a sum W'W or W'Y: sums of a block are in the precision of W, sums of blocks in
-# float64. More rows lose digits of float32, fewer make the matrix products slow.
+# Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in
+# float64. Larger blocks lose digits of float32, smaller ones make GEMM slow. Set by hand.
 _BATCH = 4096
-# By bytes of a number of W (float32, float64): eigenvalues of W'W below this multiple of the
-# largest are rounding errors, and their directions are dropped.
+# Eigenvalues of W'W below this multiple of the largest are rounding errors; their directions are
+# dropped. The keys are the bytes of a number of W: 4 for float32, 8 for float64.
 _DEPENDENT = {4: 1e-10, 8: 1e-14}
 
 
@@ -45,7 +45,7 @@ class FactoredKernel(KernelApproximation):
     link : (r, r) array or None
         L, symmetric, r = sum k_s; None is the identity, for one block.
     kernel_entries : int
-        Kernel values that were computed for bases and link.
+        Number of kernel values computed for bases and link.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class FactoredKernel(KernelApproximation):
         return out
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        """Rows of G; O(a n k) and the links of the rows' blocks."""
+        """Rows of G at a indices; O(a n k) time, besides the products with L."""
         block, position = self._positions[:, indices]
         out = np.empty((len(indices), self.shape[1]), self.bases[0].dtype)
         for s in np.unique(block):
@@ -130,9 +130,10 @@ class FactoredKernel(KernelApproximation):
     def preconditioner(self, alpha: float, rank: int = 1024) -> Callable[[np.ndarray], np.ndarray]:
         """(G~ + alpha I)^-1 with G~ exact on `rank` directions and block diagonal on the others.
 
-        The directions are the leading eigenvectors of the blocks W_s L_ss W_s', of all blocks
-        together; where they are all, the inverse is exact. O(n k^2 + rank^3 + rank k sum k_s) to
-        make, O(n k + rank^2) to apply: about the cost of a product with G.
+        The directions are the `rank` leading ones among the eigenvectors of all the blocks
+        W_s L_ss W_s'; the inverse is exact if `rank` is their total number. It costs
+        O(n k^2 + rank^3 + rank k sum k_s) to make, and O(n k + rank^2) to apply, which is about as
+        much as a product with G.
         """
         frames, lifts, found = zip(*map(self._frame, range(len(self.bases))), strict=True)
         ends = np.cumsum([0] + [len(values) for values in found])
@@ -169,8 +170,8 @@ class FactoredKernel(KernelApproximation):
         """Eigenvectors W_s F of W_s L_ss W_s', T with W_s = W_s F T', and the eigenvalues."""
         root = _root(self.bases[s])
         columns = self._columns[s]
-        own = root @ root.T if self.link is None else root @ self.link[columns, columns] @ root.T
-        values, vectors = scipy.linalg.eigh(own)
+        block = root @ root.T if self.link is None else root @ self.link[columns, columns] @ root.T
+        values, vectors = scipy.linalg.eigh(block)
         # L_ss of a clipped L has eigenvalues of zero that rounding may make negative.
         return _pinv(root) @ vectors, root.T @ vectors, np.maximum(values, 0.0)
 
@@ -248,7 +249,7 @@ class FactoredKernel(KernelApproximation):
         return out / alpha
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
-        """L W' coef for coef : (n, m): what multiplies a new point's row of W; (r, m) float64."""
+        """L W' coef for coef : (n, m); (r, m) float64. A new point's row of W times it is f(x)."""
         inner = np.vstack([_transposed_product(b, coef[rows]) for b, rows in self._blocks()])
         return self._linked(inner)
 

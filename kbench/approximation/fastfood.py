@@ -5,10 +5,10 @@ Rows are padded to d' = 2^q features. A block of d' frequencies is
 
     V = 1 / (sigma sqrt(d')) S H G P H B,    sigma = 1 / sqrt(2 gamma)
 
-with B random signs, P a random permutation, G standard normal, H the Walsh-Hadamard matrix and S so
-that rows have the norms of Gaussian frequencies: S_ii = s_i / ||G||_F, s_i ~ chi(d'). (The paper
-prints ||G||_F^(-1/2); rows of H G P H B have norm sqrt(d') ||G||_F.) Blocks are stacked until there
-are D frequencies.
+where B holds random signs, P is a random permutation, G is standard normal, H is the Walsh-Hadamard
+matrix, and S gives the rows the norms of Gaussian frequencies: S_ii = s_i / ||G||_F, s_i ~ chi(d').
+(The paper prints ||G||_F^(-1/2); rows of H G P H B have norm sqrt(d') ||G||_F.) Blocks are stacked
+until there are D frequencies.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Fastfood(FourierFeatures):
     Parameters
     ----------
     n_components : int, default=100
-        Features; rounded up to an even number where form="cos_sin".
+        Number of features; rounded up to an even number if form="cos_sin".
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"phase", "cos_sin"}, default="phase"
         As in `RandomFourierFeatures`.

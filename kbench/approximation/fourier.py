@@ -11,8 +11,9 @@ b uniform in [0, 2 pi], and
     exp(-gamma ||x||_1):    the entries of omega independently Cauchy(0, gamma)
 
 Orthogonal frequencies (Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, "Orthogonal Random
-Features", NIPS 2016) are d at a time the rows of S Q, Q a random orthogonal matrix and S the
-lengths of independent Gaussian rows: each is Gaussian, and the estimate varies less.
+Features", NIPS 2016) are, d at a time, the rows of S Q with a random orthogonal matrix Q and a
+diagonal matrix S of the lengths of independent Gaussian rows. Each frequency is Gaussian, and the
+variance of the estimate is lower.
 
 Quasi-Monte Carlo frequencies (Yang, Sindhwani, Avron and Mahoney, "Quasi-Monte Carlo Feature Maps
 for Shift-Invariant Kernels", ICML 2014) are a scrambled Halton sequence through the inverse of the
@@ -37,7 +38,8 @@ from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF, Laplacian
 from kbench.prediction.flops import TRANSCENDENTAL
 
-# Rows from which the principal axes are computed.
+# Largest number of rows from which the principal axes are computed: O(rows d^2) time, against the
+# accuracy of the axes. Set by hand.
 _AXES_ROWS = 10_000
 
 
@@ -94,14 +96,14 @@ class RandomFourierFeatures(FourierFeatures):
     Parameters
     ----------
     n_components : int, default=100
-        Features; rounded up to an even number where form="cos_sin".
+        Number of features; rounded up to an even number if form="cos_sin".
     kernel : {"rbf", "laplacian"}, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     form : {"phase", "cos_sin"}, default="phase"
         A random phase for each cosine, or a cosine and a sine for each frequency: half as many
         frequencies, and a lower variance for the Gaussian kernel.
     sampling : {"independent", "orthogonal", "quasi"}, default="independent"
-        Of the frequencies; orthogonal ones for the Gaussian kernel only.
+        How the frequencies are drawn; "orthogonal" is for the Gaussian kernel only.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -207,7 +209,7 @@ def _orthogonal_normals(shape: tuple[int, int], rng: np.random.RandomState) -> n
 
 def _halton(shape: tuple[int, int], rng: np.random.RandomState) -> np.ndarray:
     """(d, D): D points of a scrambled Halton sequence in (0, 1)^d, as columns."""
-    from scipy.stats import qmc  # half a second to import, and few fits use it
+    from scipy.stats import qmc  # imported here, because it takes 0.5 s and few fits need it
 
     d, D = shape
     return qmc.Halton(d, seed=np.random.default_rng(rng.randint(2**31))).random(D).T

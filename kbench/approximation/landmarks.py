@@ -56,7 +56,7 @@ class LandmarkFeatures(FeatureMap):
     m)) for pivots. Transforming a row costs O(m d).
     """
 
-    # The kernel functions divide their work into tiles that fit the caches by themselves.
+    # No batches here: the kernel functions work in tiles that fit the caches.
     _batch_bytes: ClassVar[int] = 1 << 25
     _phase: ClassVar[str] = "landmarks"
 
@@ -104,7 +104,7 @@ class LandmarkFeatures(FeatureMap):
         self.n_features_out_ = len(self.landmarks_)
 
     def _n_wanted(self, n: int) -> int:
-        """Landmarks that the parameters ask for, on n rows."""
+        """Number of landmarks for n rows."""
         return self.n_components
 
     def _choose(self, X: Any, size: int, rng: np.random.RandomState) -> Any:

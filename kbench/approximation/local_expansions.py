@@ -5,7 +5,7 @@ from kbench.prediction import KernelExpansion, LocalMachines
 
 
 class LocalExpansions(LocalMachines):
-    """Kernel expansions by cluster; a row is evaluated by the one of its nearest centre.
+    """Kernel expansions by cluster; each row is evaluated by the expansion of its nearest centre.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Blocks of seeded features by the name of their kernel, and its bandwidth by the median rule."""
+"""Seeded random features by the name of their kernel, and its bandwidth by the median rule."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def seeded_features(
     coef0: float = 0.0,
     cache_mb: float = 0.0,
 ) -> SeededFeatures:
-    """Blocks of "rbf", "laplacian", "matern", "poly" or "convolution"; see the classes."""
+    """Seeded features of "rbf", "laplacian", "matern", "poly" or "convolution"; see the classes."""
     if kernel == "poly":
         return TensorSketchBlocks(
             d, n_features, seed, gamma, degree=degree, coef0=coef0, cache_mb=cache_mb

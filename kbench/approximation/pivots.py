@@ -12,7 +12,8 @@ import scipy.linalg
 
 from kbench.kernels import KernelMatrix
 
-# Pivots proposed at a time. More make larger matrix products, and more of them are rejected.
+# Pivots proposed at a time. Larger blocks make matrix products faster, but a larger fraction of the
+# proposals is rejected. Set by hand.
 _BLOCK = 64
 # Stop when the trace of the residual is below this multiple of the trace of K: the rest is float32
 # rounding.
@@ -57,7 +58,7 @@ def _thinned(
     left: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
-    """The accepted proposals: each with its residual's probability, given those before it."""
+    """The accepted proposals. Each is accepted with its current residual over the proposed one."""
     rest = kernel.block(proposed, kernel.points(proposed)).astype(np.float64)
     rest -= factor[proposed] @ factor[proposed].T
     accepted: list[int] = []

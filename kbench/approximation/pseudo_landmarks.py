@@ -25,9 +25,10 @@ from kbench.kernels.tiles import LOG2_E
 # Singular values of Cb below this multiple of the largest are dropped: in float32 the columns along
 # them are rounding errors.
 _DIRECTION = 1e-5
-# Eigenvalues of W Cb'Cb below this multiple of the largest are dropped, likewise.
+# Eigenvalues of W Cb'Cb below this multiple of the largest are dropped, for the same reason.
 _EIGENVALUE = 1e-10
 
+# Values of the parameter `pseudo`.
 PSEUDO = ("none", "monomials", "lower", "upper", "triangle")
 
 
@@ -39,7 +40,7 @@ class PseudoLandmarks:
     landmarks : (m, d) array
     gamma : float
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}
-        "triangle" has both bounds, hence two columns for each of `points`.
+        "triangle" has the lower and the upper bound, so two columns for each of `points`.
     points : (p, d) array, for the bounds
         v_t
     pairs : (p, 2) ints, for "monomials"
@@ -146,7 +147,8 @@ def optimal_factor(columns: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
     Notes
     -----
-    O(q c^2 + q^2 c) time. Directions of Cb that float32 cannot tell from rounding are left out.
+    O(q c^2 + q^2 c) time. Directions of Cb whose singular values are below the rounding errors of
+    float32 are left out.
     """
     q, triangle = scipy.linalg.qr(columns, mode="economic", check_finite=False)
     left, lengths, right = scipy.linalg.svd(triangle, check_finite=False)

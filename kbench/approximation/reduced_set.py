@@ -23,9 +23,10 @@ from scipy.optimize import minimize
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 
-# Added to the diagonal of K_zz, so that nearly equal points do not make it singular.
+# Added to the diagonal of K_zz (of ones), so that almost equal points do not make it singular.
 _RIDGE = 1e-8
-# Iterations of the fixed point at most, and the squared step length at which it has converged.
+# The fixed-point iteration stops after 200 steps, or if the squared length of a step is at most
+# 1e-12. Both are set by hand.
 _FIXED_STEPS, _CONVERGED = 200, 1e-12
 # A denominator below this multiple of the sum of its absolute terms is zero up to rounding.
 _VANISHES = 1e-10
@@ -59,7 +60,7 @@ def reduced_set(
     coef : (s,)
     gamma : float
     n_points : int
-        At most; the method stops when the residual is negligible.
+        Largest number of points; the method stops early if the residual is negligible.
     preimage : {"gradient", "fixed_point"}
         How a pre-image is computed: by L-BFGS along the gradient, or by the fixed-point iteration.
     n_restarts : int
@@ -68,7 +69,8 @@ def reduced_set(
 
     Notes
     -----
-    O(r t (s + r) d) time for t evaluations of a start, and s^2 kernel values once.
+    O(r t (s + r) d) time for r points and t evaluations of <r, phi(z)> for each; s^2 kernel values
+    once for ||w||^2.
     """
     # Centring leaves distances as they are and reduces their rounding errors.
     mean = X.mean(axis=0)
@@ -121,7 +123,7 @@ def _fixed_points(P: np.ndarray, c: np.ndarray, gamma: float, starts: np.ndarray
     for _ in range(_FIXED_STEPS):
         weights = _weighted(P, c, gamma, Z[moving])
         sums = weights.sum(axis=1)
-        # Without a denominator there is no next point.
+        # The fixed-point formula is undefined where its denominator vanishes.
         alive = np.abs(sums) > _VANISHES * np.abs(weights).sum(axis=1)
         moving, weights, sums = moving[alive], weights[alive], sums[alive]
         following = weights @ P / sums[:, None]

@@ -19,7 +19,8 @@ from numba import njit
 
 from kbench.kernels import KernelMatrix
 
-# A combination's residual is minimised to this multiple of eps, and to _LEAST at least.
+# A combination's residual is minimised until it is within max(_PRECISION eps, _LEAST) of its lower
+# bound: a smaller gap takes more steps and decides more rows near eps correctly. Set by hand.
 _PRECISION = 0.01
 _LEAST = 1e-9
 # A row is on the smallest ball if its coefficient in the ball's centre exceeds this; smaller ones
@@ -29,7 +30,7 @@ _COEFFICIENT = 1e-7
 
 @njit(nogil=True, cache=True)
 def nearest_combination(gram, size, products, square, mu, limit, tol):
-    """Lower square + mu'K mu - 2 mu'k over convex mu, by pairwise conditional-gradient steps.
+    """Minimise square + mu'K mu - 2 mu'k over convex mu by pairwise conditional-gradient steps.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def _extreme_points(gram, eps):
             among[size, size] = diagonal[i]
             members[size], place[i] = i, size
             size += 1
-    # Members added after a row was examined may bring its combination closer.
+    # A member added after a row was examined may improve the combination of that row.
     for i in range(a):
         if place[i] >= 0:
             combinations[i, place[i]] = 1.0
@@ -175,7 +176,7 @@ def representative_set(
     first_size: int,
     second_size: int,
 ) -> RepresentativeSet:
-    """DeriveRS.
+    """Choose the representative rows: DeriveRS, Algorithm 1.
 
     Parameters
     ----------

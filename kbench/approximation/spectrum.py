@@ -20,8 +20,8 @@ from scipy.sparse.linalg import eigsh
 # Eigenvalues below this multiple of the largest are dropped: float32 features along them would be
 # rounding errors.
 _DEPENDENT = 1e-6
-# Randomised range finder: extra columns of the sketch, and power iterations, as Halko, Martinsson
-# and Tropp recommend for slowly decaying spectra.
+# Extra columns of the sketch, and power iterations, of the randomised range finder. Both raise
+# accuracy and cost; Halko, Martinsson and Tropp recommend them for slowly decaying spectra.
 _OVERSAMPLING = 10
 _POWER_ITERATIONS = 1
 

@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from kbench.intrinsics.tree_descent import ROWS, descend
 
-# Rows from which `variance_tree` is grown: its cost is bounded, and splits of a few hundred leaves
-# are found as well on a sample.
+# Largest number of rows from which `variance_tree` is grown: its cost, against the rows per leaf
+# from which a split is chosen. Set by hand for a few hundred leaves.
 _SAMPLE = 10_000
 
 
@@ -53,7 +53,7 @@ class AxisTree:
         Index of the leaf, -1 for inner nodes.
     n_leaves : int
     depth : int
-        Most comparisons on the way to a leaf, at least 1.
+        Largest number of comparisons on the way to a leaf, at least 1.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class AxisTree:
 def class_tree(
     X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int, weights: np.ndarray
 ) -> AxisTree:
-    """Tree that separates the classes y : (n,) by the splits of the largest gain in entropy.
+    """Tree that separates the classes y : (n,) by splits with the largest information gain.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> A
 def variance_tree(
     X: np.ndarray, n_leaves: int, min_rows: int, rng: np.random.RandomState
 ) -> AxisTree:
-    """Tree of boxes of close rows, by the splits that reduce the variance of X most, on a sample.
+    """Tree of boxes of close rows, by the splits of a sample that reduce the variance of X most.
 
     Parameters as in `class_tree`.
     """

@@ -22,11 +22,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Rows of a node from which centres and directions are computed.
+# Largest number of a node's rows from which centres and directions are computed: the cost of a
+# split against its precision. Set by hand.
 _SAMPLE = 2000
-_LLOYD = 10  # iterations of 2-means; the split needs no convergence
+_LLOYD = 10  # largest number of iterations of 2-means; the split needs no convergence
 _POWER = 30  # iterations of the power method for the first eigenvector
-# Each side of a split gets at least 1/32 of the points, which bounds the depth by O(log n).
+# Each side of a split gets at least 1/32 of the points, which bounds the depth by O(log n). A
+# larger fraction makes shallower trees and moves more splits away from the gap. Set by hand.
 _LEAST_FRACTION = 32
 
 
@@ -132,7 +134,7 @@ def cluster_tree(
     rng : RandomState
     rule : {"2means", "kd", "pca", "cobble", "natural", "random"}
     balanced : bool
-        Whether 2-means splits at the median, too.
+        Whether 2-means splits at the median as well.
 
     Returns
     -------
@@ -140,7 +142,7 @@ def cluster_tree(
 
     Notes
     -----
-    O(n d log(n / leaf_size)) time; memory of one copy of X.
+    O(n d log(n / leaf_size)) time, and the memory of one copy of X.
     """
     cut = _RULES[rule]
     n = X.shape[0]

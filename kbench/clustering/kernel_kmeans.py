@@ -1,4 +1,4 @@
-"""Kernel k-means of many points by a sample S of m of them, in two ways.
+"""Kernel k-means of n points with centres in the span of a sample S of m points, in two ways.
 
 Centres are mu_c = sum_{j in S} W_cj phi(x_j), so that
 
@@ -24,8 +24,8 @@ from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import require_width
 
-# Points whose kernel values with the sample are held at a time; with samples of about 1,000 points
-# they fit the L2 cache.
+# Points per block of kernel values with the sample: 4 MB of float32 for a sample of 1,000 points.
+# More take more memory, fewer make the matrix products slow. Set by hand.
 _BATCH = 1024
 
 
@@ -83,7 +83,7 @@ class KernelCentres:
         Raises
         ------
         ValueError
-            The rows have another number of features.
+            The rows have a different number of features.
         """
         require_width(X, self.n_features)
         labels = np.empty(X.shape[0], np.intp)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Inner products of a batch of rows with all centroids (2 MB of float64), so that they are still in
-# the L2 cache for argmax; and the least number of rows of a batch, so that GEMM stays efficient.
+# Inner products with all centroids per batch of rows: 2 MB of float64, which argmax still finds in
+# the L2 cache. A batch has at least 64 rows, because GEMM is slow on fewer. Both are set by hand.
 _BLOCK_VALUES = 1 << 18
 _MIN_BATCH = 64
 

@@ -17,10 +17,14 @@ from kbench.clustering.kmeans import sampled_kmeans
 from kbench.intrinsics.landmark_tiles import LANES, weighted_difference
 from kbench.prediction.packing import aligned
 
-_BATCH = 8192  # rows of a CSR matrix that are dense at a time
-# Rows of a node on which its k-means is computed; more rows change the centres little.
+# Rows of a CSR matrix that are converted to dense float32 rows at a time: memory against the
+# overhead of a call. Set by hand.
+_BATCH = 8192
+# Largest number of a node's rows on which its k-means is computed: time against the precision of
+# the centres. Set by hand.
 _SAMPLE = 10_000
-# Rows that go down a level together, so that the sum of one row hides the latency of the others'.
+# Rows that descend a level together, so that their sums overlap instead of waiting for one another;
+# set by hand.
 _GROUP = 16
 
 

@@ -16,14 +16,16 @@ from kbench.clustering.cluster_tree import cluster_tree
 from kbench.kernels.functions import csr_rows, squared_norms
 from kbench.kernels.sparse import products
 
-# Up to so many points, every pair is compared, which is exact.
+# Up to this number of points all pairs are compared, which is exact and costs O(n^2 d). Set by
+# hand.
 _BRUTE_FORCE = 4096
 # Least number of points of a leaf: larger leaves need fewer trees, at a cost quadratic in the size.
+# Set by hand.
 _LEAF = 256
 # Points whose true neighbours are computed to measure the recall. Each has k neighbours, so the
 # standard error at a recall of 0.99 is below 1 %.
 _CHECKED = 100
-_BLOCK = 1024  # rows of a block of distances
+_BLOCK = 1024  # rows per block of distances: memory against the overhead of a call; set by hand
 
 
 def nearest_neighbours(
@@ -34,18 +36,18 @@ def nearest_neighbours(
     max_trees: int = 6,
     recall: float = 0.99,
 ) -> np.ndarray:
-    """Near points of each point, itself included, in no particular order.
+    """Approximately nearest points of each point, itself included, in no particular order.
 
     Parameters
     ----------
     X : (n, d) array or CSR
     n_neighbours : int
-        k; n if there are fewer points.
+        k; at most n.
     rng : RandomState
     max_trees : int
     recall : float
-        Fraction of true neighbours, on 100 sampled points, at which to stop before `max_trees`.
-        Points as near as the k-th true neighbour count as true, so that ties do no harm.
+        Stop before `max_trees` if this fraction of the true neighbours of 100 sampled points has
+        been found. A point as near as the k-th true neighbour counts as true, because of ties.
 
     Returns
     -------
@@ -53,8 +55,8 @@ def nearest_neighbours(
 
     Notes
     -----
-    A tree costs O(n (d + 1) (k + 256)) time, the check of the recall 100 n d; memory O(n (d + k)).
-    Exact for up to 4,096 points.
+    O(n (d + 1) (k + 256)) time for each tree and O(100 n d) for each estimate of the recall;
+    O(n (d + k)) memory. Exact for up to 4,096 points.
     """
     n = X.shape[0]
     k = min(n_neighbours, n)
@@ -125,7 +127,7 @@ class _Points:
 
 @njit(cache=True, nogil=True)
 def _merge(distances, rows, columns, ids, best, mark):
-    """Keep the k nearest of ids[rows] and `columns`, given their distances : (a, b).
+    """Keep the k nearest of ids[rows] and `columns`; distances : (a, b) are those of the latter.
 
     ids, best : (n, k), neighbours so far (-1 for none) and their distances, changed in place.
     mark : (n,), scratch memory in which mark[j] == row says that j is among the neighbours of row.

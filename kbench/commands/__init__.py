@@ -1,1 +1,19 @@
-"""The commands of `kbench`: a module each, `main(argv) -> exit code`, help in its docstring."""
+"""The subcommands of `kbench`, one module each."""
+
+# word -> (what it does, module of this package with main(argv) -> exit code)
+COMMANDS = {
+    "list": ("methods, data sets, experiments and grids, with a description", "listing"),
+    "plan": ("what a command would run, what is done, what is left out and why", "planning"),
+    "tune": ("choose a method's parameters on the training rows", "tuning"),
+    "data": ("check, prepare or find the files of data sets", "datasets"),
+    "report": ("the results: tables, a web page, LaTeX, methods compared", "reporting"),
+    "recommend": (
+        "methods for a data set, by the results on similar data sets",
+        "recommending",
+    ),
+    "predict": ("apply a kept model to further rows", "predicting"),
+    "merge": ("compact the files of many runs into one", "merging"),
+    "debug": ("do one run again in this process, with its traceback", "debugging"),
+    "completion": ("the script with which bash, zsh or fish complete kbench's words", "completion"),
+    "doctor": ("this machine: CPU, BLAS, versions, limits that work, folders", "doctor"),
+}

@@ -1,18 +1,32 @@
-"""What the commands share about their own arguments: key=value words and bare words."""
+"""Parsing of the arguments of commands: key=value words, bare words and flags."""
 
 from collections.abc import Iterable, Sequence
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
 
+# Flags of Hydra's own command line that kbench does not take -> what to write instead.
+_HYDRA_FLAGS = {
+    ("--info", "-i"): "`kbench doctor` describes the installation, `--cfg job` the configuration",
+    ("--resolve",): "leave it out, `--cfg job` shows resolved values",
+    ("--package", "-p"): "leave it out, `--cfg job` shows every package",
+    ("--config-dir", "-cd", "--config-path", "-cp"): "put the files into ./configs/method, "
+    "./configs/dataset, ...; kbench looks there first",
+    ("--config-name", "-cn"): "there is one configuration; method=..., dataset=... and "
+    "experiment=... choose its parts",
+    ("--run", "-r"): "leave it out",
+    ("--shell-completion", "-sc"): "`kbench completion bash|zsh|fish`",
+    ("--hydra-help",): "`kbench --help`",
+}
+
 
 def read(argv: Sequence[str], keys: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """Bare words, and the values of the key=value words.
+    """Divide arguments into bare words and the values of key=value words.
 
     Raises
     ------
     ConfigError
-        A key that is not among `keys`, or a flag.
+        A key is not among `keys`, or a word is a flag.
     """
     known = list(keys)
     bare: list[str] = []
@@ -37,14 +51,14 @@ def names(value: str | None) -> list[str] | None:
 
 
 def whole(what: str, value: str, least: int = 1) -> int:
-    """A whole number from `least`, or a ConfigError that says so."""
+    """The integer in `value`; a ConfigError if it is none or less than `least`."""
     if not value.isdecimal() or int(value) < least:
         raise ConfigError(f"{what} is {value!r}, should be a whole number from {least}")
     return int(value)
 
 
 def one_of(what: str, value: str, known: Iterable[str]) -> str:
-    """`value`, or a ConfigError that says what it could be."""
+    """`value`; a ConfigError with the known values if it is not among them."""
     known = list(known)
     if value not in known:
         raise ConfigError(
@@ -54,12 +68,12 @@ def one_of(what: str, value: str, known: Iterable[str]) -> str:
 
 
 def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
-    """Hydra overrides, whether -m was anywhere on the line, and what --cfg asked for.
+    """Hydra overrides, whether -m is among the words, and the argument of --cfg or None.
 
     Raises
     ------
     ConfigError
-        A flag that is none of these.
+        A flag is unknown.
     """
     overrides: list[str] = []
     multirun = False
@@ -71,6 +85,9 @@ def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
         elif word in ("-c", "--cfg"):
             show = one_of(word, next(words, ""), ["job"])
         elif word.startswith("-"):
+            for spellings, instead in _HYDRA_FLAGS.items():
+                if word.partition("=")[0] in spellings:
+                    raise ConfigError(f"kbench takes no {word}: {instead}")
             hint = nearest(word, ["--multirun", "--cfg", "--help"])
             raise ConfigError(f"no flag is called {word!r}{hint}; flags are -m and --cfg job")
         else:

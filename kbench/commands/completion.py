@@ -1,11 +1,11 @@
-"""kbench completion bash|zsh|fish: prints what the shell needs to complete kbench's words.
+"""kbench completion bash|zsh|fish: prints the script with which a shell completes kbench's words.
 
     bash: source <(kbench completion bash)          in ~/.bashrc
     zsh:  source <(kbench completion zsh)           in ~/.zshrc, after compinit
     fish: kbench completion fish | source           in ~/.config/fish/config.fish
 
-Completes commands, methods, data sets, experiments, grids, the parameters of the method that the
-line names, and all other keys. The shell asks `kbench completion words WORD ...` for the
+It completes commands, methods, data sets, experiments, grids, the parameters of the method on the
+command line, and all other keys. The shell asks `kbench completion words WORD ...` for the
 candidates of the last word.
 """
 
@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
 
+from kbench.commands import COMMANDS
 from kbench.commands.arguments import one_of
 from kbench.config import GROUPS, Settings, flatten, options, read_yaml, shipped_root
 from kbench.errors import ConfigError
 
-# COMP_LINE is cut by hand: bash breaks words at "=" and replaces only what follows it.
+# COMP_LINE is divided here, because bash breaks words at "=" and replaces only the part after it.
 _BASH = """\
 _kbench() {
     local line="${COMP_LINE:0:COMP_POINT}" IFS=$' \\t\\n'
@@ -51,7 +52,7 @@ WORDS = (*SHELLS,)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print a script, or candidates one a line; exit code 0."""
+    """Print a script, or one candidate per line; exit code 0."""
     if argv and argv[0] == "words":
         for candidate in candidates(argv[1:]):
             print(candidate)
@@ -63,9 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What the last of `words` (those after `kbench`, it may be empty) can be completed to."""
-    from kbench.cli import COMMANDS
-
+    """Completions of the last of `words`, which follow `kbench`; it may be empty."""
     *before, last = words or [""]
     if before and before[0] in COMMANDS and before[0] != "plan":
         found = _of_command(COMMANDS[before[0]][1], before[1:], last)
@@ -107,13 +106,13 @@ def _of_run(before: Sequence[str], last: str) -> list[str]:
 
 
 def _own(config: dict[str, object]) -> dict[str, object]:
-    """Without what is no key of a run's: Hydra's list and a method's description."""
-    left_out = ("defaults", "meta", "name", "estimator", "parts")
-    return {k: v for k, v in config.items() if k not in left_out}
+    """The keys of a config that a run can set: without Hydra's list and the description."""
+    described = ("defaults", "meta", "name", "estimator", "parts")
+    return {key: value for key, value in config.items() if key not in described}
 
 
 def _values(key: str, last: str) -> list[str]:
-    """`key=a,b` for every option b: lists are what -m sweeps over."""
+    """`key=a,b` for every option b, because -m sweeps over lists."""
     head = last[: max(last.rfind(","), last.find("=")) + 1]
     taken = set(head.partition("=")[2].split(","))
     return [head + name for name in options(key) if name not in taken]

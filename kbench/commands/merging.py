@@ -1,6 +1,6 @@
 """kbench merge [results_dir=DIR]: compact the Parquet files of many runs into one.
 
-No row is lost, and a sweep may write at the same time.
+No row is lost, even if a sweep writes to the folder at the same time.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from kbench.errors import ConfigError
 
 
 def main(argv: Sequence[str]) -> int:
-    """Merge and say what was done; exit code 0."""
+    """Merge and print what was done; exit code 0."""
     from kbench.run.results import ResultsFolder
 
     bare, values = read(argv, ["results_dir"])

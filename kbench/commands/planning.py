@@ -1,9 +1,9 @@
-"""kbench plan key=value ...: what the same command without `plan` would run.
+"""kbench plan key=value ...: shows what the same command without `plan` would run.
 
-Says for every method and data set how many runs there are, how many have a row already (on this
-environment and with these threads), which tuned files apply, what was dropped and why, and which
-data are not at hand. Nothing is downloaded and nothing runs. `kbench plan ... show=runs` prints one
-command per run.
+Prints for every method and data set how many runs there are and how many have a row already (in
+this environment and with this number of threads), which tuned files apply, what was dropped and
+why, and which data are absent. Nothing is downloaded and nothing runs.
+`kbench plan ... show=runs` prints one command per run.
 """
 
 from collections import Counter

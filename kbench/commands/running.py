@@ -1,4 +1,4 @@
-"""kbench key=value ...: do the runs of a command and say what became of them."""
+"""kbench key=value ...: do the runs of a command and print a summary."""
 
 import sys
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from kbench.run.runner import Summary
 
-# Failed runs that are named in the summary; a sweep may have thousands.
+# Number of failed runs that the summary names, because a sweep may have thousands.
 _SHOWN = 20
 
 
 def main(argv: Sequence[str]) -> int:
-    """Plan, run, summarise; exit code 0, 1 or 128 + signal."""
+    """Plan, run, summarise; exit code 0, 1 if a run failed, or 128 + signal."""
     overrides, multirun, show = flags(argv)
     if show:
         return _show_config(overrides)
@@ -64,6 +64,7 @@ def _show_config(overrides: Sequence[str]) -> int:
     from omegaconf import OmegaConf
 
     with composer() as hydra:
+        hydra.parse(overrides)
         print(OmegaConf.to_yaml(OmegaConf.create(hydra.compose(overrides))), end="")
     return 0
 

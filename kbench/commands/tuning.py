@@ -1,25 +1,25 @@
 """kbench tune method=M dataset=D grid=G [tune.KEY=VALUE] ...: choose parameters for later runs.
 kbench tune experiment=E ...: for each method and data set of an experiment, with one budget.
 
-Every setting of the grid (or of method.C=1,10,100) is scored on training rows that are held out;
-test rows are never looked at. The best one is written to configs/tuned/M-D.yaml in the working
-directory, and `kbench method=M dataset=D` uses it from then on; of equal means the earlier in the
-grid wins. Trials are rows in results/_tune; the same command goes on where it was stopped.
+Every setting of the grid (or of method.C=1,10,100) is scored on held-out training rows; test rows
+are never read. The best setting is written to configs/tuned/M-D.yaml in the working directory, and
+`kbench method=M dataset=D` then uses it. If two means are equal, the setting that is earlier in the
+grid wins. Trials are rows in results/_tune; the same command continues a search that was stopped.
 
-An experiment to tune states its budget (`plan.tune`, keys as below) and a name for what is found
-(`plan.tuned`): configs/tuned/M-D-NAME.yaml, which all experiments with that name use.
+An experiment to tune has a budget (`plan.tune`, keys as below) and a name (`plan.tuned`). Its files
+are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them.
 
   tune.cv=5             folds of cross-validation, stratified, drawn by seed
-  tune.validation=0.2   one division in their place: the share of training rows that validate
-  tune.halving=true     first all settings on few rows, then the better ones on more
+  tune.validation=0.2   one split instead of folds: the fraction of training rows for validation
+  tune.halving=true     successive halving: all settings on few rows, then the best on more
   tune.factor=3         halving: rows times 3, settings divided by 3 from rung to rung
   tune.min_rows=200     halving: fewest training rows of a rung
-  tune.rows=N           budget: at most so many training rows for a trial
-  tune.runs=N           budget: so many trials in all; settings are then tried in random order
-  tune.seconds=S        budget: no trial begins later than S seconds after its search did
-  tune.metric=NAME      in place of accuracy, or RMSE
+  tune.rows=N           budget: at most N training rows in a trial
+  tune.runs=N           budget: at most N trials; settings are then tried in random order
+  tune.seconds=S        budget: no trial starts later than S seconds after its search
+  tune.metric=NAME      instead of accuracy, or of RMSE for regression
 
-Everything else is as for a run: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
+All other keys are those of a run: seed=, limits.wall_s=, parallel.jobs=, dataset.variant=, ...
 """
 
 import math
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from kbench.run.tune import Found
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
-_SHOWN = 5
+_SHOWN = 5  # settings, and failed trials, that are printed
 
 
 def main(argv: Sequence[str]) -> int:
-    """Tune, print the best settings, write the files; exit code as of a run."""
+    """Tune, print the best settings, write the files; the exit code is that of a run."""
     from kbench.run.tune import searches, tune
 
     words, _, show = flags(argv)
@@ -77,11 +77,11 @@ def _tell(found: "Found", search: Search, command: str) -> int:
     for reason in found.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
     if found.stopped_by is not None:
-        print(f"stopped: {_counted(found)}; the same command goes on from there")
+        print(f"stopped: {_counted(found)}; the same command continues from there")
         return found.exit_code
     if not found.ranked:
         budget = f"the budget of {search.budget} is reached and " if found.reached else ""
-        print(f"nothing is written: {budget}no setting got through every fold; {_counted(found)}")
+        print(f"nothing is written: {budget}no setting finished every fold; {_counted(found)}")
         for run, status, message in found.failed[:_SHOWN]:
             print(f"{run.label}: {status}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
         return 1
@@ -122,9 +122,7 @@ def _search(words: Sequence[str]) -> Search:
     _, values = read(words, [f"tune.{key}" for key in _KEYS])
     given = {key.removeprefix("tune."): value for key, value in values.items()}
     if "cv" in given and "validation" in given:
-        raise ConfigError(
-            "tune.cv and tune.validation are both given; one of them divides the rows"
-        )
+        raise ConfigError("tune.cv and tune.validation are both given; use one of them")
     found: dict[str, Any] = {}
     for key, name, least in (
         ("cv", "folds", 2),

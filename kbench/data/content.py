@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import json
 import lzma
-import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kbench.errors import DataError, KbenchError
+from kbench.files import atomic_file
 
 CHUNK = 1 << 20
 """Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more memory,
@@ -120,7 +120,7 @@ def content_sha256(path: Path, memory: Path) -> str:
     digest = hashlib.sha256()
     for piece in chunks(path):
         digest.update(piece)
-    with suppress(OSError):  # without the cache the file is hashed again
+    with suppress(KbenchError):  # without the cache the file is hashed again
         remember(memory, key, [*stamp, digest.hexdigest()])
     return digest.hexdigest()
 
@@ -151,10 +151,6 @@ def remember(path: Path, key: str, value: Any) -> None:
 
     If two processes write at the same time, one entry may be lost; it is computed again.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(json.dumps(read_json(path) | {key: value}, indent=0, sort_keys=True))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with atomic_file(path) as file:
+        text = json.dumps(read_json(path) | {key: value}, indent=0, sort_keys=True)
+        file.write(text.encode())

@@ -230,7 +230,8 @@ def writable(folder: Path) -> Iterator[None]:
                 f"{folder}: cannot be written ({error.strerror}); kbench keeps downloads and "
                 "prepared arrays there: name another folder by datasets_dir=FOLDER"
             ) from None
-        raise
+        where = error.filename or folder
+        raise DataError(f"{where}: {error.strerror or error}") from error
 
 
 @contextmanager

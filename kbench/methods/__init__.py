@@ -48,6 +48,9 @@ _MODULES = {
     "SparsePrimalSVC": "kbench.methods.spsvm",
     "SubsampleSVC": "kbench.methods.subsample_svc",
     "SupportCurves": "kbench.methods.support_curves",
+    "TunedKernelRidge": "kbench.methods.tuned_ridge",
+    "TunedKernelSVC": "kbench.methods.tuned",
+    "TunedKernelSVR": "kbench.methods.tuned",
 }
 
 __all__ = sorted(_MODULES)

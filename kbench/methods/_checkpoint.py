@@ -6,7 +6,6 @@ fit; a fit with other parameters or data is refused.
 
 import hashlib
 import json
-import os
 import time
 import zipfile
 from collections.abc import Mapping
@@ -15,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from kbench.files import atomic_file
 
 
 class Checkpoint:
@@ -63,13 +64,8 @@ class Checkpoint:
         return time.monotonic() - self._written >= self.every_s
 
     def write(self, arrays: Mapping[str, Any]) -> None:
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            with temporary.open("wb") as file:
-                np.savez(file, identity=json.dumps(self.identity), **arrays)
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with atomic_file(self.path) as file:
+            np.savez(file, identity=json.dumps(self.identity), **arrays)
         self._written = time.monotonic()
 
     def remove(self) -> None:

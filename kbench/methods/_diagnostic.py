@@ -1,4 +1,4 @@
-"""Base of the diagnostics of the dual without intercept: two classes, the objective of any a."""
+"""Base class of the diagnostics of the two-class dual without intercept, and its objective."""
 
 from typing import Any, ClassVar
 
@@ -9,16 +9,18 @@ from kbench.methods._box_svc import BoxSVC, Problem
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.solvers.split import independent_groups
 
-# Largest error of the objective, relative to sum a, from leaving out kernel values between groups.
+# Kernel values between groups of support vectors may be left out if that changes the objective by
+# less than this multiple of sum a. Far below every tolerance of the solvers; set by hand.
 _NEGLECTED = 1e-9
-_SHARED = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
+# Parameters that a diagnostic passes on to the machines it compares.
+_MACHINE_PARAMETERS = ("C", "kernel", "gamma", "degree", "coef0", "tol", "cache_mb")
 
 
 class TwoClassDiagnostic(BoxSVC):
     """Base class of the diagnostics, which predict with a fitted machine."""
 
     _parameter_constraints: ClassVar[dict] = {
-        name: BoxSVC._parameter_constraints[name] for name in _SHARED
+        name: BoxSVC._parameter_constraints[name] for name in _MACHINE_PARAMETERS
     }
     class_weight = None
     dtype = "float64"
@@ -33,11 +35,11 @@ class TwoClassDiagnostic(BoxSVC):
         return problem
 
     def _machine_parameters(self) -> dict[str, Any]:
-        """Parameters that the compared machines have in common."""
-        return {"dtype": self.dtype, **{name: getattr(self, name) for name in _SHARED}}
+        """Parameters with which every compared machine is fitted."""
+        return {"dtype": self.dtype, **{name: getattr(self, name) for name in _MACHINE_PARAMETERS}}
 
     def _take_over(self, model: BoxSVC) -> None:
-        """Take over the fitted attributes of a machine, to predict and report as it does."""
+        """Copy the fitted attributes of a machine, so that this estimator predicts with it."""
         learnt = {k: v for k, v in vars(model).items() if k.endswith("_") or k == "_machine"}
         self.__dict__.update(learnt)
 
@@ -48,7 +50,7 @@ class TwoClassDiagnostic(BoxSVC):
 
 
 def exact_svc(*, cache_mb: float, **parameters: Any) -> KernelSVC:
-    """The exact machine without intercept, whose cache has the name of scikit-learn."""
+    """The exact machine without intercept; `cache_mb` is `cache_size` of `KernelSVC`."""
     return KernelSVC(fit_intercept=False, cache_size=cache_mb, **parameters)
 
 

@@ -1,4 +1,4 @@
-"""Diagnostic: how much the blocks of a kernel matrix divided into clusters have in common.
+"""Diagnostic: ranks of a clustered kernel matrix's blocks, and angles between their column spaces.
 
 Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation" (JMLR 18, 2017), Table 3 and Figure
 3: blocks in one row have nearly the same column space, which is what MEKA exploits.
@@ -19,7 +19,7 @@ from kbench.trace import Trace
 
 
 class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
-    """Kernel ridge on the diagonal blocks, and on the way the spectra of all blocks.
+    """Kernel ridge regression on the diagonal blocks, with the spectra of all blocks.
 
     With G_st the kernel values between clusters s and t, n_s x n_t, the rank of each block is
 
@@ -37,8 +37,9 @@ class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
     alpha : float, default=1.0
         Added to the diagonal of the kernel matrix.
     rank_tol : float, default=1e-6
+        Singular values below max(n_s, n_t) sigma_1 `rank_tol` count as zero.
     n_angles : int, default=100
-        Fewer where a block has fewer rows or columns.
+        Number of singular vectors compared; fewer if a block has fewer rows or columns.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -46,9 +47,9 @@ class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
     labels_ : (n,) ints
         Cluster of each row.
     ranks_ : (c, c) ints
-        Of G_st, in row s and column t.
+        Rank of G_st in row s and column t.
     cosines_ : (c, c, n_angles) float64
-        Descending; NaN where s = t, and beyond what the blocks have.
+        Descending; NaN where s = t, and where a block has fewer than `n_angles` singular vectors.
     kernel_entries_ : int
         Kernel values of the diagonal blocks.
     n_parameters_ : int
@@ -105,11 +106,11 @@ class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
         self.labels_ = part.labels_
         self.kernel_entries_, self.n_parameters_ = matrix.kernel_entries_, matrix.n_parameters_
         with trace.phase("spectra"):
-            self._look(KernelMatrix(part.kernel_, X, np.float64), matrix.groups, trace)
+            self._set_spectra(KernelMatrix(part.kernel_, X, np.float64), matrix.groups, trace)
         with trace.phase("solve"):
             return matrix.machine(matrix.solve(Y, self.alpha))
 
-    def _look(self, kernel: KernelMatrix, groups: list[np.ndarray], trace: Trace) -> None:
+    def _set_spectra(self, kernel: KernelMatrix, groups: list[np.ndarray], trace: Trace) -> None:
         """Set `ranks_` and `cosines_`, and report each block to the trace."""
         c = len(groups)
         self.ranks_ = np.empty((c, c), np.intp)

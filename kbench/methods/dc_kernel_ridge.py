@@ -63,7 +63,8 @@ class DCRidge(KernelRidgeMachine):
 
     Notes
     -----
-    O(n^3 / (3 c^2) + n^2 d / c) time, n^2 / c^2 numbers at a time; prediction O(n d) a row.
+    O(n^3 / (3 c^2) + n^2 d / c) time; n^2 / c^2 numbers of memory for each subset solved at a time.
+    Prediction costs O(n d) a row.
 
     References
     ----------
@@ -150,6 +151,6 @@ class DCKernelRidgeClassifier(RidgeClassifierMixin, DCRidge):
 def _solve_part(
     kernel: KernelMatrix, Y: np.ndarray, alpha: float, tol: float, max_iter: int
 ) -> tuple[CGResult, int]:
-    """A part's coefficients, and how many kernel values they took."""
+    """A subset's coefficients, and the number of kernel values computed for them."""
     result = solve_kernel_ridge(kernel, Y, alpha, tol=tol, max_iter=max_iter)
     return result, kernel.n_entries

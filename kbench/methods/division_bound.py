@@ -19,7 +19,8 @@ from kbench.methods.dc_svc import DCSVC
 from kbench.prediction import group_rows
 from kbench.trace import Trace
 
-# Rows of the kernel matrix that are computed at a time.
+# Rows per block of the kernel matrix while its absolute values are summed: 8 bytes of memory for
+# each of these rows and each point. Set by hand.
 _BATCH = 1024
 
 
@@ -44,7 +45,7 @@ class DivisionBound(TwoClassDiagnostic):
     coef0 : float, default=0.0
     tol : float, default=1e-5
     cache_mb : float, default=200.0
-        `C` to `cache_mb` have the same meaning as in `KernelSVC`, whose machine predicts.
+        `C` to `cache_mb` are as in `KernelSVC`, which makes the predictions.
     random_state : int, RandomState or None, default=None
         Seed of samples and initial centres; the same for each k.
 
@@ -60,7 +61,8 @@ class DivisionBound(TwoClassDiagnostic):
 
     Notes
     -----
-    O(n^2 d) for the whole kernel matrix, by blocks, and the exact machine. Two classes only.
+    O(n^2 d) time for the kernel matrix, of which a block of rows is in memory, and the cost of the
+    exact machine. Two classes only.
 
     Examples
     --------

@@ -9,12 +9,13 @@ With K_mm = T'T and A'A = (n / m) T T' + alpha I, b = T^-1 A^-1 beta solves
 
     A^-T (T^-T K_nm' K_nm T^-1 + alpha I) A^-1 beta = A^-T T^-T K_nm' y,
 
-whose condition number is bounded when m is large enough. (The paper's lambda is alpha / n.) Here
-K_nm' K_nm is estimated by p > m rows P instead of the landmarks themselves,
+whose condition number is bounded when m is large enough. (The paper's lambda is alpha / n.) The
+paper estimates K_nm' K_nm in the preconditioner from the m landmarks. Here it is estimated from p
+rows P, and p may exceed m,
 
     A'A = (n / p) T^-T K_pm' K_pm T^-1 + alpha I,
 
-which takes the same theory to a smaller m: p = m with the landmarks as rows is the paper's.
+so that the preconditioner is accurate for a smaller m. If P is the landmarks, it is the paper's.
 """
 
 from numbers import Integral, Real
@@ -39,7 +40,8 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
 from kbench.trace import Trace
 
-# Rows whose kernel values are float64 at a time.
+# Rows per block of float64 kernel values with the landmarks when the preconditioner is made: more
+# rows take more memory (8 bytes for each row and landmark), fewer make GEMM slower. Set by hand.
 _BATCH = 512
 
 
@@ -49,9 +51,9 @@ class FalkonRidge(KernelRidgeMachine):
     Parameters
     ----------
     n_components : int, default=1000
-        Landmarks, rows drawn without replacement; all rows where there are fewer.
+        Number of landmarks, which are rows drawn without replacement; at most the number of rows.
     alpha : float, default=1.0
-        Weight of ||f||^2 beside the sum of squares: lambda of the MEKA paper.
+        Weight of ||f||^2 against the sum of squared errors; lambda in the MEKA paper.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -61,20 +63,22 @@ class FalkonRidge(KernelRidgeMachine):
         Relative residual of the preconditioned system.
     max_iter : int, default=100
     preconditioner_rows : int or None, default=None
-        p, rows drawn without replacement; None is 8 `n_components`. 0 stands for the landmarks, as
-        in the paper: more iterations, and less work before them.
+        p, the number of rows, drawn without replacement, from which the preconditioner is made.
+        None is 8 `n_components`. 0 uses the landmarks, as the paper does: the preconditioner costs
+        less, and more iterations follow.
     memory_mb : float, default=2048.0
-        MiB of kernel values between rows and landmarks that are held; where they take more, they
-        are computed for every product.
+        Memory in MiB for kernel values between rows and landmarks. If they need more, they are not
+        stored, but computed again for every product.
     error_rows : int, default=1000
-        Rows on which `kernel_error_` is measured, outside the clock; 0 leaves it out.
+        Number of rows on which `kernel_error_` is measured, outside the timed part of `fit`; 0
+        measures nothing.
     random_state : int, RandomState or None, default=None
 
     Attributes
     ----------
     kernel_error_ : float
-        As in `ApproximateRidge`, of the matrix K_nm K_mm^-1 K_mn, on which kernel ridge gives the
-        same machine.
+        As in `ApproximateRidge`, for the matrix K_nm K_mm^-1 K_mn: exact kernel ridge regression
+        with that matrix has the same solution.
     dual_coef_ : (m, n_targets) float64
         b
     n_iter_ : int
@@ -83,13 +87,13 @@ class FalkonRidge(KernelRidgeMachine):
     n_parameters_ : int
         Numbers of the landmarks and of b.
     timings_ : dict of str to float
-        Seconds of "landmarks" (preconditioner), "solve".
+        Seconds of "landmarks" (choice of landmarks and preconditioner) and "solve".
     model_bytes_, n_features_in_ : int
 
     Notes
     -----
-    O(p m^2 + n m d) time, and O(n m) for an iteration (O(n m d) beyond `memory_mb`); O(m^2) memory
-    beside the kernel values held. Prediction costs O(m d) a row.
+    O(p m^2 + n m d) time, and O(n m) for each iteration (O(n m d) if the kernel values exceed
+    `memory_mb`); O(m^2) memory and that of the stored kernel values. Prediction costs O(m d) a row.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -177,12 +181,13 @@ class FalkonRidge(KernelRidgeMachine):
     def _preconditioner(
         self, kernel: KernelMatrix, chosen: np.ndarray, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
-        """T and A, upper triangular."""
+        """T and A of the module's docstring; (m, m) upper triangular, float64."""
         n, m = len(kernel), len(chosen)
         exact = kernel.astype(np.float64)
         landmarks = exact.points(chosen)
         gram = exact.block(chosen, landmarks)
-        # K_nm is float32: directions that its rounding would decide get this much of a ridge.
+        # K_nm is float32, so the directions of K_mm below its rounding error carry no information.
+        # A ridge of that size on the diagonal damps them.
         gram[np.diag_indices(m)] += np.finfo(np.float32).eps * gram.diagonal().max()
         T = cholesky(gram, overwrite_a=True)
         p = 8 * m if self.preconditioner_rows is None else self.preconditioner_rows
@@ -206,10 +211,10 @@ class FalkonClassifier(RidgeClassifierMixin, FalkonRidge):
 
 
 class _Columns:
-    """Products with K_nm, held in float32 where it fits.
+    """Products with K_nm, which is stored in float32 if it fits into `memory_mb`.
 
-    Sums are float64: coefficients of landmarks that nearly depend on each other are large and
-    cancel.
+    Sums are float64, because landmarks that are almost linearly dependent have large coefficients
+    of opposite signs.
     """
 
     def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, memory_mb: float) -> None:
@@ -244,7 +249,7 @@ class _Spanned:
     """K_nm K_mm^-1 K_mn, given K_mm = T'T."""
 
     def __init__(self, kernel: KernelMatrix, chosen: np.ndarray, T: np.ndarray) -> None:
-        # Coefficients of landmarks that nearly depend on each other cancel.
+        # float64: almost dependent landmarks have large coefficients of opposite signs.
         self._kernel, self._chosen, self._T = kernel.astype(np.float64), chosen, T
         self.shape = (len(kernel), len(kernel))
 

@@ -20,7 +20,7 @@ from kbench.trace import Trace
 
 
 class KernelSpectrum(TwoClassDiagnostic):
-    """The machine of a kernel, with the spectrum and heat maps of its matrix.
+    """Support vector machine with the spectrum and two heat maps of its kernel matrix.
 
     Shows why hierarchical compression needs an ordering: with a small bandwidth the whole matrix
     has many large singular values. If the points are sorted by clusters, its large entries are in
@@ -40,7 +40,7 @@ class KernelSpectrum(TwoClassDiagnostic):
     coef0 : float, default=0.0
     tol : float, default=1e-3
     cache_mb : float, default=200.0
-        `C` to `cache_mb` are as in `KernelSVC`, which predicts.
+        `C` to `cache_mb` are as in `KernelSVC`, which makes the predictions.
     random_state : int, RandomState or None, default=None
         Draws the first centres.
 
@@ -60,7 +60,7 @@ class KernelSpectrum(TwoClassDiagnostic):
 
     Notes
     -----
-    O(n^3) time and O(n^2) memory: for some thousand rows. Two classes only.
+    O(n^3) time and O(n^2) memory: suited to a few thousand rows. Two classes only.
 
     References
     ----------

@@ -21,7 +21,7 @@ from kbench.trace import Deadline, Trace
 
 @dataclass(eq=False, repr=False)
 class LaSVC(DualSVC):
-    """Kernel machine that visits the rows one by one and then solves the dual of those it has kept.
+    """Kernel machine that visits the rows one by one, then solves the dual on its expansion.
 
     Each visit is followed by a step on the most violating pair of the expansion or, without
     intercept, on its most violating coordinate. More passes come closer to the exact machine: a row

@@ -72,14 +72,14 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         Mean of y - f over the free support vectors.
     n_support_ : (n_classes,) ints
     n_iter_ : int
-        Iterations of all problems.
+        Iterations, summed over the binary problems.
     objective_ : float
         1/2 w'Hw - e'w, whatever `halved` is, summed over problems.
     primal_residual_ : float
     converged_ : bool
     kernel_entries_ : int
     n_parameters_, model_bytes_ : int
-        Size of what prediction keeps.
+        Numbers that prediction needs, and bytes of the machine.
     timings_ : dict of str to float
         Seconds of "prepare", "solve".
     n_features_in_ : int

@@ -57,10 +57,10 @@ class InMetric:
 
     @property
     def nbytes(self) -> int:
-        return self.machine.nbytes + self.metric.components_.nbytes + self.metric.mean_.nbytes
+        return self.machine.nbytes + self.metric.nbytes_
 
     def flops(self, n_features: int) -> float:
-        rank = self.metric.components_.shape[1]
+        rank = len(self.metric.get_feature_names_out())
         return rank + self.machine.flops(rank) * rank / n_features
 
     def __call__(self, X: Any) -> np.ndarray:

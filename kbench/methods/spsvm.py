@@ -32,12 +32,12 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
 
     J grows by the best of `n_candidates` random points at a time; weights are trained by Newton's
     method whenever |J| has grown by a factor 2^(1/4), and at the end (see
-    `kbench.solvers.sparse_primal`). Several classes are taken one-vs-rest, each with its own J.
+    `kbench.solvers.sparse_primal`). Several classes are one-vs-rest problems, each with its own J.
 
     Parameters
     ----------
     n_components : int, default=200
-        Basis functions, d_max.
+        Number of basis functions of each binary problem; d_max in the paper.
     n_candidates : int, default=59
         Random points that are compared for each addition: with probability 0.95, one of 59 is among
         the best 5 % of all points.
@@ -71,7 +71,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     converged_ : bool
     kernel_entries_ : int
     n_parameters_, model_bytes_ : int
-        Size of what prediction keeps.
+        Numbers that prediction needs, and bytes of the machine.
     timings_ : dict of str to float
         Seconds of "prepare", "select", "newton".
     n_features_in_ : int

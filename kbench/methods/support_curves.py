@@ -21,7 +21,7 @@ from kbench.trace import Trace
 
 
 def _dcsvm(random_state: Any, **options: Any) -> BoxSVC:
-    """Four levels from 256 clusters to 4, then the whole problem."""
+    """`DCSVC` with four levels of 256, 64, 16 and 4 clusters, then the whole problem."""
     return DCSVC(
         4,
         combine="exact",
@@ -34,7 +34,7 @@ def _dcsvm(random_state: Any, **options: Any) -> BoxSVC:
 
 
 def _cascade(random_state: Any, **options: Any) -> BoxSVC:
-    """256 parts, merged two by two."""
+    """`CascadeSVC` with 256 subsets, merged in pairs."""
     return CascadeSVC(256, random_state=random_state, **options)
 
 
@@ -43,7 +43,7 @@ def _exact(random_state: Any, **options: Any) -> BoxSVC:
 
 
 class _ShrinkingSVC(KernelSVC):
-    """The same machine by descent along single coordinates with LIBSVM's shrinking."""
+    """The exact machine by single-coordinate descent with LIBSVM's shrinking."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         self._trace = trace
@@ -77,7 +77,7 @@ _SOLVERS = {
 
 
 class SupportCurves(TwoClassDiagnostic):
-    """The machine of a solver, and the support vectors after each of its steps.
+    """A solver's machine, and the precision and recall of its support vectors after each step.
 
     With S the support vectors of the current solution (for a solver with shrinking: the rows that
     it has not removed at zero) and S* those of a reference solved to `reference_tol`, the trace
@@ -112,8 +112,8 @@ class SupportCurves(TwoClassDiagnostic):
 
     Notes
     -----
-    The cost of both machines, and O(n_sv^2 d) for the objective after each step, unless the solver
-    reports it. Two classes only.
+    Costs as much as both machines, and O(n_sv^2 d) for the objective after each step, unless the
+    solver reports it. Two classes only.
 
     Examples
     --------

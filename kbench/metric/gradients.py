@@ -28,7 +28,12 @@ _CLOSEST = 1e-5
 
 
 def gradient_outer_product(
-    matrix: KernelMatrix, Z: np.ndarray, coef: np.ndarray, rows: np.ndarray
+    matrix: KernelMatrix,
+    Z: np.ndarray,
+    coef: np.ndarray,
+    rows: np.ndarray,
+    *,
+    diagonal: bool = False,
 ) -> np.ndarray:
     """Mean of grad f grad f' over some of the training rows.
 
@@ -38,16 +43,19 @@ def gradient_outer_product(
     Z : (n, d) the same rows, dense
     coef : (n, m) expansion coefficients of m outputs, whose outer products are added
     rows : (a,) indices of the rows at which gradients are taken
+    diagonal : bool
+        Whether only the diagonal is wanted, in O(d) memory.
 
     Returns
     -------
-    (d, d) float64, symmetric positive semidefinite
+    (d, d) float64, symmetric positive semidefinite; (d,) where `diagonal`
 
     Notes
     -----
     O(a n (d m + kernel value)) time, a few blocks of 512 n numbers of memory.
     """
-    total = np.zeros((Z.shape[1], Z.shape[1]))
+    d = Z.shape[1]
+    total = np.zeros(d if diagonal else (d, d))
     coef = coef.astype(matrix.dtype)
     for start in range(0, len(rows), _BLOCK_ROWS):
         chosen = rows[start : start + _BLOCK_ROWS]
@@ -55,7 +63,10 @@ def gradient_outer_product(
         for output in coef.T:
             weights = slopes * output
             gradients = (weights @ Z - weights.sum(axis=1)[:, None] * Z[chosen]).astype(np.float64)
-            total += gradients.T @ gradients
+            if diagonal:
+                total += np.einsum("ij,ij->j", gradients, gradients)
+            else:
+                total += gradients.T @ gradients
     return total / len(rows)
 
 

@@ -45,6 +45,9 @@ from kbench.trace import Trace
 _WIDTH = {"matern12": 1.0, "rbf": 0.5}
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+# Most features for which "auto" tries a full metric: its eigendecomposition takes O(d^3), a second
+# for 1,000 features.
+_MOST_FULL = 1000
 # Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
 _MEDIAN_ROWS = 500
 # Most held-out rows: 4,000 estimate an error rate of 10 % to half a point.
@@ -63,7 +66,7 @@ class Candidate:
     structure: str
     ridge: float
     gamma: float
-    root: np.ndarray  # (d, r), M = root root' on standardised features
+    root: np.ndarray  # (d, r), M = root root' on standardised features; (d,) of a diagonal M
     n_rows: int
 
 
@@ -102,10 +105,12 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     Attributes
     ----------
-    metric_ : (d, d) float64
-        M in units of the input features: the squared distance is (x - z)' M (x - z).
     components_ : (d, r) float64
         transform(x) = (x - mean_) components_. Transformed rows have total variance 1.
+    metric_ : (d, d) float64
+        M in units of the input features: the squared distance is (x - z)' M (x - z).
+    nbytes_ : int
+        What `transform` needs.
     mean_ : (d,) float64
     feature_importances_ : (d,) float64
         Diagonal of M for standardised features, divided by its sum.
@@ -268,7 +273,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 )
             return (groups,)
         if self.structure == "auto":
-            return ("full", "diagonal") if self.n_features_in_ > 1 else ("diagonal",)
+            both = 1 < self.n_features_in_ <= _MOST_FULL
+            return ("full", "diagonal") if both else ("diagonal",)
         return (self.structure,)
 
     def _structure_named(self, name: str) -> Any:
@@ -296,14 +302,17 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ) -> Iterator[Candidate]:
         """The metrics of rounds 0, 1, ..., each with the best of the ridges."""
         d = X.shape[1]
-        root = np.eye(d) / np.sqrt(d)
+        diagonal = isinstance(structure, str) and structure == "diagonal"
+        root = np.full(d, d**-0.5) if diagonal else np.eye(d) / np.sqrt(d)
         gradient_rows = rng.permutation(len(X))[: self.gradient_rows]
         name = structure if isinstance(structure, str) else "blocks"
         for n_round in range(self.n_rounds + 1):
-            Z = (X @ root).astype(np.float32)
+            Z = _apply(X, root).astype(np.float32)
             gamma = _gamma(kernel_name, Z, rng)
             matrix = KernelMatrix(make_kernel(kernel_name, Z, gamma=gamma), Z, np.float32)
-            new = matrix.kernel.prepare((held_rows @ root).astype(np.float32), np.dtype(np.float32))
+            new = matrix.kernel.prepare(
+                _apply(held_rows, root).astype(np.float32), np.dtype(np.float32)
+            )
             tried = []
             for ridge in ridges:
                 factor = shifted_cholesky(matrix, ridge)
@@ -315,39 +324,71 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             yield Candidate(error, n_round, kernel_name, name, ridge, gamma, root, len(X))
             if n_round == self.n_rounds:
                 return
-            G = gradient_outer_product(matrix, Z, coef, gradient_rows)
+            G = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=diagonal)
             del matrix, new
             # Gradients with respect to z = root' x become those with respect to x.
-            metric = _structured(root @ G @ root.T, structure)
-            trace_of_metric = float(np.trace(metric))
-            if not np.isfinite(trace_of_metric) or trace_of_metric <= 0.0:
+            metric = root * G * root if diagonal else _blocks(root @ G @ root.T, structure)
+            total = float(metric.sum() if diagonal else np.trace(metric))
+            if not np.isfinite(total) or total <= 0.0:
                 # A constant function has no gradients: there is nothing to learn.
                 return
-            root = _root(metric / trace_of_metric)
+            root = np.sqrt(metric / total) if diagonal else _root(metric / total)
 
     def _set(self, best: Candidate, scaler: "_Standardised") -> None:
         self.kernel_, self.structure_ = best.kernel, best.structure
         self.ridge_, self.n_rounds_ = best.ridge, best.n_round
         self.mean_ = scaler.mean
-        # Cutting directions off in every round would lose those that grow slowly.
-        root = best.root[:, : self.rank]
-        metric = root @ root.T
-        self.feature_importances_ = metric.diagonal() / np.trace(metric)
+        root, deviation = best.root, scaler.deviation
+        self._columns: np.ndarray | None
+        if root.ndim == 1:
+            order = np.argsort(-root, kind="stable")[: self.rank]
+            self._columns = order[root[order] > 0.0]
+            squares = np.zeros(len(root))
+            squares[self._columns] = root[self._columns] ** 2
+            root, deviation = root[self._columns], deviation[self._columns]
+        else:
+            # Cutting directions off in every round would lose those that grow slowly.
+            self._columns = None
+            root, deviation = root[:, : self.rank], deviation[:, None]
+            squares = (root**2).sum(axis=1)
+        self.feature_importances_ = squares / squares.sum()
         # Standardised features have variance 1, so transformed rows have total variance trace(M).
-        scale = float(np.sqrt(np.trace(metric)))
-        self.components_ = root / (scale * scaler.deviation[:, None])
+        scale = float(np.sqrt(squares.sum()))
+        self._weights = root / (scale * deviation)
         self.gamma_ = best.gamma * (scale if best.kernel == "matern12" else scale**2)
-        self.metric_ = self.components_ @ self.components_.T
+
+    @property
+    def components_(self) -> np.ndarray:
+        """(d, r) float64 with transform(x) = (x - mean_) components_."""
+        if self._columns is None:
+            return self._weights
+        components = np.zeros((len(self.mean_), len(self._columns)))
+        components[self._columns, np.arange(len(self._columns))] = self._weights
+        return components
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """(d, d) float64, M in units of the input features."""
+        return self.components_ @ self.components_.T
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes that `transform` needs."""
+        return self._weights.nbytes + self.mean_.nbytes
 
     @property
     def _n_features_out(self) -> int:
-        return self.components_.shape[1]
+        return self._weights.shape[-1]
 
     def transform(self, X: Any) -> np.ndarray:
         """M^(1/2) x of rows X : (u, d), dense or CSR; (u, r) in the dtype of X."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(X @ self.components_ - self.mean_ @ self.components_, X.dtype)
+        if self._columns is None:
+            return np.asarray(X @ self._weights - self.mean_ @ self._weights, X.dtype)
+        rows = X[:, self._columns]
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        return np.asarray((rows - self.mean_[self._columns]) * self._weights, X.dtype)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -421,10 +462,15 @@ def _gamma(kernel: str, Z: np.ndarray, rng: np.random.RandomState) -> float:
     return 1.0 / (width if kernel == "matern12" else width**2)
 
 
-def _structured(metric: np.ndarray, structure: Any) -> np.ndarray:
-    """The part of M that the structure allows."""
+def _apply(X: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Rows root' x."""
+    return X * root if root.ndim == 1 else X @ root
+
+
+def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
+    """M, or its blocks between features of equal group labels."""
     if isinstance(structure, str):
-        return np.diag(metric.diagonal()) if structure == "diagonal" else metric
+        return metric
     return np.where(np.equal.outer(structure, structure), metric, 0.0)
 
 

@@ -107,8 +107,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
     @property
     def model_bytes_(self) -> int:
         """Bytes that prediction keeps."""
-        metric = self.metric_
-        return self.estimator_.model_bytes_ + metric.components_.nbytes + metric.mean_.nbytes
+        return self.estimator_.model_bytes_ + self.metric_.nbytes_
 
     def _transformed(self, X: Any) -> Any:
         check_is_fitted(self, "estimator_")

@@ -1,9 +1,9 @@
 """Bayesian committee machine: local predictions weighted by the inverse of their variances.
 
 Tresp, "A Bayesian Committee Machine" (Neural Computation 12, 2000), applied to support vector
-machines as in the comparison of Hsieh, Si and Dhillon (ICML 2014), Table 1. They do not state how a
-support vector machine gets a variance. Here it is the variance of a Gaussian process on the local
-support vectors with noise 1/C:
+machines as in the comparison of Hsieh, Si and Dhillon (ICML 2014), Table 1. The paper does not
+define the variance of a support vector machine. Here it is the variance of a Gaussian process on
+the local support vectors with noise 1/C:
 
     var_c(x) = k(x, x) - k_c(x)' (K_cc + diag(1/C))^-1 k_c(x),
     f = (1/P) sum_c f_c / var_c,    P = sum_c 1/var_c - (k - 1) / k(x, x).
@@ -18,13 +18,16 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 
-_BATCH = 2048  # rows evaluated at a time
-# Support vectors that determine the variance: its cost is quadratic in their number.
+# Rows evaluated at a time: memory for their kernel values against the speed of matrix products. Set
+# by hand.
+_BATCH = 2048
+# Largest number of support vectors from which a member's variance is computed: its cost for each
+# row is quadratic in that number. Set by hand.
 _MAX_CENTRES = 1000
 
 
 class CommitteeMember:
-    """The machine of one cluster, with its variance.
+    """The machine of one cluster, with a variance for its predictions.
 
     Parameters
     ----------
@@ -61,7 +64,7 @@ class CommitteeMember:
         self.kernel.evaluate(points, self.centres, values)
         half = scipy.linalg.solve_triangular(self.factor, values[:, self.chosen].T, lower=True)
         variance = prior - np.einsum("ij,ij->j", half, half)
-        # Rounding may make a variance negative that is positive in exact arithmetic.
+        # Rounding errors may make the variance negative, which is positive in exact arithmetic.
         return values @ self.coef, np.maximum(variance, 1e-12 * prior)
 
 
@@ -96,7 +99,7 @@ class BayesianCommittee:
         Raises
         ------
         ValueError
-            The rows have another number of features.
+            The rows have a different number of features.
         """
         for member in self.members:
             require_width(X, member.n_features)

@@ -1,7 +1,7 @@
 """Encoding of objects as JSON trees and arrays, and decoding: the content of a model file.
 
-Numbers, strings, booleans, None and lists of the tree stand for themselves; everything else is a
-mapping whose first key states its kind:
+Numbers, strings, booleans, None and lists are written as themselves; everything else is a mapping
+whose first key states its kind:
 
     {"float": "nan" | "inf" | "-inf"}      {"tuple": [...]}      {"dict": [[key, value], ...]}
     {"array": name}   {"scalar": name}     one of the arrays beside the tree; one with 0 dimensions
@@ -69,7 +69,7 @@ def decode(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     """
     decoder = _Decoder(arrays)
     value = decoder.node(tree, 0)
-    # Inner objects come later in the tree than those that hold them, and are checked first.
+    # An inner object comes after its container in the tree, and is checked before it.
     for made in reversed(decoder.made):
         check_object(made)
     return value

@@ -12,11 +12,11 @@ from kbench.kernels import KernelMatrix, expand
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 
-_BATCH = 8192  # rows prepared at a time
-# Largest error of f that float32 kernel values may cause, eps sum |coef|; the margin is 1. Beyond
-# it, values are computed in float64.
+_BATCH = 8192  # rows per batch: memory against the overhead of a call; set by hand
+# Float32 kernel values may change f by up to eps sum |coef|. If that exceeds 0.01 (the margin is
+# 1), values are computed in float64, which takes more time. Set by hand.
 _FLOAT32_ERROR = 0.01
-# Up to so many centres float64 costs little, because other work per row dominates
+# Up to this number of centres float64 costs little, because other work per row dominates
 # (`scripts/bench_prediction.py`).
 _FEW_CENTRES = 512
 
@@ -24,8 +24,8 @@ _FEW_CENTRES = 512
 def prediction_dtype(kernel: KernelMatrix, coef: np.ndarray) -> np.dtype:
     """Precision in which to evaluate expansions with coefficients coef : (s, m).
 
-    That of the matrix, but float64 for few centres, or if the coefficients are so large that the
-    rounding of float32 kernel values would show in f.
+    The precision of the matrix; but float64 for few centres, or if the coefficients are so large
+    that rounding kernel values to float32 would change f visibly.
     """
     # |k(x, z)|^2 <= k(x, x) k(z, z) bounds the values at points like the centres.
     scale = kernel.diagonal().max(initial=0.0)
@@ -82,7 +82,7 @@ class KernelExpansion:
         Raises
         ------
         ValueError
-            The rows have another number of features.
+            The rows have a different number of features.
         """
         require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.coef.shape[1]))

@@ -7,6 +7,8 @@ the Gaussian kernel costs one product and one exponential.
 
 from typing import Any
 
+# Multiplications that an exponential, a cosine or a hyperbolic tangent counts as. A convention of
+# the column `prediction_cost`, which makes it independent of the machine.
 TRANSCENDENTAL = 10.0
 
 

@@ -16,7 +16,8 @@ from kbench.prediction.flops import TRANSCENDENTAL, require_width
 from kbench.prediction.landmarks import float32_rows
 from kbench.prediction.packing import aligned
 
-# Rows that go down a level together, so that the sums of one row hide the latency of the others'.
+# Rows that descend a level together, so that their sums overlap instead of waiting for one another;
+# set by hand.
 _GROUP = 32
 
 

@@ -8,11 +8,11 @@ m functions
 
 This is step 4 of Algorithm 2 of Hsieh, Si and Dhillon, "Fast Prediction for Large-Scale Kernel
 Machines" (NIPS 2014), at prediction. Monomials c_i c_j are evaluated as a quadratic form: m^2
-multiplications without indexing. Rows are sorted by leaf, so that several rows share the numbers
-that are read of a leaf, which are many more bytes than a row. Features are subtracted rather than
-multiplied out, so nothing cancels. A vector holds sixteen landmarks for one row or, if a leaf has
-enough rows and reads all features, sixteen rows for one landmark, which avoids sums over the
-entries of vectors. Both ways add in the same order and give the same bits.
+multiplications without indexing. Rows are sorted by leaf, so that a leaf's numbers, which take many
+more bytes than a row, are read once for several rows. Differences of features are squared, because
+the expanded form ||x||^2 - 2 x'u + ||u||^2 cancels. A vector holds sixteen landmarks for one row
+or, if a leaf has enough rows and reads all features, sixteen rows for one landmark, which avoids
+sums over the entries of vectors. Both ways add in the same order and give the same bits.
 """
 
 from collections.abc import Callable
@@ -62,10 +62,12 @@ _ROUTED_BYTES = 1 << 18
 _LEAF_ROWS, _MOST_ROWS = 32, 1 << 15
 # Rows, and their bytes, of a group whose kernel values are held in the L1 cache.
 _GROUP_ROWS, _GROUP_BYTES = 60, 1 << 14
-# Sixteen rows share a vector if the leaf has at most 64 features and at least 6 rows remain.
+# A vector holds sixteen rows, not sixteen landmarks, if the leaf has at most 64 features and at
+# least 6 rows remain.
 _MOST_FEATURES, _FEWEST_ROWS = 64, 6
 # Range of the extent of features over which squared differences neither underflow nor overflow in
-# float32, with room for differences of a thousandth of the extent and for sums over features.
+# float32; it leaves a margin for differences of a thousandth of the extent and for sums of
+# features.
 _SMALLEST_EXTENT, _LARGEST_EXTENT = 1e-15, 1e15
 # Kinds of columns beside the kernel values, by their number in compiled code.
 PSEUDO_KINDS = ("none", "monomials", "lower", "upper", "triangle")
@@ -375,17 +377,17 @@ class LocalLandmarks:
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) array or CSR; (u, m) float64, computed in float32.
 
-        O(u f l) time and the router's, for l landmarks on f features a leaf.
+        O(u f l) time for l landmarks on f features in a leaf, and the time of the router.
 
         Raises
         ------
         ValueError
             An entry is not finite (checked here, while the rows are in cache), or the rows have
-            another number of features.
+            a different number of features.
         """
         require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.constant.shape[1]))
-        # Arrays of stored and of pickled models may come back at any address.
+        # Loading or unpickling a model may put its arrays at any address.
         self.table, self.coef = aligned(self.table), aligned(self.coef)
         routed = max(LANES, _ROUTED_BYTES // (4 * X.shape[1]))
         n_leaves = len(self.leaves)

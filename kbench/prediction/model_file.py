@@ -37,7 +37,8 @@ from kbench.prediction.encoding import decode, encode
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-# Largest manifest that is read; manifests of models have a few kilobytes.
+# Largest manifest in bytes that is read. Manifests of models have a few kilobytes; the limit bounds
+# the memory that a forged file can take. Set by hand.
 _MANIFEST_BYTES = 64 << 20
 # Exceptions that zipfile raises for archives that are damaged, encrypted or of another kind.
 _DAMAGE = (zipfile.BadZipFile, EOFError, RuntimeError, ValueError, struct.error)
@@ -77,7 +78,7 @@ def save_model(
     path : path, usually `*.npz`
     estimator : fitted estimator of kbench, of a plug-in or (with skops) of scikit-learn
     preparation : plain values and arrays
-        Stored beside the estimator, for those who apply it to raw rows.
+        Stored beside the estimator, for programs that apply it to raw rows.
     about : mapping of str to plain value
 
     Raises

@@ -20,7 +20,8 @@ from kbench.kernels.functions import squared_norms
 from kbench.kernels.matrix import nbytes
 from kbench.prediction.flops import expansion_flops, require_width
 
-# Kernel values computed at a time: 4 MB of float32.
+# Kernel values computed at a time: 4 MB of float32. More take more memory, fewer cost more calls.
+# Set by hand.
 _ENTRIES = 2**20
 # Up to this many centres float64 takes at most 50 microseconds more for 100 rows.
 _FEW_CENTRES = 200
@@ -31,7 +32,7 @@ class Centres(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that have to be kept."""
+        """Bytes of the arrays that evaluation needs."""
 
     def __len__(self) -> int: ...
 
@@ -136,7 +137,7 @@ class SharedExpansion:
     Attributes
     ----------
     nbytes : int
-        What has to be kept to evaluate it.
+        Bytes of the centres and the coefficients.
     """
 
     def __init__(self, centres: Centres, coef: np.ndarray) -> None:

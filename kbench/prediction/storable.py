@@ -2,7 +2,7 @@
 
 Allowed are the classes of kbench's engines and methods, those of installed packages that add
 methods by an entry point, and scikit-learn's calibration around any of them. No other module is
-imported, so that a file of unknown origin can choose only among code that computes.
+imported, so that a file of unknown origin can only choose among numerical code.
 """
 
 import importlib
@@ -17,7 +17,7 @@ _CALIBRATION = frozenset(
     for name in ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration")
 )
 
-# Machines keep the method that assigns rows to clusters, and no other one.
+# The only bound method that machines store is the one that assigns rows to clusters.
 _METHODS = frozenset({"assign"})
 
 

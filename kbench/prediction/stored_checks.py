@@ -1,10 +1,11 @@
-"""What must hold of the objects in a model file before compiled code may read them.
+"""Checks of the objects in a model file before compiled code may read them.
 
 Compiled code reads arrays without bounds checks, by shapes and offsets that other attributes state.
 A file of unknown origin can state anything, so after loading every object whose arrays reach
 compiled code is checked here: dtypes, shapes that must agree, index ranges, offsets, and that links
-of trees lead to later nodes only. NumPy and SciPy check for themselves; what only they read needs
-no entry. The width of the rows to predict is checked at each call (`require_width`).
+of trees lead to later nodes only. NumPy and SciPy check their inputs themselves, so objects that
+only they read need no entry. The width of the rows to predict is checked at each call
+(`require_width`).
 
 `scripts/fuzz_models.py` mutates stored models of every method; a class that compiled code reads and
 that lacks an entry shows there as a crash.

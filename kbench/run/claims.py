@@ -1,8 +1,8 @@
-"""Which runner does which run, if several share one results folder.
+"""Claims of runs, so that several runners with one results folder do each run once.
 
-A claim is a lock on one byte of one file, at an offset that follows from the key: it needs no file
-per run, the kernel releases it when its holder dies, and it works over NFS. A process may open the
-file once only, since closing any descriptor of it releases every claim.
+A claim is a POSIX lock on one byte of the file `_claims`; the run's key gives the offset of the
+byte. It needs no file per run, the kernel releases it when its process ends, and it works over NFS.
+A process must open the file only once, because closing any descriptor releases all its locks.
 """
 
 import fcntl

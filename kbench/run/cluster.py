@@ -1,14 +1,14 @@
-"""Runs on other machines: the engines that `parallel.backend` names beside this machine's own.
+"""Runs on other machines: Dask, Ray and SLURM, as `parallel.backend` names them.
 
-A cluster takes the place of the sandbox in the runner. Each of its processes keeps a sandbox of its
-own, so that a run is guarded and limited there exactly as it is here:
+A cluster replaces the sandbox in the runner. Each process of the cluster has its own sandbox, so
+that a run has the same guard and limits as on this machine:
 
     runner -- engine (Dask, Ray, SLURM) -- its worker process -- fork server -- guard -- worker
 
-A worker process that dies takes its run along; the run is started once more, then it is `crashed`.
-Only the runner writes rows, so the machines need no common results folder. Prepared data are read
-from the runner's path where the file system is shared, and prepared on the spot where it is not.
-A model is kept only where it is: the machine of the run writes it.
+If a worker process of the engine dies, its run is started once more; if that fails, too, the run is
+`crashed`. Only the runner writes rows, so the machines need no common results folder. If the file
+system is shared, prepared data are read from the runner's path; otherwise the machine prepares them
+itself. The machine of the run writes its model, so a model is kept only on a shared file system.
 """
 
 import contextlib
@@ -32,12 +32,15 @@ from kbench.run.preload import preloading_sandbox
 from kbench.run.sandbox import Sandbox
 from kbench.run.task import Task
 
+# How often a run is started before it is `crashed`, if the engine loses its worker process.
 ATTEMPTS = 2
-_LOOK_S = 0.5
+# Seconds between two questions whether the user stopped the run. Less delays the end of a run less,
+# but asks the scheduler more often.
+_STOP_POLL_S = 0.5
 
 
 class Engine(Protocol):
-    """What kbench needs of a cluster."""
+    """Interface of a cluster engine."""
 
     def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
         """Call `function(*args)` somewhere; the future fails when the process there dies."""
@@ -46,7 +49,7 @@ class Engine(Protocol):
         """End a call in progress; its future is then done or cancelled."""
 
     def close(self) -> None:
-        """Let go of the cluster, and end it where it was started here."""
+        """Disconnect from the cluster, and end it if it was started by this process."""
 
 
 class Cluster:
@@ -118,8 +121,8 @@ class RemoteJob:
 
 @functools.cache
 def _sandbox(preload: tuple[str, ...]) -> Sandbox:
-    # A process that Dask's nanny started is daemonic, and those may not have children. Ours end by
-    # themselves when their parent is gone.
+    # Dask starts daemonic processes, which multiprocessing does not allow to have children. The
+    # sandbox's processes end by themselves when their parent is gone.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     return preloading_sandbox(preload)
 
@@ -148,7 +151,7 @@ def run_guarded(
     job = sandbox.start(work, task, limits, n_runs)
     outcome = None
     while outcome is None:
-        if job.connection.poll(_LOOK_S):
+        if job.connection.poll(_STOP_POLL_S):
             outcome = job.news()
         if outcome is None and stopped():
             job.interrupt()
@@ -179,12 +182,12 @@ def _prepared_here(task: Task, limits: Limits, sandbox: Sandbox) -> Path:
 
 @contextlib.contextmanager
 def open_cluster(settings: Settings, preload: list[str]) -> Iterator[Cluster]:
-    """The cluster of `parallel.backend`: connected to or started here, and let go at the end.
+    """Connect to the cluster of `parallel.backend`, or start one; disconnect at the end.
 
     Raises
     ------
     ConfigError
-        The engine is not installed, refuses its options, or is not to be found.
+        The engine is not installed, refuses its options, or does not answer.
     """
     parallel = settings.parallel
     try:
@@ -210,7 +213,7 @@ class _Dask:
         self._cluster: Any = None
         self._stop = f"kbench-stop-{uuid.uuid4().hex}"
         if parallel.address is None:
-            # A second attempt is the business of `RemoteJob`, not of the scheduler.
+            # `RemoteJob` starts a lost run again, so the scheduler must not.
             with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
                 self._cluster = distributed.LocalCluster(
                     n_workers=parallel.jobs,
@@ -238,7 +241,7 @@ class _Dask:
 
 
 class _DaskEvent:
-    """Whether an event of the cluster is set; asked in its workers."""
+    """Callable that returns whether an event of the cluster is set; called in its workers."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,8 +1,8 @@
-"""The machine and the software that a run's seconds belong to.
+"""Describes the machine and the software versions on which a run was timed.
 
-Times are compared only within one environment. Its id covers what makes code faster or slower, so
-it must not depend on the host's name, on kbench itself (rows name its version and commit) or on
-anything that changes between two runs. Nothing is imported to be asked for its version.
+Times are compared only within one environment. Its id covers everything that changes the speed of
+code. It does not depend on the host's name, on kbench itself (rows have its version and commit) or
+on anything that changes from run to run. Versions are read from metadata, without an import.
 """
 
 import contextlib
@@ -32,7 +32,8 @@ _PACKAGES = (
     "torch",
 )
 
-# Described, but no part of the id: a security update of the kernel does not make another machine.
+# Parts of the description that do not change the id, so that a security update of the operating
+# system's kernel does not start a new environment.
 _NOT_IN_ID = ("kernel",)
 
 
@@ -44,7 +45,7 @@ def describe() -> dict[str, Any]:
     dict
         `cpu` (model name), `simd` (widest vector set), `cores` (physical), `logical_cpus`,
         `ram_gib` (rounded), `os`, `kernel`, `machine`, `python`, `blas` (what NumPy was built
-        with) and `packages` (name -> version). What cannot be found out is None.
+        with) and `packages` (name -> version). A value that cannot be determined is None.
     """
     import psutil
 
@@ -72,7 +73,7 @@ def environment_id(env: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a run was done, and by which code: see `describe` and `source_state`."""
+    """The machine and the code of a run: see `describe` and `source_state`."""
 
     environment: Mapping[str, Any]
     version: str
@@ -86,7 +87,7 @@ class Provenance:
 
 @functools.cache
 def provenance() -> Provenance:
-    """This machine and this code; found out once for a process."""
+    """This machine and this code; determined once per process."""
     return Provenance(describe(), *source_state())
 
 
@@ -94,7 +95,7 @@ def source_state() -> tuple[str, str | None, bool | None]:
     """kbench's version, the commit it runs from, and whether the code differs from that commit.
 
     Commit and state are None unless the package lies at the top of a git checkout and git is
-    installed. Only code and configs count as a difference: results come and go.
+    installed. Only code and configs count as a difference, because every run changes the results.
     """
     from kbench import __version__
 

@@ -1,4 +1,4 @@
-"""Parquet files of a folder that others may write to and merge meanwhile."""
+"""Reads the Parquet files of a folder while other processes write to it and merge it."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -11,15 +11,15 @@ from kbench.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A file that `merge` has taken out of the way but not yet deleted; see `kbench.run.merge`.
+# Prefix of a file that `merge` has renamed but not deleted yet; see `kbench.run.merge`.
 CLAIMED = ".claimed-"
-# A file that holds rows of many runs.
+# Prefix of a file that holds rows of many runs.
 MERGED = "merged-"
 
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """A file that was read in one go.
+    """The content of a file at one moment.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class ParquetFile:
     digest : bytes
         SHA-256 of the bytes read.
     table : pyarrow.Table
-        Those of the columns asked for that the file has.
+        The requested columns that the file has.
     columns : tuple of str
         All columns of the file.
     """
@@ -51,19 +51,18 @@ def read_parquet_files(
     columns: Sequence[str] | None = None,
     wanted: Callable[[str], bool] = lambda name: True,
 ) -> FolderContent:
-    """Read every Parquet file of `folder`, none of its sub-folders; an absent folder is empty.
+    """Read every Parquet file of `folder` without its sub-folders; an absent folder is empty.
 
-    A merge that runs meanwhile moves rows into a new file before it deletes the old ones. Names
-    are therefore listed again after reading, until there is no new one: no row is missed, some may
-    come twice.
+    A merge writes rows to a new file before it deletes the old ones. Names are therefore listed
+    again after reading, until there is no new one. No row is missed, but a row may occur twice.
 
     Parameters
     ----------
     folder : Path
     columns : sequence of str, optional
-        Only these columns; those that a file lacks are left out.
+        Read only these columns; a column that a file lacks is omitted.
     wanted : callable
-        Says of a file's name whether to read it.
+        Takes a file name and returns whether the file is read.
     """
     files: list[ParquetFile] = []
     skipped: list[str] = []

@@ -241,7 +241,7 @@ def guard(
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     if outcome is None:
-        temporary.remove_abandoned()
+        temporary.remove_abandoned(temporary.default_home())
         os._exit(1)
     with contextlib.suppress(OSError):
         report.send(outcome)

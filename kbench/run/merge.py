@@ -2,15 +2,15 @@
 
     1. read every file of rows, whole;
     2. write the newest row of each run to a new file, complete and on disk;
-    3. for every file read, in turn: rename it to a name of our own (one atomic step), and delete it
-       if its bytes are those that were read. Otherwise a run wrote its row again in between; the
-       newer file gets its name back.
+    3. for each file that was read: rename it (one atomic step) to a name that only merges use, and
+       delete it if its bytes are unchanged. If they have changed, a run has written its row again
+       in the meantime, and the file gets its name back.
 
-A crash after any step leaves every row in at least one file: rows that are in two count once for
-every reader, and the next merge takes up what is left, renamed files too. The lock only saves two
-merges from doing the same work; where the file system has none, the steps are still safe.
+A crash after any step leaves every row in at least one file. Every reader counts a row once that is
+in two files, and the next merge continues with the files that are left, including renamed ones. The
+lock only keeps two merges from doing the same work; without file locks the steps are still safe.
 
-Files that are damaged, hold other things, or come from a newer version of kbench stay as they are.
+Files that are damaged, hold other data, or come from a newer version of kbench are not changed.
 """
 
 import contextlib
@@ -30,7 +30,8 @@ from kbench.files import atomic_file
 from kbench.run import rows
 from kbench.run.files import CLAIMED, MERGED, ParquetFile, read_parquet_files
 
-# A temporary file that nobody has touched for so long was left by a killed process.
+# Age in seconds from which a temporary file counts as left by a killed process. It must exceed the
+# time of one write, because deleting a file that is being written would end that write.
 _ABANDONED_AFTER_S = 3600.0
 
 
@@ -47,9 +48,9 @@ class MergeReport:
     files : int
         Files that went into it.
     replaced : int
-        Rows that were dropped for a newer one of the same run.
+        Rows that were dropped because the same run has a newer one.
     skipped : list of str
-        Files that were left alone, one line each: `file: why`.
+        Files that were not merged, one line each: `file: reason`.
     """
 
     path: Path | None
@@ -71,7 +72,15 @@ class MergeReport:
 
 
 def merge(folder: Path) -> MergeReport:
-    """Compact the rows of `folder` into one file; sweeps and other merges may run meanwhile."""
+    """Compact the rows of `folder` into one file; sweeps and other merges may run at the same time.
+
+    Memory for all rows; O(rows log rows) time.
+
+    Raises
+    ------
+    KbenchError
+        The folder cannot be written, or a merged file cannot be removed.
+    """
     if not folder.is_dir():
         return MergeReport(None, 0, 0, 0, [])
     with _lock(folder):
@@ -89,8 +98,11 @@ def merge(folder: Path) -> MergeReport:
         path = folder / f"{MERGED}{os.urandom(6).hex()}.parquet"
         with atomic_file(path) as file:
             pq.write_table(newest, file, compression="zstd")
-        for source in sources:
-            _delete_if_unchanged(source)
+        try:
+            for source in sources:
+                _delete_if_unchanged(source)
+        except OSError as exc:  # the rows are then in two files, and the next merge removes one
+            raise KbenchError(f"cannot remove merged files in {folder}: {exc.strerror}") from exc
     return MergeReport(path, len(newest), len(sources), replaced, skipped)
 
 
@@ -99,7 +111,7 @@ def _rows(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table], 
     for file in files:
         unknown = rows.unknown_columns(file.columns)
         if unknown and rows.is_ours(file.columns):
-            # Read without it, but merged it would be lost.
+            # Reading ignores the unknown column, but merging would delete it.
             skipped.append(f"{file.path}: left alone, column {unknown[0]!r} is of a newer kbench")
             continue
         try:
@@ -113,7 +125,9 @@ def _rows(files: list[ParquetFile]) -> tuple[list[ParquetFile], list[pa.Table], 
 
 def _delete_if_unchanged(source: ParquetFile) -> None:
     path = source.path
-    if path.name.startswith(CLAIMED):  # left by a merge that was killed; nobody writes such names
+    if path.name.startswith(
+        CLAIMED
+    ):  # left by a merge that was killed; runs never write such names
         path.unlink(missing_ok=True)
         return
     claimed = path.with_name(f"{CLAIMED}{os.urandom(4).hex()}-{path.name}")

@@ -22,7 +22,7 @@ class MetricSpec:
     name : str
         The row's column.
     direction : {"max", "min"}
-        Whether more or less is better.
+        Whether higher or lower values are better.
     function : callable
         `function(y_true, y_pred) -> float` on two arrays of shape (n,).
     """
@@ -73,7 +73,7 @@ def mae(y_true: Array, y_pred: Array) -> float:
 
 
 def r2(y_true: Array, y_pred: Array) -> float:
-    """Explained share of the variance; of a constant target 1 when met exactly, otherwise 0."""
+    """Coefficient of determination; for a constant target 1 if every prediction is exact, or 0."""
     target = np.asarray(y_true, dtype=np.float64)
     unexplained = float(np.sum(_residual(y_true, y_pred) ** 2))
     if target.min() == target.max():
@@ -87,7 +87,7 @@ _CLASSIFICATION = (
     MetricSpec("balanced_accuracy", "max", balanced_accuracy),
 )
 
-# By task; the first of each is the one that comparisons lead with.
+# Task -> its metrics; the first one is the default of reports and of `kbench tune`.
 METRICS: dict[str, tuple[MetricSpec, ...]] = {
     "binary": (*_CLASSIFICATION, MetricSpec("f1", "max", f1_positive)),
     "multiclass": (*_CLASSIFICATION, MetricSpec("f1", "max", f1_macro)),
@@ -112,8 +112,8 @@ def score(task: str, y_true: Array, y_pred: Array) -> dict[str, float]:
     Raises
     ------
     ValueError
-        For predictions of another shape than the targets, or that are NaN or infinite: the
-        method failed, and a score would hide it.
+        The predictions have another shape than the targets, or are NaN or infinite: the method
+        failed, and a score would hide that.
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     if y_pred.shape != y_true.shape:
@@ -143,8 +143,8 @@ def average_precision(positive: Array, scores: Array) -> float:
     return float(np.sum(gained * (hits / (hits + false_alarms))))
 
 
-# Of the scores of classes instead of the predicted labels: function(positive, scores), two arrays
-# of shape (n,); macro one-vs-rest for several classes.
+# Metrics of decision values or probabilities instead of labels: function(positive, scores) takes
+# two arrays of shape (n,). With more than two classes: the mean over one-vs-rest problems.
 RANKINGS: tuple[MetricSpec, ...] = (
     MetricSpec("roc_auc", "max", roc_auc),
     MetricSpec("average_precision", "max", average_precision),
@@ -192,17 +192,17 @@ def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float
         scores = np.column_stack([-scores, scores])
     if scores.shape != (len(y_true), len(classes)) or not np.isfinite(scores).all():
         return undefined
-    judged = [1] if len(classes) == 2 else np.flatnonzero(np.isin(classes, occurring))
+    scored = [1] if len(classes) == 2 else np.flatnonzero(np.isin(classes, occurring))
     return {
         metric.name: float(
-            np.mean([metric.function(y_true == classes[k], scores[:, k]) for k in judged])
+            np.mean([metric.function(y_true == classes[k], scores[:, k]) for k in scored])
         )
         for metric in RANKINGS
     }
 
 
 def _votes_of_pairs(estimator: Any) -> bool:
-    """Whether decision values are one-vs-one: none for a class."""
+    """Whether the decision values are those of pairs of classes, so that no class has a value."""
     return getattr(estimator, "decision_function_shape", None) == "ovo"
 
 

@@ -291,7 +291,17 @@ def check(runs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
             wrong[str(error)] = None
         except Exception as error:
             wrong[f"{target}: {type(error).__name__}: {' '.join(str(error).split())}"] = None
-    return list(wrong)
+    return [line + _hint_at_lists(line, runs) for line in wrong]
+
+
+def _hint_at_lists(line: str, runs: list[tuple[str, Mapping[str, Any]]]) -> str:
+    """How to write a sweep, if `line` refuses a list that may have been meant as one."""
+    for _, params in runs:
+        for name, value in params.items():
+            if isinstance(value, list) and value and f"Got {value!r}" in line:
+                values = ",".join(map(str, value))
+                return f" For one run for each value write -m method.{name}={values}"
+    return ""
 
 
 def source_sha256(target: str) -> str | None:

@@ -27,7 +27,7 @@ class Request:
 
 
 def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> Request:
-    """Sort the overrides of a command.
+    """Sort the overrides of a command; `dataset.path=...` alone stands for `dataset=file` too.
 
     Raises
     ------
@@ -38,6 +38,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
     params: dict[str, list[Any]] = {}
     seeds: list[int] | None = None
     dimensions: list[list[str]] = []
+    path_named = False
     for text, override in zip(overrides, composer.parse(overrides), strict=True):
         key = override.key_or_group
         sweep = override.is_sweep_override()
@@ -68,6 +69,10 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
                 for value in values:
                     require_option(key, value)
             dimensions.append([f"{prefix}={value}" for value in values])
+            if key == "dataset.path":
+                path_named = True
+    if path_named and not named.keys() & {"dataset", "experiment"}:
+        named["dataset"] = ["file"]
     return Request(
         experiments=list(named.get("experiment", [None])),
         methods=named.get("method"),

@@ -4,16 +4,16 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
 
     <key>-<environment>-<threads>.parquet   the row of one run; a rerun replaces it
     merged-<hex>.parquet                    rows that `merge` compacted
-    _curves/ _environments/ _logs/          what belongs to a row but is no scalar
-    _models/<key>.npz                       fitted models that were kept
-    _reference/                             rows that came with the project, only read
-    _tune/                                  a results folder of the trials of `kbench tune`, whose
-                                            scores are those of held out training rows
-    .<name>.<hex>.tmp                       being written
+    _curves/ _environments/ _logs/          parts of a row that are not scalars
+    _models/<key>.npz                       fitted models of runs with keep_model=true
+    _reference/                             rows that come with kbench; never written
+    _tune/                                  results folder of the trials of `kbench tune`, which
+                                            are scored on held-out training rows
+    .<name>.<hex>.tmp                       file that is being written
 
-Many processes and machines may write one folder at once: a file is complete before it has its name,
-names are made of content, and nobody rewrites a file of somebody else. A file that is damaged or
-holds no rows of kbench is named in `ResultsFolder.warnings` and otherwise left alone.
+Many processes and machines may write to one folder at the same time: a file is complete before it
+gets its name, and two different runs never have the same name. `ResultsFolder.warnings` names files
+that are damaged or hold no rows of kbench; they are not changed.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from kbench.errors import ConfigError
+from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
 from kbench.run import rows
 from kbench.run.environment import environment_id
@@ -43,7 +43,7 @@ __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 MODELS = "_models"
 TRIALS = "_tune"
 
-_OLDEST = datetime.fromtimestamp(0, UTC)  # stands for an unknown start
+_OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
 _SAID = ["status", "message", "source_sha256", "model"]
 _OUTCOME = [*rows.IDENTITY, "started_at", *_SAID]
 
@@ -61,7 +61,7 @@ class Curve(TypedDict):
 
 
 class ResultsFolder:
-    """Rows, curves, logs and environments in one folder; nothing is created before the first write.
+    """Rows, curves, logs and environments in one folder, which the first write creates.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ResultsFolder:
     Attributes
     ----------
     warnings : list of str
-        The files that the last reading call skipped, one line each: `file: why`.
+        Files that the last call of a reading method skipped, one line each: `file: reason`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -83,24 +83,26 @@ class ResultsFolder:
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
         """Store the row of one run, replacing the run's earlier row and curves.
 
-        Columns that `row` lacks become null. `schema_version` is filled in.
+            Columns that `row` lacks become null. `schema_version` is filled in.
 
-        Parameters
-        ----------
-        row : mapping of column to value
-            `phases` is a mapping of name to seconds, `params` JSON text with sorted keys,
-            `started_at` an aware datetime.
-        curves : sequence of Curve
+            Parameters
+            ----------
+            row : mapping of column to value
+                `phases` is a mapping of name to seconds, `params` JSON text with sorted keys,
+                `started_at` an aware datetime.
+            curves : sequence of Curve
 
-        Returns
-        -------
-        Path
-            The row's file.
+            Returns
+            -------
+            Path
+                The row's file.
 
-        Raises
-        ------
-        ValueError, TypeError
-            For an unknown column, a missing one that is required or a value of another type.
+            Raises
+            ------
+            ValueError, TypeError
+                A column is unknown, a required column is missing, or a value has the wrong type.
+        KbenchError
+            A file cannot be written.
         """
         table = rows.to_table(row)
         name = _file_name(*rows.identity(row))
@@ -109,11 +111,14 @@ class ResultsFolder:
             _write_parquet(_curve_table(row, curves), curve_file)
         _write_parquet(table, self.path / name)
         if not curves:
-            curve_file.unlink(missing_ok=True)
+            try:
+                curve_file.unlink(missing_ok=True)
+            except OSError as exc:
+                raise KbenchError(f"cannot remove {curve_file}: {exc.strerror}") from exc
         return self.path / name
 
     def model_path(self, key: str) -> Path:
-        """Where the fitted model of a run is kept."""
+        """The file of the fitted model of a run."""
         return self.path / MODELS / f"{key}.npz"
 
     def write_log(self, key: str, text: str) -> Path:
@@ -133,7 +138,7 @@ class ResultsFolder:
         return name
 
     def environments(self) -> dict[str, dict[str, Any]]:
-        """The stored descriptions by id, the reference's too."""
+        """The stored descriptions by id, including those of the reference rows."""
         found = {}
         for folder in (self.path / "_reference", self.path):
             for path in sorted((folder / "_environments").glob("[!.]*.json")):
@@ -144,7 +149,7 @@ class ResultsFolder:
         return found
 
     def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, str | None]]:
-        """What the user's own rows hold for an environment (None: any) and a thread count.
+        """Outcomes of the user's own runs in an environment (None: any) with a thread count.
 
         Returns
         -------
@@ -154,7 +159,7 @@ class ResultsFolder:
 
         Notes
         -----
-        Costs about 0.4 ms a file, so 10 ms for 10,000 merged rows and seconds for as many files.
+        About 0.4 ms per file: 10 ms for 10,000 rows in a merged file, 4 s for 10,000 files.
         """
         import pyarrow.compute as pc
 
@@ -220,7 +225,7 @@ class ResultsFolder:
     def read_curves(self, *, reference: bool = True) -> "pd.DataFrame":
         """All curves as a long table: key environment threads curve x_name x value.
 
-        Those of reference rows are left out where an own row has replaced theirs.
+        Curves of a reference row are omitted if the user has a row of the same run.
         """
         import pandas as pd
 
@@ -256,7 +261,7 @@ class ResultsFolder:
         Raises
         ------
         ConfigError
-            When no key or more than one begins so.
+            No key begins with it, or several do.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -276,7 +281,7 @@ class ResultsFolder:
         return table.take(order[:1]).to_pylist(maps_as_pydicts="strict")[0]
 
     def merge(self) -> "MergeReport":
-        """Compact the own rows into one file; see `kbench.run.merge`."""
+        """Compact the user's rows into one file; see `kbench.run.merge`."""
         from kbench.run.merge import merge
 
         return merge(self.path)
@@ -295,7 +300,7 @@ class ResultsFolder:
         return rows.newest(pa.concat_tables(parts))
 
     def _read_rows(self, folder: Path, columns: Sequence[str] | None = None) -> "pa.Table":
-        """Every row of the files in `folder`; replaced ones are still among them."""
+        """Every row of the files in `folder`, including rows that a newer one replaces."""
         import pyarrow as pa
 
         found = read_parquet_files(folder, columns)

@@ -1,8 +1,8 @@
-"""The row: what is kept of one run, as an explicit and versioned Arrow schema.
+"""The row of a run, as an explicit and versioned Arrow schema.
 
-A row is a flat mapping from column to value. Every attempt becomes one, a failed attempt too. What
-a run does not measure is null, never 0. Files of older schema versions stay readable: columns they
-lack are null. Files of newer versions are read as far as this version knows their columns.
+A row is a flat mapping from column to value. Every attempt gets a row, also a failed one. A value
+that was not measured is null, never 0. Files of older schema versions stay readable: the columns
+that they lack are null. Of files of newer versions, the columns that this version knows are read.
 
 pyarrow is imported inside the functions, so that the command line starts without it.
 """
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 3
 
-# A run's message when it was stopped at this limit, then the seconds.
+# Begins the message of a run that was stopped at its time limit; the seconds follow.
 TIMED_OUT = "not done within limits.wall_s="
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
 
-# What makes two rows attempts of the same thing: the newer one replaces the older.
+# Two rows with equal values in these columns are attempts of one run; the newer replaces the older.
 IDENTITY = ("key", "environment", "threads")
 
 _REQUIRED = (*IDENTITY, "status", "method", "dataset")
 
-# By these a file of rows is known.
+# Columns that every file of rows has, in every schema version.
 _IN_EVERY_FILE = (*IDENTITY, "status")
 
-# Types by Arrow's names; the order is the order of the file.
+# Column -> name of its Arrow type, in the order of the file.
 _COLUMNS: dict[str, str] = {
     "key": "string",
     "status": "string",
@@ -98,7 +98,7 @@ _COLUMNS: dict[str, str] = {
 
 
 class ForeignFileError(Exception):
-    """A Parquet file that holds no rows of kbench; its text says why."""
+    """A Parquet file holds no rows of kbench; the text of the exception gives the reason."""
 
 
 @functools.cache
@@ -129,9 +129,9 @@ def to_table(row: Mapping[str, Any]) -> "pa.Table":
     Raises
     ------
     ValueError
-        A column that does not exist, a required one that is null, or a value outside its set.
+        A column does not exist, a required one is null, or a status is unknown.
     TypeError
-        A value of the wrong type; the message names the column.
+        A value has the wrong type; the message names the column.
     """
     import pyarrow as pa
 
@@ -192,12 +192,12 @@ def _array(field: "pa.Field", value: Any) -> "pa.Array":
 
 
 def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Table":
-    """`table` as this version's columns: unknown ones dropped, missing ones null.
+    """`table` with the columns of this version: unknown columns are dropped, missing ones null.
 
     Raises
     ------
     ForeignFileError
-        When the columns that every row of every version has are not there, or have other types.
+        A column of `_IN_EVERY_FILE` is missing, or a column cannot be converted to its type.
     """
     import pyarrow as pa
 
@@ -221,7 +221,7 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
 
 
 def is_ours(names: Iterable[str]) -> bool:
-    """Whether a file with these columns holds rows, of whichever version."""
+    """Whether a file with these columns holds rows of kbench, of any version."""
     return set(_IN_EVERY_FILE) <= set(names)
 
 
@@ -233,8 +233,8 @@ def unknown_columns(names: Iterable[str]) -> list[str]:
 def newest(table: "pa.Table") -> "pa.Table":
     """`table` without the rows that a newer row of the same identity replaces.
 
-    "Newer" is the later `started_at` (null is the oldest); of equals the later in the table wins.
-    The order of the rows that stay is kept.
+    The row with the later `started_at` is newer, and null is the oldest. Of two equal ones, the
+    later one in the table is kept. The order of the remaining rows does not change. O(n log n).
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -11,13 +11,21 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 from kbench.config import Limits
+from kbench.errors import KbenchError
 from kbench.run.guard import Outcome, State, Work, guard
 from kbench.run.temporary import runner_folder
+
+# Starts of a worker before a command gives up. A fork server that was killed is started anew each
+# time; if it ends as often as this, something ends it every time.
+_STARTS = 5
+# Seconds between two starts: a killed process needs some milliseconds until it has ended.
+_PAUSE_S = 0.05
 
 
 class Sandbox:
@@ -46,19 +54,32 @@ class Sandbox:
         The limits `wall_s` and `cpu_s` count from the worker's message {"event": "start"} on.
         `n_runs` is the number of results that it reports one after the other, each under the same
         limits. With `show` its output goes to the runner's own, and into no log.
+
+        Raises
+        ------
+        KbenchError
+            The fork server cannot be started, or ends again and again.
         """
-        self.prepare()
         # Two pipes, not one socket: what a guard has not read when it ends must not spoil what it
         # has written.
         report, reported = self._context.Pipe(duplex=False)
         heard, control = self._context.Pipe(duplex=False)
         order = (heard, reported, work, task, limits, n_runs, show)
-        process = self._context.Process(target=guard, args=order)
-        try:
-            process.start()
-        except (OSError, EOFError):  # the fork server was killed; the next start makes a new one
+        for _ in range(_STARTS):
             process = self._context.Process(target=guard, args=order)
-            process.start()
+            try:
+                self.prepare()
+                process.start()
+                break
+            except (OSError, EOFError) as error:
+                self._ready = False
+                reason = error
+                time.sleep(_PAUSE_S)
+        else:
+            raise KbenchError(
+                f"no worker can be started: the fork server ended {_STARTS} times ({reason}); is "
+                "the machine out of memory or processes?"
+            )
         heard.close()
         reported.close()
         return Job(process, report, control)
@@ -72,7 +93,7 @@ class Sandbox:
 
     def prepare(self) -> None:
         """Start the fork server, if it is not there; its imports go on after this returns."""
-        if self._ready:
+        if self._ready and not _server_has_ended():
             return
         from multiprocessing import forkserver
 
@@ -96,6 +117,20 @@ class Sandbox:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         self._ready = True
+
+
+def _server_has_ended() -> bool:
+    """Whether the fork server was killed; False where only an attempt to use it can show that.
+
+    Without this question multiprocessing would start the next server itself, in an environment
+    without the settings of `Sandbox.prepare`.
+    """
+    from multiprocessing import forkserver
+
+    pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    if pid is None or not hasattr(os, "waitid"):
+        return False
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 class Job:

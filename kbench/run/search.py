@@ -1,4 +1,7 @@
-"""How parameters are chosen: divisions of the training rows, rungs, budget, and who is ahead."""
+"""Parameters of a search: validation splits, rungs of successive halving, budget, ranking.
+
+Successive halving is that of Jamieson and Talwalkar (AISTATS 2016), with training rows as resource.
+"""
 
 import math
 import statistics
@@ -11,28 +14,28 @@ from kbench.run.metrics import MetricSpec
 
 @dataclass(frozen=True)
 class Search:
-    """What a search may do.
+    """Settings of a search.
 
     Attributes
     ----------
     folds : int
-        Of cross-validation.
+        Number of folds of cross-validation.
     validation : float or None
-        One division in place of the folds: the share of training rows that validate.
+        Use one validation split instead of folds: the fraction of training rows in it.
     halving : bool
-        Whether rungs of fewer training rows choose who goes on to more of them.
+        Whether candidates are compared on few training rows first, and only the best on more.
     factor : int
-        Between two rungs: so many times the rows, and one in so many candidates.
+        From one rung to the next, rows are multiplied and candidates are divided by this.
     min_rows : int
         Fewest training rows of a rung.
     rows : int or None
-        Most training rows of a trial; None is all that the division leaves.
+        Most training rows of a trial; None is no limit.
     runs : int or None
-        Trials in all, those done before included.
+        Total number of trials, including those of earlier commands.
     seconds : float or None
-        Since the search began; no trial begins later.
+        No trial starts later than this many seconds after the start of the search.
     metric : str or None
-        Column of the rows; None is the first metric of the task.
+        Column that ranks the candidates; None is the first metric of the task.
     """
 
     folds: int = 5
@@ -47,7 +50,7 @@ class Search:
 
     @property
     def budget(self) -> str | None:
-        """'100 runs', '60 s', or both; None where there is none."""
+        """'100 runs', '60 s', or both; None without a limit."""
         parts = [f"{self.runs} runs"] if self.runs is not None else []
         parts += [f"{self.seconds:g} s"] if self.seconds is not None else []
         return " and ".join(parts) or None
@@ -61,13 +64,13 @@ class Search:
 
     @property
     def first_holdout(self) -> dict[str, Any]:
-        """The division, as `dataset.holdout`, that leaves the fewest rows to train on."""
+        """Value of `dataset.holdout` for the split with the fewest training rows."""
         if self.validation is None:
             return {"folds": self.folds, "fold": 1}
         return {"fraction": self.validation}
 
     def rungs(self, n_rows: int, n_candidates: int) -> list[int]:
-        """Training rows of each rung, the last of which has all `n_rows`, or `rows` of them."""
+        """Number of training rows of each rung; the last rung has `n_rows`, at most `rows`."""
         n_rows = min(n_rows, self.rows or n_rows)
         levels = 1
         while self.halving and min(n_candidates, n_rows / self.min_rows) >= self.factor**levels:
@@ -75,11 +78,11 @@ class Search:
         return [round(n_rows / self.factor**i) for i in reversed(range(levels))]
 
     def survivors(self, n: int) -> int:
-        """Of n candidates of a rung."""
+        """How many of n candidates go on to the next rung."""
         return math.ceil(n / self.factor)
 
     def holdouts(self, seed: int, rows: int | None) -> list[str]:
-        """Overrides, a sweep over the folds among them, that make runs the trials of a rung."""
+        """Overrides that turn a plan into the trials of a rung, including the sweep over folds."""
         words = [f"seed={seed}"] if seed else []
         words += [f"rows={rows}"] if rows else []
         if self.validation is None:
@@ -93,8 +96,8 @@ class Search:
 class Candidate:
     """One setting of the parameters.
 
-    place : in the grid, from 0. rung, rows, scores : the last rung that it finished, its training
-    rows, and the score on each fold.
+    place : position in the grid, from 0. rung, rows, scores : the last rung that it finished, the
+    training rows of that rung, and the score on each fold.
     """
 
     place: int
@@ -109,12 +112,12 @@ class Candidate:
 
     @property
     def sd(self) -> float | None:
-        """The sample's (n - 1) over the folds; None where there is one division."""
+        """Standard deviation over the folds (divisor n - 1); None for a single split."""
         return statistics.stdev(self.scores) if len(self.scores) > 1 else None
 
 
 def ranked(candidates: Iterable[Candidate], metric: MetricSpec) -> list[Candidate]:
-    """Those with a score, best first: later rung, better mean, earlier in the grid."""
+    """Candidates with a score, best first: by rung, then mean score, then position in the grid."""
     sign = -1.0 if metric.direction == "max" else 1.0
     return sorted(
         (c for c in candidates if c.scores), key=lambda c: (-c.rung, sign * c.mean, c.place)

@@ -1,7 +1,7 @@
-"""Temporary files of a runner and its workers, in one folder that never outlives them for long.
+"""Temporary files of a runner and its workers, in one folder.
 
-The runner holds a lock on a file in its folder for as long as it lives. A runner that was killed
-cannot remove its folder, so its guards do, and the next runner on this machine removes every folder
+The runner holds a lock on a file in its folder until it ends. A runner that was killed cannot
+remove its folder, so its guards remove it, and the next runner on this machine removes every folder
 whose lock is free.
 """
 
@@ -17,14 +17,26 @@ from pathlib import Path
 _PREFIX = f"kbench-{os.getuid()}-" if hasattr(os, "getuid") else "kbench-"
 
 
+# Longest folder for temporary files, in bytes. A socket's path may have 103 bytes (macOS; 107 on
+# Linux). The folders of the runner and of a worker and the name of the socket take about 50 bytes.
+_MAX_TMPDIR = 50
+
+
+def default_home() -> Path:
+    """$TMPDIR or its default, or /tmp if a socket in it would have a path that is too long."""
+    folder = tempfile.gettempdir()
+    return Path(folder if len(os.fsencode(folder)) <= _MAX_TMPDIR else "/tmp")
+
+
 @cache
 def runner_folder() -> Path:
-    """The folder of this process, made at the first call; multiprocessing uses it, too."""
+    """The folder of this process, created by the first call; multiprocessing uses it, too."""
     from multiprocessing.util import Finalize
 
-    remove_abandoned()
-    # The folder gets its name when its lock is held, so that nobody takes it for an abandoned one.
-    unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}"))
+    home = default_home()
+    remove_abandoned(home)
+    # The folder gets its final name after it is locked, so that no runner removes it as abandoned.
+    unnamed = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=home))
     lock = os.open(unnamed / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     folder = unnamed.with_name(unnamed.name[1:])
@@ -35,9 +47,9 @@ def runner_folder() -> Path:
     return folder
 
 
-def remove_abandoned() -> None:
-    """Remove the folders of runners of this user that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def remove_abandoned(home: Path) -> None:
+    """Remove the folders in `home` of runners of this user that were killed."""
+    for folder in home.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -48,7 +60,7 @@ def remove_abandoned() -> None:
 
 
 def folder_for_worker() -> str | None:
-    """A new folder inside the runner's, for the guard's worker; None where it cannot be made."""
+    """A new folder inside the runner's, for a worker; None if it cannot be created."""
     folder = process.current_process()._config.get("tempdir")  # type: ignore[attr-defined]
     with contextlib.suppress(OSError):
         return tempfile.mkdtemp(prefix="run-", dir=folder) if folder else None
@@ -56,7 +68,7 @@ def folder_for_worker() -> str | None:
 
 
 def use_for_this_process(folder: str) -> None:
-    """Have this process and those that it starts put their temporary files into `folder`."""
+    """Make `folder` the folder for temporary files of this process and its children."""
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = folder
     process.current_process()._config["tempdir"] = folder  # type: ignore[attr-defined]

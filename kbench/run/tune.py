@@ -1,19 +1,19 @@
 """Choosing a method's parameters on the training rows alone: cross-validation, successive halving.
 
-    for each rung m_1 < m_2 < ... < all rows:            (without halving there is one)
+    for each rung m_1 < m_2 < ... < all rows:            (without halving there is one rung)
         a trial for each candidate and fold: fit m rows of the other folds, score on the fold
         keep the best 1/factor of the candidates by their mean score
 
 Successive halving is Jamieson and Talwalkar's (AISTATS 2016) with training rows as the resource.
-Of equal means the earlier in the grid is better.
+If two means are equal, the candidate that is earlier in the grid is better.
 
-A search is of one method and one data set. An experiment stands for one of each of its pairs, and
-its `plan.tune` for the budget that they all have.
+A search covers one method and one data set. An experiment makes one search for each of its pairs,
+and its `plan.tune` is the budget of each search.
 
-A trial is a run on the data set with `dataset.holdout` set: it has a key, limits and a row as any
-other, in `_tune` of the results folder, and is not done again. The test rows are not opened.
-Trials that differ only along the method's path (`meta.path`: C, for most) are fitted in one worker,
-each from the solution of the one before, so that their times are those of the steps.
+A trial is a run on the data set with `dataset.holdout` set. It has a key, limits and a row like any
+other run, in `_tune` of the results folder, and is not repeated. It never opens the test rows.
+Trials that differ only along the method's regularisation path (`meta.path`, usually C) are fitted
+in one worker. Each starts from the previous solution, so its time is that of one step.
 """
 
 import time
@@ -50,37 +50,37 @@ from kbench.run.tuned import NONE, set_of
 
 @dataclass
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
     method, dataset : str
-        As they were named.
+        Names in the command.
     of : str or None
-        The set of tuned files that the experiment names.
+        Name of the set of tuned files in the experiment's plan.
     metric : MetricSpec
     varied : list of str
         Parameters that the search chooses or the command line sets.
     about : dict
-        What the tuned file tells of the data set and the method.
+        Entries of the tuned file about the data set and the method.
     dropped : list of str
-        Parts of the command that did not apply, with the reason.
+        Parts of the command that had no effect, with the reason.
     ranked : list of Candidate
-        Those with a score, best first.
+        Candidates with a score, best first.
     failed : list of (Run, status, message)
         Trials that are not ok.
     counts : Counter
         Status -> trials.
     rungs : list of (training rows, candidates)
-        Those that were begun.
+        Rungs that were started.
     cpu_s : float
-        Of fits and predictions.
+        CPU seconds of all fits and predictions.
     newest : datetime or None
-        When the last trial began.
+        Start of the last trial.
     reached : bool
         Whether the budget ended the search.
     stopped_by : int or None
-        The signal that did.
+        The signal that ended the search.
     """
 
     method: str
@@ -101,18 +101,18 @@ class Found:
 
     @property
     def exit_code(self) -> int:
-        """As the runner's: 1 where a trial failed."""
+        """As of a runner: 1 if a trial failed."""
         if self.stopped_by is not None:
             return 128 + self.stopped_by
         return 1 if self.failed else 0
 
     @property
     def params(self) -> dict[str, Any]:
-        """What the best candidate sets."""
+        """The varied parameters of the best candidate."""
         return {name: self.ranked[0].params[name] for name in self.varied}
 
     def told(self, search: Search) -> dict[str, Any]:
-        """What the tuned file tells of the search; the same for the same trials."""
+        """Entries of the tuned file about the search; they depend only on the trials."""
         best = self.ranked[0]
         validated = {"folds": search.folds, "validation": search.validation}
         del validated["folds" if search.validation else "validation"]
@@ -135,14 +135,14 @@ class Found:
 
 @dataclass
 class Searches:
-    """What a command searches.
+    """The searches of a command.
 
     Attributes
     ----------
     each : list of list of str
         The overrides of each search.
     sandbox : Sandbox
-        Where all their trials run.
+        Starts the workers of all trials.
     of : str or None
         The set of tuned files that the experiment names.
     budget : mapping
@@ -163,13 +163,13 @@ def searches(composer: Composer, overrides: Sequence[str]) -> Searches:
 
     Parameters
     ----------
-    overrides : as typed: a method, a data set, and a grid or values of its parameters; or an
-        experiment, and names of those of its methods and data sets that are wanted.
+    overrides : the words of the command: a method, a data set, and a grid or values of its
+        parameters; or an experiment, and optionally names of its methods and data sets.
 
     Raises
     ------
     ConfigError
-        A wrong name, key or value, or nothing to choose from.
+        A name, key or value is wrong, or there is only one candidate.
     DataError
         A data set is malformed.
     """
@@ -209,20 +209,20 @@ def tune(
     say: Callable[[str], None],
     of: str | None = None,
 ) -> Found:
-    """Do the trials that are missing, and rank the candidates.
+    """Do the missing trials, and rank the candidates.
 
     Parameters
     ----------
-    overrides : of one search.
+    overrides : of one search, see `Searches`.
     search : Search
     sandbox : Sandbox
-    say : takes a line for the user at the beginning of each rung.
-    of : the set of tuned files that what is found belongs to.
+    say : called with a line for the user at the start of each rung.
+    of : name of the set of tuned files that the result belongs to.
 
     Raises
     ------
     ConfigError
-        A wrong name, key or value, or nothing to choose from.
+        A name, key or value is wrong, or there is only one candidate.
     DataError
         The data set is absent or malformed.
     """
@@ -249,14 +249,14 @@ def tune(
     )
     rungs = search.rungs(_train_rows(plan, search), len(candidates))
     alive = candidates
-    if search.budget:  # what it cuts off should be no corner of the grid
+    if search.budget:  # random order, so that the budget does not cut off one corner of the grid
         order = np.random.RandomState(first.seed).permutation(len(candidates))
         alive = [candidates[i] for i in order]
     for rung, rows in enumerate(rungs):
         at = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
         say(f"{at}{len(alive)} candidates, {search.division}, {rows} training rows")
         found.rungs.append((rows, len(alive)))
-        # Folds differ by one row: without a limit the last rung takes what each of them has.
+        # Folds differ by one row, so the last rung sets no limit and uses all rows of each fold.
         fewer = rung + 1 < len(rungs) or rows == search.rows
         holdouts = search.holdouts(first.seed, rows if fewer else None)
         trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=obtain_in(sandbox))
@@ -278,7 +278,7 @@ def _climb(
     found: Found,
     expired: Callable[[], bool],
 ) -> None:
-    """Do the trials of one rung; candidates that are through have the rung's scores afterwards."""
+    """Do the trials of one rung, and store the scores of candidates that finished every fold."""
     folds: defaultdict[str, list[Run]] = defaultdict(list)
     for run in trials.runs:
         folds[canonical(run.params)].append(run)
@@ -292,14 +292,14 @@ def _climb(
     runner = Runner(trials, sandbox)
 
     def unwanted(run: Run) -> bool:
-        """A candidate that failed on another fold cannot be chosen any more."""
+        """Whether the run is not needed: its candidate failed on another fold, or time is up."""
         if any(other.params == run.params for other, _, _ in runner.summary.failed):
             return True
         late = expired()
         found.reached |= late
         return late
 
-    # A path is begun as a whole, and would go on beyond the seconds.
+    # The runs of a path are started together, and would continue after the time is up.
     paths = search.seconds is None
     summary = runner.execute(finished_here(trials), skip=unwanted, paths=paths)
     found.stopped_by = summary.stopped_by
@@ -314,7 +314,7 @@ def _climb(
 
 
 def _scores(runner: Runner, found: Found) -> dict[str, float]:
-    """key -> score of the trials of a rung that are ok; counts them all."""
+    """key -> score of the trials of a rung that are ok; adds all trials to `found.counts`."""
     frame = runner.folder.read(reference=False)
     keys = {run.key for run in runner.plan.runs}
     threads = runner.plan.runs[0].threads if runner.plan.runs else 1
@@ -333,12 +333,12 @@ def _scores(runner: Runner, found: Found) -> dict[str, float]:
 
 
 def _untuned(overrides: Sequence[str]) -> list[str]:
-    """The overrides, which a tuned file changes only where they name it."""
+    """The overrides, with tuned=none unless they name a tuned file."""
     return [*overrides, *([] if any(w.startswith("tuned=") for w in overrides) else [NONE])]
 
 
 def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
-    """The experiment that a command names; a ConfigError where it lists what should be one."""
+    """The experiment that a command names; a ConfigError if other keys are swept."""
     parsed = composer.parse(overrides)
     named = [one.key_or_group == "experiment" for one in parsed]
     for text, override in zip(overrides, parsed, strict=True):
@@ -350,7 +350,7 @@ def _experiment(composer: Composer, overrides: Sequence[str]) -> str | None:
 
 
 def _recipe(composer: Composer, experiment: str | None) -> dict[str, Any]:
-    """The plan of an experiment; empty without one."""
+    """The plan of an experiment; empty without an experiment."""
     return composer.compose([f"experiment={experiment}"]).get("plan") or {} if experiment else {}
 
 
@@ -365,7 +365,7 @@ def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
 
 
 def _checked_plan(composer: Composer, words: Sequence[str], sandbox: Sandbox) -> Plan:
-    """The candidates as runs on the whole training set, their data obtained."""
+    """The candidates as runs on the whole training set, after their data were prepared."""
     plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
     if not plan.runs:
         raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
@@ -378,7 +378,7 @@ def _checked_plan(composer: Composer, words: Sequence[str], sandbox: Sandbox) ->
 
 
 def _varied(method: str, candidates: Sequence[Candidate], bare: Mapping[str, Any]) -> list[str]:
-    """Parameters that differ between the candidates, or from the method's own values."""
+    """Parameters that differ between the candidates, or from the values of the method's config."""
     varied = []
     for name in candidates[0].params:
         if name not in bare:
@@ -404,7 +404,7 @@ def _metric(task: str, name: str | None) -> MetricSpec:
 
 
 def _train_rows(plan: Plan, search: Search) -> int:
-    """Rows that every division leaves to train on; a ConfigError where it cannot be made."""
+    """Fewest training rows of any validation split; a ConfigError if it is impossible."""
     from kbench.data import open_prepared
     from kbench.data.split import holdout_rows
 
@@ -414,7 +414,10 @@ def _train_rows(plan: Plan, search: Search) -> int:
 
 
 def _about(run: Run, of: str | None) -> dict[str, Any]:
-    """What a later run is held against. A set belongs to experiments, and outlives the source."""
+    """Facts that later runs with the tuned file are compared with.
+
+    The files of a set belong to experiments and stay valid if the method's source changes.
+    """
     source = {} if of else {"source_sha256": registry.source_sha256(run.estimator)}
     return {
         "seed": run.seed,

@@ -1,9 +1,9 @@
 """Tuned files: the parameters that `kbench tune` found, and how they were found.
 
 `configs/tuned/<method>-<dataset>.yaml` is a config of group `tuned`, laid over the method's own:
-its keys are parameters of the method, `meta.tuned` tells of the search. Hydra applies the file by
-its name, or the one that `tuned=NAME` names; values on the command line win over it. An experiment
-whose plan says `tuned: SET` applies `<method>-<dataset>-<SET>.yaml` where there is one.
+its keys are parameters of the method, and `meta.tuned` describes the search. Hydra applies the file
+with this name, or the file that `tuned=NAME` names; values on the command line override it. An
+experiment whose plan says `tuned: SET` applies `<method>-<dataset>-<SET>.yaml` if it exists.
 """
 
 import hashlib
@@ -25,8 +25,8 @@ NONE = "tuned=none"
 class Tuned:
     """A tuned file.
 
-    path : as it is found from the working directory. sha256 : of its bytes. params : of the method.
-    search : how they were found; empty in a file that was written by hand.
+    path : relative to the working directory if inside it. sha256 : of its bytes. params : of the
+    method. search : describes the search; empty in a file that was written by hand.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class Tuned:
             if name not in known:
                 raise ConfigError(
                     f"{self.path}: method {method} has no parameter {name!r}"
-                    f"{nearest(name, known)}; tune it again, or say {NONE}"
+                    f"{nearest(name, known)}; tune it again, or write {NONE}"
                 )
 
     def notes(
@@ -51,7 +51,7 @@ class Tuned:
 
         Parameters
         ----------
-        used : its parameters that neither the command line nor a grid decides.
+        used : parameters of the file that neither the command line nor a grid sets.
         estimator : module:Class of the method.
         data_sha256, variant : of the data set as it is used.
         """
@@ -83,7 +83,7 @@ def _how(search: Mapping[str, Any]) -> str:
 
 
 def tuned_name(method: str, dataset: str, of: str | None) -> str:
-    """What the tuned file of a method and a data set is called, on its own or as one of a set."""
+    """Name of the tuned file of a method and a data set, alone or in the set `of`."""
     return "-".join([method, dataset, *([of] if of else [])])
 
 
@@ -98,7 +98,7 @@ def set_of(recipe: Mapping[str, Any]) -> str | None:
 def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -> list[str]:
     """The override that applies the file of a set of tuned files.
 
-    None where the set has no such file, or the overrides `chosen` decide.
+    Empty if the set has no such file, or if the overrides `chosen` name a tuned file.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def tuned_by(of: str | None, method: str, dataset: str, chosen: Sequence[str]) -
     if not any(other.endswith(f"-{of}") for other in known):
         raise ConfigError(
             f"plan.tuned is {of!r}, and no file of configs/tuned is called METHOD-DATASET-{of}; "
-            f"`kbench tune experiment=...` writes them, {NONE} does without"
+            f"`kbench tune experiment=...` writes them, {NONE} uses none"
         )
     return []
 
@@ -182,7 +182,7 @@ def write_tuned(
 
 
 def users(method: str, dataset: str, of: str | None) -> str:
-    """Who uses a tuned file."""
+    """The commands that use a tuned file, in words."""
     if of is None:
         return f"used by `kbench method={method} dataset={dataset}`"
     return f"used by experiments whose plan says `tuned: {of}`"

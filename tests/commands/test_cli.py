@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kbench.cli import COMMANDS
+from kbench.commands import COMMANDS
 
 
 def kbench(here, *words, env=None):
@@ -61,6 +61,48 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, words, named):
     assert done.stderr.startswith("kbench: ")
     assert len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["-m", "method.C=interval(1,10)"], "write values, as in method.C=1,3,10 with -m"),
+        (["method.C=interval(1,10)"], "write values, as in method.C=1,3,10 with -m"),
+        (["hydra/sweeper=optuna"], "write -m with values, grid=NAME, or `kbench tune`"),
+        (["hydra/launcher=joblib"], "write parallel=loky|dask|ray|slurm"),
+        (["hydra.run.dir=x"], "write results_dir=FOLDER"),
+        (["hydra.job.chdir=true"], "leave it out"),
+        (["--info"], "`kbench doctor` describes the installation"),
+        (["--resolve"], "`--cfg job` shows resolved values"),
+        (["-p", "method"], "`--cfg job` shows every package"),
+        (["--config-dir", "x"], "put the files into ./configs/method"),
+        (["--config-dir=x"], "put the files into ./configs/method"),
+        (["-cn", "x"], "method=..., dataset=... and experiment=... choose its parts"),
+        (["+unknown=1"], "no key is called 'unknown'; the keys of a command are dataset"),
+        (["+seeed=1"], "(nearest: seed)"),
+        (["--cfg", "job", "+unknown=1"], "no key is called 'unknown'"),
+        (["method.C=[1,10]"], "write -m method.C=1,10"),
+        (["-m", "seed=0,", "1"], "write it without spaces, as in seed=0,1"),
+        (["dataset=file", "dataset.path=~/x"], "write dataset.path=$HOME/x"),
+    ],
+)
+def test_what_hydra_takes_and_kbench_does_not_is_answered_by_what_to_write(
+    tmp_path, words, instead
+):
+    done = kbench(tmp_path, "method=svc", *words)
+    assert done.returncode == 2, done.stdout
+    assert instead in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_csv_needs_its_path_and_has_its_name(tmp_path):
+    lines = ["a,b,y", *(f"{i % 7},{i % 5},{i % 2}" for i in range(60))]
+    (tmp_path / "flowers.csv").write_text("\n".join(lines) + "\n")
+    words = ["method=dummy", "dataset.path=flowers.csv", "dataset.source.columns.target=y"]
+    done = kbench(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert "dummy on flowers" in done.stderr + done.stdout
 
 
 def test_help_names_every_command_and_each_has_help(tmp_path):

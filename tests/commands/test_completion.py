@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.cli import COMMANDS, main
+from kbench.cli import main
+from kbench.commands import COMMANDS
 from kbench.commands.completion import SHELLS, candidates
 from kbench.config import options
 

@@ -54,6 +54,9 @@ from kbench.methods import (
     SparsePrimalSVC,
     SubsampleSVC,
     SupportCurves,
+    TunedKernelRidge,
+    TunedKernelSVC,
+    TunedKernelSVR,
 )
 from kbench.metric import LearnedMetric
 
@@ -104,6 +107,9 @@ ESTIMATORS = [
     ApproximateRidgeClassifier(RandomFeatures(8)),
     ApproximateRidge(BKA(1)),
     ApproximateRidgeClassifier(BKA(1)),
+    TunedKernelSVC(random_state=0),
+    TunedKernelSVR(random_state=0),
+    TunedKernelRidge(random_state=0),
     BlockSpectra(BKA(1)),
     RecursiveFeatureClassifier(LearnedMetric(n_rounds=1)),
     RecursiveFeatureRegressor(LearnedMetric(n_rounds=1)),

@@ -5,14 +5,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.linalg import subspace_angles
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.named import make_kernel
-from kbench.metric import LearnedMetric
+from kbench.methods import KernelSVC
+from kbench.metric import LearnedMetric, WithMetric
 from kbench.metric.gradients import gradient_outer_product
+from kbench.trace import Trace
 
 
 def naive_value(kernel, gamma, x, Z, coef):
@@ -144,16 +148,31 @@ def test_a_target_of_noise_keeps_the_features_as_they_are():
     np.testing.assert_allclose(metric.feature_importances_, 0.25)
 
 
+def test_many_features_are_weighted_without_a_square_of_them():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(200, 20_000)).astype(np.float32)
+    metric = LearnedMetric(n_rounds=1, random_state=0).fit(X, X[:, 17])
+    assert metric.structure_ == "diagonal"
+    assert metric.nbytes_ <= 2 * 8 * 20_000
+    assert metric.transform(X[:3]).shape == (3, len(metric.get_feature_names_out()))
+
+
+def test_a_diagonal_metric_is_its_components_and_its_weights(problem):
+    X, y = problem
+    metric = LearnedMetric("diagonal", rank=3, random_state=0).fit(X, y)
+    assert metric.components_.shape == (6, 3)
+    expected = (X - metric.mean_) @ metric.components_
+    np.testing.assert_allclose(metric.transform(X), expected, atol=1e-12)
+    off_diagonal = metric.metric_ - np.diag(metric.metric_.diagonal())
+    np.testing.assert_array_equal(off_diagonal, 0.0)
+
+
 @parametrize_with_checks([LearnedMetric(random_state=0, n_rounds=1)])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
 def test_a_machine_behind_a_metric_tells_what_it_learnt():
-    from kbench.methods import KernelSVC
-    from kbench.metric import WithMetric
-    from kbench.trace import Trace
-
     rng = np.random.default_rng(6)
     X = rng.normal(size=(600, 10))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
@@ -171,11 +190,6 @@ def test_a_machine_behind_a_metric_tells_what_it_learnt():
 
 
 def test_a_metric_in_front_of_a_pipeline_can_be_searched():
-    from sklearn.linear_model import Ridge
-    from sklearn.model_selection import GridSearchCV
-
-    from kbench.metric import WithMetric
-
     rng = np.random.default_rng(7)
     X = rng.normal(size=(200, 4))
     machine = WithMetric(Ridge(), LearnedMetric(n_rounds=1), random_state=0)

@@ -55,7 +55,7 @@ def read(name):
     text = (CONFIGS / f"{name}.yaml").read_text()
     config = yaml.safe_load(re.sub(r"\$\{use:[\w.]+,([^}]*)\}", r"\1", text))
     meta = config.pop("meta")
-    return config.pop("name"), load(target(config.pop("estimator"))), meta, config
+    return config.pop("name"), load(target(config.pop("estimator"))).estimator, meta, config
 
 
 def defaults(cls):

@@ -41,6 +41,9 @@ def furnish(here):
     folder.mkdir(parents=True)
     for how in MISDEEDS:
         (folder / f"{how}.yaml").write_text(YAML.format(name=how, cls="Naughty", how=how))
+    (folder / "notes_its_fit.yaml").write_text(
+        YAML.format(name="notes_its_fit", cls="Naughty", how="notes_its_fit")
+    )
     (folder / "positive.yaml").write_text(
         YAML.format(name="positive", cls="Positive", how="nothing")
     )

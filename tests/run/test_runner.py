@@ -167,6 +167,40 @@ def test_two_runners_share_one_sweep(here):
     assert done == 20, "a run was done twice"
 
 
+def test_runners_a_merge_loop_and_a_report_loop_at_once_do_each_run_once(here):
+    """Every fit adds a byte to a file, so that a repeated run is seen even if its row is not."""
+    seeds = range(30)
+    command = [
+        "-m",
+        "method=notes_its_fit",
+        f"method.marker={here / 'fits'}",
+        "method.seconds=0.05",
+        f"seed={','.join(map(str, seeds))}",
+    ]
+    runners = [start(here, *command) for _ in range(2)]
+    beside = {"merge": ["merge"], "report": ["report", "format=csv", "out=report"]}
+    loops = {name: start(here, *words) for name, words in beside.items()}
+    passes = Counter()
+    deadline = time.monotonic() + 240
+    while any(runner.poll() is None for runner in runners):
+        assert time.monotonic() < deadline
+        for name, process in loops.items():
+            if process.poll() is not None:
+                _, said = process.communicate()
+                # Before the first row exists there is nothing to report.
+                assert process.returncode == 0 or "no rows" in said, said
+                passes[name] += process.returncode == 0
+                loops[name] = start(here, *beside[name])
+        time.sleep(0.02)
+    said = [process.communicate()[1] for process in (*runners, *loops.values())]
+    assert [runner.returncode for runner in runners] == [0, 0], said
+    assert sum(text.count(": ok,") for text in said[:2]) == len(seeds)
+    assert (here / "fits").stat().st_size == len(seeds)
+    assert passes["merge"] >= 1
+    kbench(here, "merge", check=0)
+    assert sorted(rows(here)["seed"]) == list(seeds)
+
+
 def test_jobs_are_used_only_when_asked_and_the_row_says_so(here):
     command = ["-m", "method=nothing", "method.seconds=0.5"]
     kbench(here, *command, "seed=0,1,2,3", "parallel.jobs=2", check=0)

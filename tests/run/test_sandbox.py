@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from kbench.config import Limits
+from kbench.errors import KbenchError
 from kbench.run.guard import HEAD_BYTES, TAIL_BYTES
 from kbench.run.sandbox import Sandbox
 
@@ -242,3 +243,38 @@ def test_threads_and_affinity(sandbox, threads):
     done = outcome(sandbox, misbehaviour.threads, threads=threads, cpus=cpus)
     assert set(done.result["row"]["pools"]) == {threads}
     assert done.result["row"]["cpus"] == cpus
+
+
+def _environment(task, send):
+    result = {"event": "result", "status": "ok", "message": ""}
+    send(result | {"row": {name: os.environ.get(name) for name in task}})
+
+
+def test_a_killed_fork_server_is_started_anew_in_the_same_environment():
+    sandbox = Sandbox(environment={"KBENCH_OF_THE_SERVER": "kept"})
+    names = ["KBENCH_OF_THE_SERVER"]
+    end_fork_servers()
+    for _ in range(2):
+        outcome = sandbox.call(_environment, names, NONE)
+        assert outcome.result["row"] == {"KBENCH_OF_THE_SERVER": "kept"}
+        assert end_fork_servers() == 1
+
+
+def test_a_fork_server_that_always_ends_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "ends_its_process.py").write_text("import os; os._exit(1)")
+    monkeypatch.syspath_prepend(tmp_path)
+    end_fork_servers()
+    with pytest.raises(KbenchError, match="the fork server ended 5 times"):
+        Sandbox(["ends_its_process"]).call(_environment, [], NONE)
+
+
+def end_fork_servers():
+    """Kill the fork server of this process; the number of processes killed."""
+    children = psutil.Process().children()
+    found = [process for process in children if "forkserver" in " ".join(process.cmdline())]
+    for process in found:
+        process.kill()
+    for process in found:  # not reaped here, because multiprocessing does that
+        while process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+    return len(found)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -117,8 +119,7 @@ def test_a_results_folder_that_is_a_file_is_one_line(tmp_path):
         Claims(tmp_path / "results")
 
 
-def test_folders_of_killed_runners_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(temporary.tempfile, "gettempdir", lambda: str(tmp_path))
+def test_folders_of_killed_runners_are_removed(tmp_path):
     left = tmp_path / f"{temporary._PREFIX}left"
     held = tmp_path / f"{temporary._PREFIX}held"
     for folder in (left, held):
@@ -128,6 +129,16 @@ def test_folders_of_killed_runners_are_removed(tmp_path, monkeypatch):
 
     with (held / "lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        temporary.remove_abandoned()
+        temporary.remove_abandoned(tmp_path)
         assert held.exists()
         assert not left.exists()
+
+
+def test_a_long_folder_for_temporary_files_is_no_obstacle(tmp_path):
+    """The path of a socket may have 107 bytes only."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    words = [sys.executable, "-m", "kbench", "method=dummy", "dataset=iris"]
+    environment = os.environ | {"TMPDIR": str(folder)}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -177,7 +177,7 @@ def test_what_was_stopped_or_killed_goes_on_where_it_was(here):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "the same command goes on from there" in out
+    assert "the same command continues from there" in out
     process = start(*words)
     wait_for_rows(3)
     process.kill()
@@ -224,7 +224,7 @@ def test_a_budget_that_is_reached_is_said_and_marked_and_can_be_raised(here, cap
 def test_a_budget_too_small_for_one_setting(here, capsys):
     assert main(["tune", "method=svc", "method.C=1,10", "tune.seconds=0.000001"]) == 1
     out = capsys.readouterr().out
-    assert "nothing is written: the budget of 1e-06 s is reached and no setting got thr" in out
+    assert "nothing is written: the budget of 1e-06 s is reached and no setting finished" in out
     assert not (here / "configs" / "tuned").exists()
 
 
@@ -239,7 +239,7 @@ def test_a_setting_that_fails_is_not_chosen_and_not_tried_on_other_folds(here):
     tuned = read_yaml(here / "configs" / "tuned" / "scripted-digits.yaml")
     assert (tuned["breaks"], tuned["shrink"], tuned["meta"]["tuned"]["failed"]) == (False, 0, 2)
     out, err = kbench("tune", "method=scripted", "method.breaks=true", "method.shrink=0,1", check=1)
-    assert "nothing is written: no setting got through every fold" in out
+    assert "nothing is written: no setting finished every fold" in out
     assert "RuntimeError: broke" in err
 
 

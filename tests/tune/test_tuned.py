@@ -95,7 +95,7 @@ def test_a_file_for_an_older_version_of_the_method():
         plan("method=svc")
     assert str(error.value) == (
         "configs/tuned/svc-digits.yaml: method svc has no parameter 'gama' (nearest: gamma); "
-        "tune it again, or say tuned=none"
+        "tune it again, or write tuned=none"
     )
     write({"C": 64}, source_sha256="0" * 64)
     assert plan("method=svc").tuned[1:] == [

@@ -1,0 +1,640 @@
+"""Support vector machines that choose their parameters themselves.
+
+`fit` searches kernel width and C on the training rows alone (`kbench.tuning`), then fits the exact
+machine to all rows, or early DC-SVM (Hsieh, Si and Dhillon, ICML 2014, equation 11) where the exact
+one would take too long. The search follows the ideas of liquidSVM (Steinwart and Thomann,
+arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for large data. A Gaussian
+process replaces their grid.
+"""
+
+from abc import abstractmethod
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from kbench.methods import _classes
+from kbench.methods.dc_svc import DCSVC
+from kbench.methods.kernel_svc import KernelSVC
+from kbench.methods.kernel_svr import KernelSVR
+from kbench.metric import LearnedMetric
+from kbench.prediction.flops import CountedPrediction
+from kbench.trace import Deadline, Trace
+from kbench.tuning.gram import Rows
+from kbench.tuning.search import FEW_ROWS, Search, first_error, search, validation_error
+from kbench.tuning.tasks import Classification, Regression
+
+# Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
+# is fitted instead: 2^34 take minutes.
+_MOST_ENTRIES = 2.0**34
+# Seconds of one kernel value in the exact fit, to compare with a time budget: 54 features at one
+# thread (`scripts/bench_tuned.py`).
+_SECONDS_PER_ENTRY = 3e-9
+# Kernel values of the exact fit, as above, up to which finalists are compared by exact fits to four
+# fifths of the rows; each takes less than a second.
+_CHEAP_ENTRIES = 2.0**29
+# Held-out rows of that comparison: a fraction of all rows, and a limit. Tolerance of its fits.
+_HELD_OUT, _MOST_HELD_OUT, _LOOSE_TOL = 0.2, 10_000, 0.1
+# Fraction of the time budget that the search may take.
+_SEARCH_BUDGET = 0.5
+# Training points of a cluster of early DC-SVM.
+_CLUSTER_ROWS = 2500
+# Coverage of the interval of the estimated error.
+_CONFIDENCE = 0.95
+# Rows on which the Euclidean and the learned metric are compared, of which a half is held out.
+_METRIC_ROWS = 4000
+# Relative improvement of the held-out error from which on the learned metric is kept. A metric that
+# does not matter costs a product with a (d, d) matrix for every row to predict.
+_METRIC_GAIN = 0.02
+# Ratio of the columns' deviations from which on standardised columns are compared with those given,
+# and the relative improvement of the first rung's error for which they are taken.
+_SCALES, _SCALER_GAIN = 3.0, 0.05
+# Most held-out rows for the sigmoids of probabilities, of two numbers each. They come from machines
+# of one half of the rows each; five folds fit the same sigmoid (slope 2.13 against 2.06).
+_MOST_CALIBRATION = 8000
+# Tubes that are compared, as multiples of the held-out deviation. 0.6 is optimal for Gaussian noise
+# (Smola, Murata, Scholkopf and Muller, ICANN 1998).
+_TUBES = (0.05, 0.2, 0.6, 1.0)
+# Tolerance of the final regression, in units of the held-out deviation: far below its noise.
+_FINAL_TOL = 0.02
+# Half the width of the tube during the search, in deviations of y.
+_SEARCH_TUBE = 0.05
+
+
+class TunedMachine(CountedPrediction, BaseEstimator):
+    """Base of the two estimators: metric, search, and which machine is fitted in the end."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [StrOptions({"rbf", "laplacian"})],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "metric": [StrOptions({"auto"}), None],
+        "random_state": ["random_state"],
+    }
+
+    kernel: str
+    time_budget: float | None
+    metric: str | None
+    random_state: Any
+
+    def _task(self, targets: np.ndarray) -> Classification | Regression:
+        """What the search minimises, for class numbers or targets (m,) of some rows."""
+        return Regression(targets, _SEARCH_TUBE)
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31 - 1))
+        return np.random.default_rng(self.random_state)
+
+    def _search(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, trace: Trace
+    ) -> tuple[Any, Search, Any, Rows]:
+        """The rows in the metric that was kept, and the result of the search on them."""
+        budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
+        deadline = Deadline(budget, trace)
+        X = self._mapped(X, targets, rng, deadline)
+        task = self._task(targets)
+        rows = Rows(X, self.kernel, rng)
+        result = search(rows, task, rng, deadline, trace)
+        return X, result, task, rows
+
+    def _keep(self, result: Search) -> None:
+        """Set the attributes that describe the search."""
+        self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
+        self.gamma_, self.C_ = result.gamma, result.C
+
+    def _mapped(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+    ) -> Any:
+        """The rows in the learned metric or standardised, where that helps; sets the maps."""
+        self.metric_: LearnedMetric | None = None
+        self.scaler_: StandardScaler | None = None
+        if self.metric == "auto":
+            self.metric_ = self._useful_metric(X, targets, rng, deadline)
+            if self.metric_ is not None:
+                return self.metric_.transform(X)
+        if not sp.issparse(X) and _has_different_scales(X):
+            scaler = StandardScaler().fit(X)
+            errors = []
+            for Z in (X, scaler.transform(X)):
+                same = np.random.default_rng(0)
+                errors.append(first_error(Rows(Z, self.kernel, same), self._task(targets), same))
+            if errors[1] < (1.0 - _SCALER_GAIN) * errors[0]:
+                self.scaler_ = scaler
+                return scaler.transform(X)
+        return X
+
+    def _useful_metric(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+    ) -> LearnedMetric | None:
+        """A metric learned from half of a sample, if it lowers the error of a search on it."""
+        sample = self._task(targets).order(rng)[:_METRIC_ROWS]
+        learned, held_out = np.array_split(np.arange(len(sample)), 2)
+        y = targets[sample]
+        if len(np.unique(y[learned])) < 2 or len(held_out) < 2:
+            return None
+        options: dict[str, Any] = {"task": self._kind, "random_state": int(rng.integers(2**31))}
+        metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
+        errors = [
+            self._error_of_half(Z, y, learned, held_out, deadline)
+            for Z in (X[sample], metric.transform(X[sample]))
+        ]
+        if errors[1] >= (1.0 - _METRIC_GAIN) * errors[0]:
+            return None
+        return LearnedMetric(**options).fit(X, targets)
+
+    def _error_of_half(
+        self,
+        Z: Any,
+        targets: np.ndarray,
+        learned: np.ndarray,
+        held_out: np.ndarray,
+        deadline: Deadline,
+    ) -> float:
+        """Error on some rows of a machine that is tuned and fitted on others."""
+        rng = np.random.default_rng(0)
+        half = Rows(Z[learned], self.kernel, rng)
+        found = search(half, self._task(targets[learned]), rng, deadline, Trace())
+        rows = Rows(Z, self.kernel, rng)
+        return validation_error(rows, self._task(targets), found, learned, held_out)
+
+    @property
+    @abstractmethod
+    def _kind(self) -> str: ...
+
+    def _describe_exact(self, n: int, fraction: float, seconds_left: float | None) -> str:
+        """Why the exact machine is fitted, or "" if it would take too long."""
+        entries = n * max(fraction * n, 1.0)
+        if entries > _MOST_ENTRIES:
+            return ""
+        seconds = entries * _SECONDS_PER_ENTRY
+        if seconds_left is not None and seconds > seconds_left:
+            return ""
+        return f"exact machine: about {entries:.2g} kernel values"
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if self.scaler_ is not None:
+            # The machine was chosen on dense rows.
+            return self.scaler_.transform(X.toarray() if sp.issparse(X) else X)
+        return X if self.metric_ is None else self.metric_.transform(X)
+
+    @property
+    def model_bytes_(self) -> int:
+        """Bytes that prediction keeps."""
+        check_is_fitted(self, "best_estimator_")
+        metric = 0 if self.metric_ is None else self.metric_.components_.nbytes
+        return int(self.best_estimator_.model_bytes_) + metric
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class TunedKernelSVC(ClassifierMixin, TunedMachine):
+    """Support vector classifier that chooses kernel width and C on the training rows.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "laplacian"}, default="rbf"
+    time_budget : float or None, default=None
+        Wall seconds that `fit` should take. The search ends after half of it, and early DC-SVM
+        replaces the exact machine if that is expected to take longer than the rest.
+    scoring : {"accuracy", "balanced_accuracy"} or None, default=None
+        What the search maximises; None is "accuracy".
+    metric : {"auto"} or None, default=None
+        "auto" learns a linear map of the features (`kbench.metric.LearnedMetric`) and keeps it if
+        it lowers the error of held-out training rows.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C of the final machine; the search is without weights.
+    probability : bool, default=False
+        Whether to fit the sigmoids of `predict_proba` to decision values of held-out rows. Takes
+        two further fits to half of the rows, of more than 16,000 rows one.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    C_, gamma_ : float
+    search_results_ : dict of str to arrays
+        One entry for each machine of the search: rung, rows ("fold", "sample" or "cell"), n_rows,
+        gamma, C, error, n_validation, solved. `pandas.DataFrame(search_results_)` is a table.
+    cv_error_ : float
+        Held-out error of the chosen parameters, of machines of fewer rows: an upper estimate. It is
+        the lowest of a few tens, which biases it by less than its interval.
+    cv_error_interval_ : (2,)
+        Wilson interval of `cv_error_` at 95 %.
+    best_estimator_ : KernelSVC or DCSVC
+    reason_ : str
+        Which machine was fitted in the end, and why.
+    metric_ : LearnedMetric or None
+        The map that was kept.
+    scaler_ : StandardScaler or None
+        Dense columns of different scales are standardised if that lowers the first rung's error.
+    timings_ : dict of str to float
+        Seconds of "search", "fit" and, with `probability`, "calibrate".
+    n_features_in_ : int
+
+    Notes
+    -----
+    The search takes 100 to 200 small machines; its time grows with n only up to 16,000 rows, and
+    with O(n d) beyond. Classes are taken by pairs, which share C and gamma. Features should have
+    comparable scales.
+
+    References
+    ----------
+    I. Steinwart, P. Thomann, "liquidSVM: A Fast and Versatile SVM Package", arXiv:1702.06899, 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kbench.methods import TunedKernelSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> machine = TunedKernelSVC(random_state=0).fit(X[:1000], y[:1000])
+    >>> machine.score(X[1000:], y[1000:]) > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **TunedMachine._parameter_constraints,
+        "scoring": [StrOptions({"accuracy", "balanced_accuracy"}), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
+    }
+
+    _kind = "classification"
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        time_budget: float | None = None,
+        scoring: str | None = None,
+        metric: str | None = None,
+        class_weight: dict | str | None = None,
+        probability: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.time_budget = time_budget
+        self.scoring = scoring
+        self.metric = metric
+        self.class_weight = class_weight
+        self.probability = probability
+        self.random_state = random_state
+
+    def _task(self, targets: np.ndarray) -> Classification:
+        classes, index = np.unique(targets, return_inverse=True)
+        return Classification(index, len(classes), balanced=self.scoring == "balanced_accuracy")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the parameters and fit the machine.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) labels
+        sample_weight : (n,), optional
+            Factors of C of the final machine; the search leaves rows of weight 0 out.
+        trace : Trace, optional
+            Receives the phases, the validation error of every point, and what the final machine
+            reports.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, or fewer than two classes.
+        """
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.time_budget, trace)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            kept = np.flatnonzero(weight > 0.0)
+            X, y, weight = X[kept], y[kept], weight[kept]
+        self.classes_, index = _classes.encode(y)
+        what = "class" if weight is None else "class with positive weight"
+        _classes.require_two(len(self.classes_), what)
+        rng = self._generator()
+        with trace.phase("search"):
+            Z, result, task, _ = self._search(X, index, rng, trace)
+            self._compare_at_full_size(Z, task, index, result, rng, deadline, trace)
+            self._keep(result)
+            self.cv_error_ = result.error
+            self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
+        with trace.phase("fit"):
+            machine = self._final_machine(result, len(y), deadline.seconds_left(), rng)
+            self.best_estimator_ = machine.fit(Z, y, weight, trace=trace)
+        if self.probability:
+            with trace.phase("calibrate"):
+                self._sigmoids = self._calibrated(Z, index, weight, rng)
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _compare_at_full_size(
+        self,
+        Z: Any,
+        task: Classification,
+        index: np.ndarray,
+        result: Search,
+        rng: np.random.Generator,
+        deadline: Deadline,
+        trace: Trace,
+    ) -> None:
+        """Choose among the finalists by held-out rows of machines of nearly all rows.
+
+        Only of many rows, where the search has seen no machine of nearly all of them, and only
+        where those are cheap. Sets the result of the search.
+        """
+        n = len(index)
+        entries = n * n * result.support_fraction
+        if n <= FEW_ROWS or entries > _CHEAP_ENTRIES or deadline.passed:
+            return
+        order = task.order(rng)
+        held_out = order[: min(_MOST_HELD_OUT, int(_HELD_OUT * n))]
+        training = order[len(held_out) :]
+        rung = result.columns["rung"][-1] + 1
+        wrong, errors, fractions = [], [], []
+        for gamma, C in result.finalists:
+            machine = KernelSVC(C, gamma=gamma, kernel=self.kernel, tol=_LOOSE_TOL)
+            machine.fit(Z[training], index[training])
+            wrong.append(machine.predict(Z[held_out]) != index[held_out])
+            errors.append(task.error(wrong[-1], held_out))
+            fractions.append(len(machine.support_) / len(training))
+            trace(validation_error=errors[-1], gamma=gamma, C=C)
+            values = (rung, "holdout", len(training), gamma, C, errors[-1], len(held_out), True)
+            for column, value in zip(result.columns.values(), values, strict=True):
+                column.append(value)
+        best = int(np.argmin(errors))
+        # Among machines within a standard error of the best one, paired by row, the smoothest.
+        equal = [
+            q
+            for q in range(len(errors))
+            if errors[q] - errors[best] <= task.deviation(wrong[q] ^ wrong[best], held_out)
+        ]
+        chosen = min(equal, key=lambda q: result.finalists[q][0] * result.finalists[q][1])
+        result.gamma, result.C = result.finalists[chosen]
+        result.error, result.n_validation = errors[chosen], len(held_out)
+        result.support_fraction = fractions[chosen]
+
+    def _final_machine(
+        self, result: Search, n: int, seconds_left: float | None, rng: np.random.Generator
+    ) -> KernelSVC | DCSVC:
+        self.reason_ = self._describe_exact(n, result.support_fraction, seconds_left)
+        options: dict[str, Any] = {
+            "C": result.C,
+            "gamma": result.gamma,
+            "kernel": self.kernel,
+            "class_weight": self.class_weight,
+            "max_time": seconds_left,
+        }
+        if self.reason_:
+            return KernelSVC(**options)
+        k = max(1, round(n / _CLUSTER_ROWS))
+        self.reason_ = (
+            f"early DC-SVM of {k} clusters: the exact machine of {n} rows with about "
+            f"{result.support_fraction:.0%} support vectors would take too long"
+        )
+        return DCSVC(k, **options, random_state=int(rng.integers(2**31)))
+
+    def _calibrated(
+        self, Z: Any, index: np.ndarray, weight: np.ndarray | None, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Sigmoids (m, 2) of the decision values of held-out rows, one class against the rest."""
+        from sklearn.base import clone
+        from sklearn.calibration import _sigmoid_calibration
+
+        k, n = len(self.classes_), len(index)
+        order = Classification(index, k, balanced=False).order(rng)
+        values, held_out = [], []
+        for half in range(2):
+            first, second = np.array_split(order, 2)
+            training, rest = (first, second) if half == 0 else (second, first)
+            rest = rest[:_MOST_CALIBRATION]
+            if len(np.unique(index[training])) < k:
+                raise ValueError("probability=True needs at least 2 rows of each class")
+            machine = clone(self.best_estimator_)
+            of_rows = None if weight is None else weight[training]
+            machine.fit(Z[training], index[training], of_rows)
+            values.append(machine.decision_function(Z[rest]).reshape(len(rest), -1))
+            held_out.append(rest)
+            if n > 2 * _MOST_CALIBRATION:
+                break
+        rows, decisions = np.concatenate(held_out), np.concatenate(values)
+        positive = _classes.indicators(index[rows], k).astype(np.float64)
+        weights = None if weight is None else weight[rows]
+        return np.array(
+            [
+                _sigmoid_calibration(decisions[:, q], positive[:, q], weights)
+                for q in range(decisions.shape[1])
+            ]
+        )
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values of rows X : (u, d); (u,) for two classes, else (u, n_classes)."""
+        X = self._rows_to_predict(X)
+        return self.best_estimator_.decision_function(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels of rows X : (u, d); (u,)."""
+        X = self._rows_to_predict(X)
+        return self.best_estimator_.predict(X)
+
+    def _has_probabilities(self) -> bool:
+        if not self.probability:
+            raise AttributeError("predict_proba is not available when probability=False")
+        return True
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes at rows X : (u, d); (u, n_classes).
+
+        Sigmoids of the decision values, of several classes divided by their sum.
+        """
+        X = self._rows_to_predict(X)
+        values = self.best_estimator_.decision_function(X).reshape(X.shape[0], -1)
+        with np.errstate(over="ignore"):
+            P = 1.0 / (1.0 + np.exp(self._sigmoids[:, 0] * values + self._sigmoids[:, 1]))
+        if len(self.classes_) == 2:
+            return np.hstack([1.0 - P, P])
+        total = P.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / P.shape[1])
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; (u, n_classes)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class TunedKernelSVR(RegressorMixin, TunedMachine):
+    """Support vector regression that chooses kernel width, C and epsilon on the training rows.
+
+    Parameters
+    ----------
+    kernel, time_budget, metric, random_state
+        As in `TunedKernelSVC`.
+
+    Attributes
+    ----------
+    C_, gamma_, epsilon_ : float
+    cv_error_ : float
+        Held-out mean squared error of the chosen parameters.
+    cv_error_interval_ : (2,)
+        Normal interval of `cv_error_` at 95 %.
+    search_results_, best_estimator_, reason_, metric_, timings_, n_features_in_
+        As in `TunedKernelSVC`; the errors are squared and in units of the variance of y.
+
+    Notes
+    -----
+    The search has a narrow tube. Then several tubes, in units of the held-out deviation, are
+    compared at the chosen point.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kbench.methods import TunedKernelSVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> TunedKernelSVR(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.4
+    True
+    """
+
+    _kind = "regression"
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        time_budget: float | None = None,
+        metric: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.time_budget = time_budget
+        self.metric = metric
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Choose the parameters and fit the machine.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+        y : (n,) targets
+        sample_weight : (n,), optional
+            Factors of C of the final machine; the search leaves rows of weight 0 out.
+        trace : Trace, optional
+            As in `TunedKernelSVC`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter out of range, or fewer than two rows.
+        """
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.time_budget, trace)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        y = np.asarray(y, np.float64)
+        kept = np.arange(len(y))
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            kept = np.flatnonzero(sample_weight > 0.0)
+            if len(kept) < 2:
+                raise ValueError(f"{len(kept)} rows have a positive weight, but 2 are needed")
+        rng = self._generator()
+        with trace.phase("search"):
+            Z, result, task, rows = self._search(X[kept], y[kept], rng, trace)
+            self._keep(result)
+            variance = task.scale_of_c**2
+            self.epsilon_ = self._tube(rows, result, task, rng)
+            self.cv_error_ = variance * result.error
+            self.cv_error_interval_ = normal_interval(self.cv_error_, result.relative_deviation)
+        weight = None if sample_weight is None else sample_weight[kept]
+        with trace.phase("fit"):
+            left = deadline.seconds_left()
+            self.reason_ = self._describe_exact(len(kept), result.support_fraction, left)
+            self.reason_ = self.reason_ or "exact machine: there is no local one for regression"
+            self.best_estimator_ = KernelSVR(
+                self.C_,
+                epsilon=self.epsilon_,
+                gamma=self.gamma_,
+                kernel=self.kernel,
+                tol=_FINAL_TOL * np.sqrt(self.cv_error_) or 1e-3,
+                max_time=left,
+            ).fit(Z, y[kept], weight, trace=trace)
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _tube(
+        self, rows: Rows, result: Search, task: Regression, rng: np.random.Generator
+    ) -> float:
+        """The tube with the lowest held-out error, in units of y."""
+        noise = float(np.sqrt(result.error))
+        order = task.order(rng)
+        n = min(len(order) // 2, _METRIC_ROWS)
+        errors = []
+        for ratio in _TUBES:
+            task.epsilon = ratio * noise
+            errors.append(
+                validation_error(rows, task, result, order[:n], order[n : n + _MOST_CALIBRATION])
+            )
+        return _TUBES[int(np.argmin(errors))] * noise * task.scale_of_c
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Estimates at rows X : (u, d); (u,) float64."""
+        X = self._rows_to_predict(X)
+        return self.best_estimator_.predict(X)
+
+
+def _has_different_scales(X: np.ndarray) -> bool:
+    """Whether the deviations of the columns differ, constant ones left out."""
+    deviations = X.std(axis=0)
+    deviations = deviations[deviations > 0.0]
+    return len(deviations) > 1 and bool(deviations.max() > _SCALES * deviations.min())
+
+
+def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
+    """Normal interval of a mean squared error, at 95 %; (2,)."""
+    half = norm.ppf(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
+    return np.array([max(error - half, 0.0), error + half])
+
+
+def wilson_interval(rate: float, n: int) -> np.ndarray:
+    """Wilson's interval of an error rate measured on n rows, at 95 %; (2,)."""
+    z = norm.ppf(0.5 + 0.5 * _CONFIDENCE)
+    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    low = centre - half if rate > 0.0 else 0.0
+    return np.array([low, min(centre + half, 1.0)])

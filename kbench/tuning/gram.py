@@ -1,0 +1,182 @@
+"""Kernel matrices of at most a few thousand rows, for many kernel widths one after the other.
+
+Dense rows of the Gaussian kernel: squared distances are computed once, by one matrix product in
+float32, and exponentiated for each width. The rounding error of a kernel value is about
+1e-7 gamma ||x||^2 with centred x, far below what matters at the tolerance 0.1 of the search. For
+other kernels and wide CSR rows, `KernelMatrix` computes the blocks.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.kernels import KernelMatrix, make_kernel
+
+# Rows of a block of kernel values at validation rows: 512 x 4,000 float32 values are 8 MB.
+_BLOCK_ROWS = 512
+# Rows of the matrix that are exponentiated together, so that they stay in the processor's cache.
+_CACHED_ROWS = 32
+# CSR rows are made dense if they take at most this many entries: 256 MB of float32.
+_DENSE_ENTRIES = 2**26
+# Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs.
+_MEDIAN_ROWS = 500
+
+
+class Gram(Protocol):
+    """Kernel values between n training rows, and between them and v validation rows."""
+
+    def matrix(self, gamma: float) -> np.ndarray:
+        """Values between training rows; (n, n) float32, overwritten by the next call."""
+
+    def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Slices of validation rows, and their values at some training rows; (b, c) float32."""
+
+
+class Rows:
+    """All training rows in the form from which the kernel matrices of some of them are computed.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR
+    kernel : {"rbf", "laplacian"}
+    rng : numpy Generator
+
+    Attributes
+    ----------
+    unit : float
+        Kernel width of a median distance: 1 / median ||x - z||^2, of "laplacian"
+        1 / median ||x - z||_1.
+    """
+
+    def __init__(self, X: Any, kernel: str, rng: np.random.Generator) -> None:
+        n, d = X.shape
+        self.kernel = kernel
+        if kernel == "rbf" and (not sp.issparse(X) or n * d <= _DENSE_ENTRIES):
+            X = X.toarray() if sp.issparse(X) else X
+            X = np.asarray(X - X.mean(axis=0, dtype=np.float64), np.float32)
+            self._norms = np.einsum("ij,ij->i", X, X)
+        self.X = X
+        self._scratch = [np.empty(0, np.float32), np.empty(0, np.float32)]
+        self.unit = self._unit(rng)
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether the rows are dense, centred float32 and the kernel is Gaussian."""
+        return self.kernel == "rbf" and not sp.issparse(self.X)
+
+    def _unit(self, rng: np.random.Generator) -> float:
+        some = self.X[rng.permutation(len(self))[:_MEDIAN_ROWS]]
+        some = np.asarray(some.toarray() if sp.issparse(some) else some, np.float64)
+        pairs = np.triu_indices(len(some), 1)
+        if self.kernel == "laplacian":
+            distances = np.array([np.abs(some - x).sum(axis=1) for x in some])[pairs]
+        else:
+            squares = np.einsum("ij,ij->i", some, some)
+            distances = (squares[:, None] + squares - 2.0 * some @ some.T)[pairs]
+            # Differences of this size are rounding errors of the norms: the rows are equal.
+            distances[distances < 1e-12 * squares.max()] = 0.0
+        median = float(np.median(distances)) if len(distances) else 0.0
+        if median <= 0.0:
+            # Most rows are equal; the mean is positive unless all are.
+            median = float(np.mean(distances)) if len(distances) else 0.0
+        return 1.0 / median if median > 0.0 else 1.0
+
+    def nearest(self, row: int, count: int) -> np.ndarray:
+        """The `count` rows nearest to one row, in order of Euclidean distance. O(n d)."""
+        if self.is_centred:
+            distances = self._norms - 2.0 * (self.X @ self.X[row])
+        else:
+            x = self.X[[row]]
+            product = self.X @ x.T
+            product = product.toarray() if sp.issparse(product) else product
+            squares = self.X.multiply(self.X) if sp.issparse(self.X) else self.X**2
+            distances = np.asarray(squares.sum(axis=1)).ravel() - 2.0 * product.ravel()
+        chosen = np.argpartition(distances, count - 1)[:count]
+        return chosen[np.argsort(distances[chosen], kind="stable")]
+
+    def gram(self, training: np.ndarray, validation: np.ndarray) -> Gram:
+        """Kernel values of training and validation rows with these indices."""
+        if self.is_centred:
+            return _GaussianGram(self, training, validation)
+        return _KernelGram(self, training, validation)
+
+    def scratch(self, which: int, n: int) -> np.ndarray:
+        """Return an uninitialised (n, n) float32 view of one of two scratch buffers.
+
+        The first touch of new memory costs as much as the kernel values in it; so the search
+        keeps its two largest matrices between sets of rows.
+        """
+        if len(self._scratch[which]) < n * n:
+            self._scratch[which] = np.empty(n * n, np.float32)
+        return self._scratch[which][: n * n].reshape(n, n)
+
+
+class _GaussianGram:
+    def __init__(self, rows: Rows, training: np.ndarray, validation: np.ndarray) -> None:
+        self._A, self._B = rows.X[training], rows.X[validation]
+        self._a, self._b = rows._norms[training], rows._norms[validation]
+        n = len(training)
+        self._out, self._distances = rows.scratch(0, n), rows.scratch(1, n)
+        np.matmul(self._A, self._A.T, out=self._distances)
+        _to_distances(self._distances, self._a, self._a)
+
+    def matrix(self, gamma: float) -> np.ndarray:
+        for start in range(0, len(self._out), _CACHED_ROWS):
+            rows = slice(start, start + _CACHED_ROWS)
+            np.multiply(self._distances[rows], np.float32(-gamma), out=self._out[rows])
+            np.exp(self._out[rows], out=self._out[rows])
+        np.fill_diagonal(self._out, 1.0)
+        return self._out
+
+    def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        A, a = self._A[columns], self._a[columns]
+        for start in range(0, len(self._b), _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            values = self._B[rows] @ A.T
+            _to_distances(values, self._b[rows], a)
+            for first in range(0, len(values), _CACHED_ROWS):
+                some = values[first : first + _CACHED_ROWS]
+                some *= np.float32(-gamma)
+                np.exp(some, out=some)
+            yield rows, values
+
+
+def _to_distances(products: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """Turn inner products (p, q) into squared distances in place; a (p,), b (q,): squared norms."""
+    for start in range(0, len(products), _CACHED_ROWS):
+        some = products[start : start + _CACHED_ROWS]
+        some *= np.float32(-2.0)
+        some += a[start : start + _CACHED_ROWS, None]
+        some += b
+        np.maximum(some, np.float32(0.0), out=some)
+
+
+class _KernelGram:
+    def __init__(self, rows: Rows, training: np.ndarray, validation: np.ndarray) -> None:
+        self._name, self._A, self._B = rows.kernel, rows.X[training], rows.X[validation]
+        self._out = rows.scratch(0, len(training))
+        self._bound: tuple[float, KernelMatrix] | None = None
+
+    def _kernel_matrix(self, gamma: float) -> KernelMatrix:
+        if self._bound is None or self._bound[0] != gamma:
+            kernel = make_kernel(self._name, self._A, gamma=gamma)
+            self._bound = gamma, KernelMatrix(kernel, self._A, np.float32)
+        return self._bound[1]
+
+    def matrix(self, gamma: float) -> np.ndarray:
+        matrix = self._kernel_matrix(gamma)
+        return matrix.block(np.arange(len(matrix)), out=self._out)
+
+    def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        matrix = self._kernel_matrix(gamma)
+        points = matrix.points(columns)
+        for start in range(0, self._B.shape[0], _BLOCK_ROWS):
+            some = self._B[start : start + _BLOCK_ROWS]
+            values = np.empty((some.shape[0], len(columns)), np.float32)
+            matrix.kernel.evaluate(matrix.kernel.prepare(some, matrix.dtype), points, values)
+            yield slice(start, start + some.shape[0]), values

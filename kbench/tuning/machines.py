@@ -1,0 +1,140 @@
+"""Support vector machines of a stored kernel matrix for several C, each started from the last.
+
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    C l <= b <= C u,    1'b = 0,    C = C_1 < C_2 < ...
+
+The steps are those of `kbench.solvers.small.steps`. Between two values of C the solution is moved
+along itself: s b minimises the objective over s at s = (z'b - epsilon |b|_1) / b'Kb, and its
+residual e = z - s K b follows from the old one without a kernel value. If no b is at a bound,
+a larger C has the same solution.
+
+The tolerance is loose. On covtype, held-out errors at violations of 0.1, 0.03 and 0.01 differ by at
+most 0.1 points, less than their noise.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kbench.solvers.small.steps import (
+    INTERCEPT,
+    N_REPORTED,
+    OUT_OF_STEPS,
+    ROWS,
+    VIOLATION,
+    descend,
+)
+
+# A first C above this is reached by factors of 4 from here: from zero, a machine of C = 2^7 takes
+# ten times as many steps. C in units of the targets' deviation.
+_FIRST_C = 0.25
+_CLIMB = 4.0
+# Violation at which the machines on the way to the first C stop.
+_CLIMB_TOL = 0.5
+# Curvatures below this are rounding errors of float32 kernel values of about 1.
+_FLAT = 1e-6
+_NO_VALUES = np.empty((0, 0), np.float32)
+
+
+class Machine(NamedTuple):
+    """Solution of one problem."""
+
+    coef: np.ndarray  # (n,) b
+    intercept: float
+    solved: bool  # whether the tolerance was reached within the limit on steps
+
+
+class Problem(NamedTuple):
+    """One binary problem or regression with unit bounds."""
+
+    K: np.ndarray  # (n, n) float32, C-contiguous
+    z: np.ndarray  # (n,)
+    lower: np.ndarray  # (n,) l <= 0
+    upper: np.ndarray  # (n,) u >= 0
+
+
+def classify(K: np.ndarray, signs: np.ndarray) -> Problem:
+    """The problem of a classifier with targets -1 and +1."""
+    return Problem(K, signs, np.minimum(signs, 0.0), np.maximum(signs, 0.0))
+
+
+def regress(K: np.ndarray, y: np.ndarray) -> Problem:
+    """The problem of a regression."""
+    return Problem(K, y, -np.ones(len(y)), np.ones(len(y)))
+
+
+def along_c(
+    problem: Problem,
+    Cs: Sequence[float],
+    *,
+    tol: float,
+    max_steps: int,
+    epsilon: float = 0.0,
+) -> Iterator[Machine]:
+    """Solve a problem for increasing values of C.
+
+    Parameters
+    ----------
+    problem : Problem
+    Cs : increasing values of C
+    tol : float
+        Violation of the dual's optimality at which to stop, see `kbench.solvers.small.dual`.
+    max_steps : int
+        Limit on steps for each C.
+    epsilon : float
+
+    Notes
+    -----
+    O(n) a step, of which a machine takes about n; O(n n_sv) at the end of each.
+    """
+    K, z, unit_lower, unit_upper = problem
+    n = len(z)
+    values = np.zeros((7, n))
+    # At b = 0 the residual is z; sums over kernel rows start from there.
+    values[0] = values[4] = values[5] = z
+    beta, e = values[3], values[4]
+    state = np.empty((6, n), np.float32)
+    state[0] = K.diagonal()
+    report = np.zeros(N_REPORTED)
+    report[ROWS], report[INTERCEPT] = n, 0.5 * (z.max() + z.min())
+    no_points, halves, unknown = np.empty((0, n)), np.zeros(n), np.empty(0, np.uint8)
+    points = (no_points, halves, _NO_VALUES, unknown)
+    no_second_class = (no_points[:, :0].copy(), np.empty(0), _NO_VALUES, unknown)
+    kernel = (*points, *no_second_class, _NO_VALUES, np.empty(n), K, np.arange(n), n)
+
+    last_c, solved = 0.0, True
+    for C, wanted in _climb(Cs):
+        at_bound = bool(np.any((beta != 0.0) & ((beta <= values[1]) | (beta >= values[2]))))
+        if last_c == 0.0 or at_bound or not solved:
+            if last_c > 0.0:
+                largest = np.abs(beta).max(initial=0.0)
+                curvature, slope = beta @ (z - e), z @ beta - epsilon * np.abs(beta).sum()
+                if curvature > 0.0 and largest > 0.0:
+                    scale = min(max(slope / curvature, 1.0), C / largest)
+                    e[:] = z - scale * (z - e)
+                    beta *= scale
+            values[1], values[2] = C * unit_lower, C * unit_upper
+            np.clip(beta, values[1], values[2], out=beta)
+            limit = tol if wanted else max(tol, _CLIMB_TOL)
+            arguments = (*kernel, values, state, epsilon, _FLAT, 0.0, 0.0)
+            status = descend(*arguments, limit, max_steps, True, report)
+            if status == OUT_OF_STEPS:
+                # No further step: only the residual, the violation and the intercept.
+                descend(*arguments, np.inf, 0, False, report)
+            solved = bool(report[VIOLATION] <= limit)
+        else:
+            values[1], values[2] = C * unit_lower, C * unit_upper
+        last_c = C
+        if wanted:
+            yield Machine(beta.copy(), float(report[INTERCEPT]), solved)
+
+
+def _climb(Cs: Sequence[float]) -> Iterator[tuple[float, bool]]:
+    """Values of C on the way to the first one, and the wanted ones; whether a value is wanted."""
+    way = []
+    C = Cs[0] / _CLIMB
+    while C >= _FIRST_C:
+        way.append(C)
+        C /= _CLIMB
+    yield from ((C, False) for C in reversed(way))
+    yield from ((C, True) for C in Cs)

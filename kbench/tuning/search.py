@@ -1,0 +1,359 @@
+"""Search for kernel width and C of a support vector machine on the training rows alone.
+
+    rung 1: a coarse grid of (gamma, C) on a few hundred rows
+    rung r: points that the surface of the errors so far proposes, on more rows
+    answer: minimum of the surface at all rows, among the points near those tried
+
+A rung is a list of pairs of training and validation rows. One kernel matrix for each gamma and
+pair serves all C. Up to 1,500 rows the pairs are folds; up to 16,000 rows both halves of the data,
+and up to 6,000 three folds in the last rung.
+
+Beyond, cost forbids halves, and smaller samples mislead: the best gamma of covtype is 1 for
+5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are cells: the 2,000 rows nearest to
+a random row, of which 400 of the inner 800 are validation rows. A cell has nearly the density of
+the data, and shows the optimum of a local machine. A sample of 5,600 rows comes last and shows
+what a local machine misses.
+
+Cells are added until about 600 errors have been seen, because the sampling error of an error rate
+is a fraction 1 / sqrt(errors) of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from kbench.trace import Deadline, Trace
+from kbench.tuning.gram import Gram, Rows
+from kbench.tuning.surface import Surface
+from kbench.tuning.tasks import Task
+
+# Rows up to which all pairs are folds, up to which those of the last rung are, and up to which the
+# pairs are the two halves. Three folds take 2.7 times the kernel values of halves, five 6.4 times.
+_MOST_FOLDED, _MOST_FOLDED_LAST, FEW_ROWS = 1500, 6000, 16_000
+_FOLDS, _LAST_FOLDS = 5, 3
+# Training rows of the first rung, of a cell, and of the last sample.
+_FIRST, _CELL, _SAMPLE = 900, 2000, 5600
+# Fractions of a cell: its inner rows, and the validation rows among those.
+_INNER, _VALIDATED = 0.4, 0.5
+# Cells: at least and at most.
+_LEAST_CELLS, _MOST_CELLS = 8, 24
+# Validation rows of the first rung, of halves and of the sample, at most.
+_FIRST_VALIDATION, _VALIDATION = 4000, 8000
+# Relative sampling error of the lowest error at which validation ends: that of 600 errors.
+_PRECISE = 600**-0.5
+# Limits on steps of a machine for each training row, of the first rung and of later ones.
+_FIRST_STEPS, _STEPS = 10, 25
+# Points of the second, third and fourth rung.
+_SECOND, _THIRD, _LAST = 7, 6, 5
+# Grid of the first rung, and of all that may be proposed, in octaves of gamma and C.
+_FIRST_GRID = (np.arange(-5.0, 8.0, 2.0), np.arange(-3.0, 10.0, 2.0))
+_GRID = (np.arange(-6.0, 9.0), np.arange(-4.0, 11.0))
+# Spacing of the points among which the answer is chosen, and their largest distance from a point
+# that was tried beyond the first rung.
+_SPACING, _TRUST = 0.25, 0.75
+# Fraction of the sampling error of the log error that an octave of gamma or C may cost: of
+# machines that the rows do not tell apart, the smoother one is chosen.
+_SMOOTHER = 0.05
+# Cost in log error of an octave of C above 2^5, where solvers take more steps with every octave.
+_DEAR_C, _DEAR = 5.0, 0.006
+# Points that remain for a comparison at full size: how many, octaves between them, and by how much
+# their expected log error may be above the lowest.
+_FINALISTS, _APART, _CLOSE = 3, 1.5, 0.3
+# t at which cells are extrapolated to: halfway, because the logarithm of the error flattens.
+_GOAL_OF_CELLS = -0.5
+# A log error has the deviation of a binomial count, less what is common to machines of the same
+# rows.
+_COMMON = 0.35
+# Deviation added to an error whose machine was stopped by its limit on steps.
+_CENSORED = 0.2
+
+
+class Point(NamedTuple):
+    """Kernel width and C as logarithms to base 2, the width in units of the median distance."""
+
+    u: float
+    v: float
+
+
+@dataclass
+class Rung:
+    """Machines of some pairs of training and validation rows."""
+
+    kind: str
+    t: float  # log2 (training rows / all rows)
+    pairs: list[tuple[np.ndarray, np.ndarray]]
+    count: int  # points to try; 0 is the coarse grid
+    steps: int  # limit on steps for each training row
+    precise: float = 0.0  # further pairs are left out at this relative error of the best point
+    least_pairs: int = 1
+
+    @property
+    def is_local(self) -> bool:
+        return self.kind == "cell"
+
+
+@dataclass
+class Search:
+    """Results of the search.
+
+    Attributes
+    ----------
+    columns : dict of str to list
+        An entry for each point of each rung: rung, rows, n_rows, gamma, C, error, n_validation,
+        solved.
+    gamma, C : float
+    finalists : list of (gamma, C)
+        The chosen point, and others that may be as good.
+    error : float
+        Held-out error of the last rung at the point nearest to the answer.
+    n_validation : int
+        Rows that it was measured on.
+    relative_deviation : float
+        Sampling error of `error` as a fraction of it.
+    support_fraction : float
+        Fraction of training rows that were support vectors there.
+    """
+
+    columns: dict[str, list] = field(default_factory=dict)
+    gamma: float = 1.0
+    C: float = 1.0
+    finalists: list[tuple[float, float]] = field(default_factory=list)
+    error: float = np.nan
+    n_validation: int = 0
+    relative_deviation: float = 1.0
+    support_fraction: float = 1.0
+
+
+def search(
+    rows: Rows, task: Task, rng: np.random.Generator, deadline: Deadline, trace: Trace
+) -> Search:
+    """Choose gamma and C.
+
+    Parameters
+    ----------
+    rows : Rows
+    task : Task
+        Targets, and the error to be minimised.
+    rng : numpy Generator
+    deadline : Deadline
+        When it has passed, rungs that are not begun are left out; the first one is not.
+    trace : Trace
+        Receives the validation error of every point.
+    """
+    plan = _plan(rows, task, rng)
+    names = ("rung", "rows", "n_rows", "gamma", "C", "error", "n_validation", "solved")
+    result = Search({name: [] for name in names})
+    candidates = _product(*_GRID)
+    points = [Point(*point) for point in _product(*_FIRST_GRID)]
+    goal = _GOAL_OF_CELLS if any(rung.is_local for rung in plan) else 0.0
+    seen = np.empty((0, 4))
+    log_errors = deviations = np.empty(0)
+    rungs = np.empty(0, int)
+    surface = None
+    for number, rung in enumerate(plan):
+        if surface is not None:
+            if deadline.passed:
+                break
+            chosen = surface.propose(candidates, (rung.t, float(rung.is_local)), goal, rung.count)
+            points = [Point(*point) for point in chosen]
+        outcome = _run(rows, task, rung, points)
+        for point, measured in zip(points, outcome, strict=True):
+            gamma, C = rows.unit * 2.0**point.u, task.scale_of_c * 2.0**point.v
+            trace(validation_error=measured.error, gamma=gamma, C=C)
+            values = (
+                number,
+                rung.kind,
+                len(rung.pairs[0][0]),
+                gamma,
+                C,
+                measured.error,
+                measured.n_rows,
+                measured.solved,
+            )
+            for name, value in zip(names, values, strict=True):
+                result.columns[name].append(value)
+        new = [(*point, rung.t, float(rung.is_local)) for point in points]
+        seen = np.vstack([seen, new])
+        errors = np.array([measured.error for measured in outcome])
+        sampling = np.array([measured.deviation for measured in outcome])
+        sampling += _CENSORED * ~np.array([measured.solved for measured in outcome])
+        log_errors = np.append(
+            log_errors, np.log(np.minimum(errors, task.worst) + 0.5 / outcome[0].n_rows)
+        )
+        deviations = np.append(deviations, _COMMON * sampling)
+        rungs = np.append(rungs, np.full(len(points), number))
+        surface = Surface(seen, log_errors, rungs, deviations)
+    assert surface is not None
+    last = rungs == rungs[-1]
+    refined = rungs > 0 if rungs[-1] > 0 else last
+    near = _near(seen[refined, :2])
+    mean = surface.mean(np.column_stack([near, np.full(len(near), goal), np.zeros(len(near))]))
+    octave = _SMOOTHER * np.median(deviations[refined]) / _COMMON
+    mean += octave * near.sum(axis=1) + _DEAR * np.maximum(near[:, 1] - _DEAR_C, 0.0)
+    chosen = _spread(near, mean)
+    result.finalists = [
+        (float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)) for u, v in chosen
+    ]
+    result.gamma, result.C = result.finalists[0]
+    u, v = chosen[0]
+    distance = np.abs(seen[last, :2] - (u, v)).sum(axis=1)
+    nearest = int(np.flatnonzero(last)[distance.argmin()])
+    result.error = float(result.columns["error"][nearest])
+    result.n_validation = int(result.columns["n_validation"][nearest])
+    measured = outcome[int(distance.argmin())]
+    result.relative_deviation = measured.deviation
+    result.support_fraction = measured.support_fraction
+    return result
+
+
+def _spread(points: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The best point, and the next best ones `_APART` octaves from all before; (at most 3, 2)."""
+    order = np.argsort(mean, kind="stable")
+    order = order[mean[order] <= mean.min() + _CLOSE]
+    chosen = [points[order[0]]]
+    for point in points[order]:
+        if len(chosen) < _FINALISTS and np.abs(point - chosen).max(axis=1).min() >= _APART:
+            chosen.append(point)
+    return np.array(chosen)
+
+
+def validation_error(
+    rows: Rows, task: Task, chosen: Search, training: np.ndarray, validation: np.ndarray
+) -> float:
+    """Error on validation rows of the machine of chosen parameters fitted to training rows."""
+    training = task.arranged(training)
+    losses = task.constant_losses(training, validation)
+    if losses is None:
+        gram, C = rows.gram(training, validation), chosen.C / task.scale_of_c
+        steps = _STEPS * len(training)
+        losses = task.losses(gram, chosen.gamma, [C], training, validation, steps).losses[0]
+    return float(losses[0] / losses[2])
+
+
+def first_error(rows: Rows, task: Task, rng: np.random.Generator) -> float:
+    """Lowest error of the first rung: a quick look at how good the rows are."""
+    points = [Point(*point) for point in _product(*_FIRST_GRID)]
+    first = _first(task.order(rng))
+    return min(measured.error for measured in _run(rows, task, first, points))
+
+
+def _product(us: np.ndarray, vs: np.ndarray) -> np.ndarray:
+    return np.array([(u, v) for u in us for v in vs])
+
+
+def _near(tried: np.ndarray) -> np.ndarray:
+    """Points of a fine grid within `_TRUST` octaves of a point tried; (q, 2)."""
+    low, high = tried.min(axis=0) - _TRUST, tried.max(axis=0) + _TRUST
+    fine = _product(*(np.arange(low[i], high[i] + 1e-9, _SPACING) for i in (0, 1)))
+    gaps = np.abs(fine[:, None] - tried).max(axis=2).min(axis=1)
+    return fine[gaps <= _TRUST]
+
+
+def _plan(rows: Rows, task: Task, rng: np.random.Generator) -> list[Rung]:
+    n = len(rows)
+    order = task.order(rng)
+    first = _first(order)
+    if n <= _MOST_FOLDED:
+        later = [replace(first, count=count, steps=_STEPS) for count in (_SECOND, _THIRD)]
+        return [first, *later]
+    plan = [first]
+    if n <= FEW_ROWS:
+        # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
+        size = n // 2 if n <= 1.7 * 4 * _CELL else n // 4
+        plan.append(_samples(order, size, 2, _VALIDATION, _SECOND, _STEPS))
+        if n <= _MOST_FOLDED_LAST:
+            folds = list(_folds(order, _LAST_FOLDS))
+            plan.append(Rung("fold", float(np.log2(len(folds[0][0]) / n)), folds, _THIRD, _STEPS))
+        else:
+            plan.append(_samples(order, n // 2, 2, _VALIDATION, _THIRD, _STEPS))
+        return plan
+    cells = [_cell(rows, int(row), rng) for row in rng.integers(n, size=_MOST_CELLS)]
+    plan += [
+        Rung("cell", -1.0, cells, count, _STEPS, _PRECISE, _LEAST_CELLS)
+        for count in (_SECOND, _THIRD)
+    ]
+    plan.append(_samples(order, _SAMPLE, 1, _VALIDATION, _LAST, _STEPS))
+    return plan
+
+
+def _first(order: np.ndarray) -> Rung:
+    """The rung of the coarse grid."""
+    n = len(order)
+    if n > _MOST_FOLDED:
+        return _samples(order, min(_FIRST, n // 3), 2, _FIRST_VALIDATION, 0, _FIRST_STEPS)
+    folds = list(_folds(order, min(_FOLDS, n)))
+    return Rung("fold", float(np.log2(len(folds[0][0]) / n)), folds, 0, _FIRST_STEPS)
+
+
+def _folds(order: np.ndarray, k: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    # Ranges of the order, not every k-th row: in the order, classes of equal size take turns.
+    for held_out in np.array_split(np.arange(len(order)), k):
+        yield np.delete(order, held_out), order[held_out]
+
+
+def _samples(
+    order: np.ndarray, size: int, repetitions: int, n_validation: int, count: int, steps: int
+) -> Rung:
+    """Disjoint samples of `size` rows, each validated on the rows that follow it cyclically."""
+    pairs = []
+    for i in range(repetitions):
+        others = np.concatenate([order[(i + 1) * size :], order[: i * size]])
+        pairs.append((order[i * size : (i + 1) * size], others[:n_validation]))
+    t = float(np.log2(size / len(order)))
+    return Rung("sample", t, pairs, count, steps)
+
+
+def _cell(rows: Rows, centre: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Training and validation rows of the cell around a row."""
+    nearest = rows.nearest(centre, _CELL)
+    n_inner = int(_INNER * _CELL)
+    inner = rng.permutation(nearest[:n_inner])
+    n_validation = int(_VALIDATED * n_inner)
+    return np.concatenate([inner[n_validation:], nearest[n_inner:]]), inner[:n_validation]
+
+
+class _Measured(NamedTuple):
+    """Held-out error of a point over all pairs of a rung."""
+
+    error: float
+    n_rows: int
+    deviation: float  # of the logarithm of the error
+    solved: bool
+    support_fraction: float
+
+
+def _run(rows: Rows, task: Task, rung: Rung, points: Sequence[Point]) -> list[_Measured]:
+    """Measure every point of a rung."""
+    losses = np.zeros((len(points), 3))  # sums of loss, squared loss and weight
+    n_rows, solved = 0, np.ones(len(points), bool)
+    support = np.zeros(len(points))
+    us = sorted({point.u for point in points})
+    for number, (training, validation) in enumerate(rung.pairs):
+        if number >= rung.least_pairs and _relative(losses[losses[:, 0].argmin()]) <= rung.precise:
+            break
+        training = task.arranged(training)
+        n_rows += len(validation)
+        constant = task.constant_losses(training, validation)
+        if constant is not None:
+            losses += constant
+            continue
+        gram: Gram = rows.gram(training, validation)
+        for u in us:
+            places = sorted((p.v, i) for i, p in enumerate(points) if p.u == u)
+            which = [i for _, i in places]
+            gamma, Cs = rows.unit * 2.0**u, [2.0**v for v, _ in places]
+            result = task.losses(gram, gamma, Cs, training, validation, rung.steps * len(training))
+            losses[which] += result.losses
+            solved[which] &= result.solved
+            support[which] = result.support_fraction
+    return [
+        _Measured(float(sums[0] / sums[2]), n_rows, _relative(sums), bool(ended), float(fraction))
+        for sums, ended, fraction in zip(losses, solved, support, strict=True)
+    ]
+
+
+def _relative(sums: np.ndarray) -> float:
+    """Sampling error of a sum of losses as a fraction of it; sums : loss, squared loss, weight."""
+    return float(min(np.sqrt(sums[1]) / sums[0], 1.0)) if sums[0] > 0.0 else 1.0

@@ -1,0 +1,146 @@
+"""Gaussian process of the logarithm of held-out errors over kernel width, C and number of rows.
+
+A point is (u, v, t, local): u = log2 of the width in units of the median distance, v = log2 C,
+t = log2 (training rows / all rows), and local = 1 for machines of neighbourhoods at the density of
+the data, else 0. The model is
+
+    log error = shape(u - s t, v) + t slope(u, v) + local deviation(u, v) + offset of the rung,
+
+because machines get more local with more rows: the best u moves by s for each doubling. The drift
+s is the most likely one of a few values. The prior mean is the worst error, so that the search does
+not take an unseen corner for a good one.
+"""
+
+import numpy as np
+import scipy.linalg
+from scipy.stats import norm
+
+# Log-likelihood of drifts: a normal prior with mean 0.3 and deviation 0.2 octaves of width for each
+# doubling of the rows.
+_DRIFTS, _DRIFT_MEAN, _DRIFT_DEVIATION = (0.0, 0.2, 0.4, 0.6), 0.3, 0.2
+# Correlation lengths in octaves of width and of C: of the shape, and of how it varies with t.
+_SHAPE_LENGTHS, _SLOW_LENGTHS = (2.2, 2.8), (4.0, 6.0)
+# Deviation of the slope per doubling, and of neighbourhoods, relative to that of the shape.
+_SLOPE, _LOCAL = 0.12, 0.35
+# Range for the deviation of log errors, estimated from the points seen.
+_LEAST_DEVIATION, _MOST_DEVIATION = 0.15, 0.6
+# Deviation of the offsets that all points of a rung have in common: of the learning curve per
+# doubling, of neighbourhoods, and of every rung.
+_CURVE_OFFSET, _LOCAL_OFFSET, _OFFSET = 0.3, 1.0, 0.5
+# Deviation of the offset of one draw of training and validation rows.
+_DRAW = 0.03
+# Deviation of a log error beside its sampling error.
+_NUGGET = 0.01
+# An expected improvement of the log error below this is not worth a machine.
+_LEAST_IMPROVEMENT = 3e-4
+# Points whose expected log error is this much above the best are not tried.
+_HOPELESS = 0.3
+
+
+class Surface:
+    """The process after m observations.
+
+    Parameters
+    ----------
+    points : (m, 4) of (u, v, t, local)
+    log_errors : (m,)
+    rungs : (m,) ints
+        Points of one rung share their rows.
+    deviations : (m,)
+        Sampling errors of `log_errors`.
+
+    Attributes
+    ----------
+    drift : float
+    """
+
+    def __init__(
+        self, points: np.ndarray, log_errors: np.ndarray, rungs: np.ndarray, deviations: np.ndarray
+    ) -> None:
+        self._points, self._prior = points, float(log_errors.max())
+        spread = float(np.std(log_errors))
+        self._deviation = min(max(spread, _LEAST_DEVIATION), _MOST_DEVIATION)
+        noise = np.diag(deviations**2 + _NUGGET**2)
+        noise += _DRAW**2 * (rungs[:, None] == rungs)
+        residual = log_errors - self._prior
+        best = -np.inf
+        for drift in _DRIFTS:
+            factor = scipy.linalg.cholesky(
+                self._covariance(points, points, drift) + noise, lower=True
+            )
+            white = scipy.linalg.solve_triangular(factor, residual, lower=True)
+            likelihood = -0.5 * white @ white - np.log(factor.diagonal()).sum()
+            likelihood -= 0.5 * ((drift - _DRIFT_MEAN) / _DRIFT_DEVIATION) ** 2
+            if likelihood > best:
+                best, self.drift, self._factor = likelihood, drift, factor
+                self._weights = scipy.linalg.solve_triangular(factor.T, white)
+
+    def _covariance(self, P: np.ndarray, Q: np.ndarray, drift: float) -> np.ndarray:
+        du, dv = np.subtract.outer(P[:, 0], Q[:, 0]), np.subtract.outer(P[:, 1], Q[:, 1])
+        moved = du - drift * np.subtract.outer(P[:, 2], Q[:, 2])
+        doublings, local = np.outer(P[:, 2], Q[:, 2]), np.outer(P[:, 3], Q[:, 3])
+        shape, slow = _bump(moved, dv, _SHAPE_LENGTHS), _bump(du, dv, _SLOW_LENGTHS)
+        slopes = (_SLOPE**2 * doublings + _LOCAL**2 * local) * slow
+        offsets = _CURVE_OFFSET**2 * doublings + _LOCAL_OFFSET**2 * local + _OFFSET**2
+        return self._deviation**2 * (shape + slopes) + offsets
+
+    def mean(self, Q: np.ndarray) -> np.ndarray:
+        """Expected log errors at points Q : (q, 4); (q,)."""
+        return self._prior + self._covariance(Q, self._points, self.drift) @ self._weights
+
+    def _moments(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (q,) and covariance (q, q) of the log errors at points Q : (q, 4)."""
+        cross = self._covariance(self._points, Q, self.drift)
+        half = scipy.linalg.solve_triangular(self._factor, cross, lower=True)
+        return self.mean(Q), self._covariance(Q, Q, self.drift) - half.T @ half
+
+    def propose(
+        self, candidates: np.ndarray, rung: tuple[float, float], goal: float, count: int
+    ) -> np.ndarray:
+        """Parameters to try on the next rung.
+
+        Parameters
+        ----------
+        candidates : (q, 2) of (u, v)
+        rung : (t, local) of the next machines
+        goal : float
+            t at which the parameters are to be best.
+        count : int
+
+        Returns
+        -------
+        (at most count, 2)
+            The best at the goal, the best of the rung (the two show the drift), then those of the
+            most expected improvement at the goal, each given that those before it are known.
+        """
+        q = len(candidates)
+        at_goal = np.column_stack([candidates, np.full(q, goal), np.zeros(q)])
+        of_rung = np.column_stack([candidates, np.tile(rung, (q, 1))])
+        mean, covariance = self._moments(np.vstack([at_goal, of_rung]))
+        here, mean = int(mean[q:].argmin()), mean[:q]
+        best = int(mean.argmin())
+        chosen = [best] if count < 2 or here == best else [best, here]
+        hopeless = mean > mean[best] + _HOPELESS
+        for known in chosen:
+            covariance = _conditioned(covariance, q + known)
+        while len(chosen) < count:
+            variance = covariance.diagonal()[:q] + covariance[best, best] - 2 * covariance[best, :q]
+            deviation = np.sqrt(np.maximum(variance, 1e-12))
+            gain = (mean[best] - mean) / deviation
+            improvement = deviation * (gain * norm.cdf(gain) + norm.pdf(gain))
+            improvement[hopeless] = improvement[chosen] = 0.0
+            if improvement.max() < _LEAST_IMPROVEMENT:
+                break
+            chosen.append(int(improvement.argmax()))
+            covariance = _conditioned(covariance, q + chosen[-1])
+        return candidates[sorted(chosen)]
+
+
+def _bump(du: np.ndarray, dv: np.ndarray, lengths: tuple[float, float]) -> np.ndarray:
+    return np.exp(-0.5 * ((du / lengths[0]) ** 2 + (dv / lengths[1]) ** 2))
+
+
+def _conditioned(covariance: np.ndarray, known: int) -> np.ndarray:
+    """Covariance given an observation of one of the points."""
+    column = covariance[:, known]
+    return covariance - np.outer(column, column) / (column[known] + _DRAW**2)

@@ -1,0 +1,239 @@
+"""What the search minimises: error rates of classifiers, squared errors of regressions."""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from kbench.tuning.gram import Gram
+from kbench.tuning.machines import along_c, classify, regress
+
+# Violation at which machines of the search stop: of classifiers with margin 1, and of regressions
+# with targets of unit deviation.
+_TOL_OF_MARGINS, _TOL_OF_TARGETS = 0.1, 0.05
+
+
+class Losses(NamedTuple):
+    """Held-out losses for p values of C."""
+
+    losses: np.ndarray  # (p, 3) sums of the loss, of its square, and of the rows' weights
+    solved: np.ndarray  # (p,) whether all problems reached the tolerance
+    support_fraction: np.ndarray  # (p,) fraction of training rows that are support vectors
+
+
+class Task(Protocol):
+    """Targets of all rows.
+
+    Attributes
+    ----------
+    worst : float
+        Error of the best constant.
+    scale_of_c : float
+        C of the final machine for 1 in the search.
+    """
+
+    worst: float
+    scale_of_c: float
+
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        """A random order of the rows in which every range represents the data."""
+
+    def arranged(self, training: np.ndarray) -> np.ndarray:
+        """Training rows in the order in which `losses` needs them."""
+
+    def constant_losses(self, training: np.ndarray, validation: np.ndarray) -> np.ndarray | None:
+        """Losses (3,) if the training rows have one class only, else None."""
+
+    def losses(
+        self,
+        gram: Gram,
+        gamma: float,
+        Cs: Sequence[float],
+        training: np.ndarray,
+        validation: np.ndarray,
+        max_steps: int,
+    ) -> Losses:
+        """Losses of the validation rows for increasing values of C."""
+
+
+class Classification:
+    """Classes by pairs, as in `KernelSVC`; two classes are one pair.
+
+    Parameters
+    ----------
+    index : (n,) class numbers
+    n_classes : int
+    balanced : bool
+        Whether every class has the same weight in the error, as in balanced accuracy.
+    """
+
+    scale_of_c = 1.0
+
+    def __init__(self, index: np.ndarray, n_classes: int, *, balanced: bool) -> None:
+        self._index, self._k = index, n_classes
+        counts = np.bincount(index, minlength=n_classes)
+        weights = len(index) / (n_classes * counts) if balanced else np.ones(n_classes)
+        self._weight = weights[index]
+        self.worst = 1.0 - float((weights * counts).max()) / len(index)
+        self._pairs = np.array(list(itertools.combinations(range(n_classes), 2)))
+
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        """Rows of each class are spread evenly: every range of the order represents the data."""
+        place = np.empty(len(self._index))
+        for c in range(self._k):
+            rows = np.flatnonzero(self._index == c)
+            place[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
+        return np.argsort(place, kind="stable")
+
+    def arranged(self, training: np.ndarray) -> np.ndarray:
+        return training[np.argsort(self._index[training], kind="stable")]
+
+    def constant_losses(self, training: np.ndarray, validation: np.ndarray) -> np.ndarray | None:
+        classes = self._index[training]
+        if classes.min() < classes.max():
+            return None
+        return self._sums((self._index[validation] != classes[0])[:, None], validation)[0]
+
+    def _sums(self, wrong: np.ndarray, validation: np.ndarray) -> np.ndarray:
+        """(p, 3) of which validation rows are in the wrong class : (v, p)."""
+        weight = self._weight[validation]
+        total = np.full(wrong.shape[1], weight.sum())
+        return np.column_stack([weight @ wrong, weight**2 @ wrong, total])
+
+    def error(self, wrong: np.ndarray, rows: np.ndarray) -> float:
+        """Error of predictions for some rows, of which some are wrong."""
+        loss, _, weight = self._sums(wrong[:, None], rows)[0]
+        return float(loss / weight)
+
+    def deviation(self, differing: np.ndarray, rows: np.ndarray) -> float:
+        """Standard error of the difference of two errors that differ on some of the rows."""
+        _, squares, weight = self._sums(differing[:, None], rows)[0]
+        return float(np.sqrt(squares) / weight)
+
+    def losses(
+        self,
+        gram: Gram,
+        gamma: float,
+        Cs: Sequence[float],
+        training: np.ndarray,
+        validation: np.ndarray,
+        max_steps: int,
+    ) -> Losses:
+        K = gram.matrix(gamma)
+        n, p, k = len(training), len(Cs), self._k
+        starts = np.searchsorted(self._index[training], np.arange(k + 1))
+        spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
+        # As in `SmallDualResult.coef`: of a row of class c, against the earlier and later classes.
+        coef = np.zeros((n, p, k - 1), np.float32)
+        intercepts = np.zeros((p, len(self._pairs)))
+        solved = np.ones(p, bool)
+        for pair, (a, b) in enumerate(self._pairs):
+            n_a, n_b = (spans[c].stop - spans[c].start for c in (a, b))
+            if n_a == 0 or n_b == 0:
+                # Votes of a pair without rows go to the class that has some.
+                intercepts[:, pair] = 1.0 if n_a else -1.0
+                continue
+            values = K
+            if k > 2:
+                values = np.empty((n_a + n_b, n_a + n_b), np.float32)
+                values[:n_a, :n_a], values[:n_a, n_a:] = (
+                    K[spans[a], spans[a]],
+                    K[spans[a], spans[b]],
+                )
+                values[n_a:, :n_a], values[n_a:, n_a:] = (
+                    K[spans[b], spans[a]],
+                    K[spans[b], spans[b]],
+                )
+            signs = np.repeat([1.0, -1.0], [n_a, n_b])
+            machines = along_c(
+                classify(values, signs), Cs, tol=_TOL_OF_MARGINS, max_steps=max_steps
+            )
+            for j, machine in enumerate(machines):
+                coef[spans[a], j, b - 1] = machine.coef[:n_a]
+                coef[spans[b], j, a] = machine.coef[n_a:]
+                intercepts[j, pair] = machine.intercept
+                solved[j] &= machine.solved
+        used = np.any(coef, axis=2)
+        support = np.flatnonzero(np.any(used, axis=1))
+        index = self._index[training[support]]
+        of_class = [slice(*np.searchsorted(index, (c, c + 1))) for c in range(k)]
+        coef = coef[support]
+        a, b = self._pairs.T
+        wrong = np.empty((len(validation), p), bool)
+        for rows, block in gram.blocks(gamma, support):
+            sums = np.zeros((k, len(block), p, k - 1), np.float32)
+            for c, span in enumerate(of_class):
+                weights = coef[span].reshape(-1, p * (k - 1))
+                sums[c] = (block[:, span] @ weights).reshape(len(block), p, k - 1)
+            # Value of the pair (a, b): rows of class a against b, and rows of b against a.
+            values = np.moveaxis(sums[a, ..., b - 1] + sums[b, ..., a], 0, -1) + intercepts
+            truth = self._index[validation[rows]]
+            wrong[rows] = self._winners(values) != truth[:, None]
+        return Losses(self._sums(wrong, validation), solved, used.mean(axis=0))
+
+    def _winners(self, values: np.ndarray) -> np.ndarray:
+        """Class numbers for values of the pairs : (..., pairs); positive is for the first class."""
+        if self._k == 2:
+            return (values[..., 0] <= 0.0).astype(np.intp)
+        first, second = np.eye(self._k, dtype=np.float32)[self._pairs.T]
+        won = (values > 0.0).astype(np.float32)
+        return np.argmax(won @ first + (1.0 - won) @ second, axis=-1)
+
+
+class Regression:
+    """Targets with mean 0 and deviation 1; the error is the mean squared error.
+
+    Parameters
+    ----------
+    y : (n,) targets
+
+    Attributes
+    ----------
+    epsilon : float
+        Half the width of the tube, in deviations of y.
+    scale_of_c : float
+        Deviation of y: C and epsilon of the final machine are those of the search times this.
+    """
+
+    worst = 1.0
+
+    def __init__(self, y: np.ndarray, epsilon: float) -> None:
+        deviation = float(y.std())
+        self.scale_of_c = deviation if deviation > 0.0 else 1.0
+        self._z = (y - y.mean()) / self.scale_of_c
+        self.epsilon = epsilon
+
+    def order(self, rng: np.random.Generator) -> np.ndarray:
+        return rng.permutation(len(self._z))
+
+    def arranged(self, training: np.ndarray) -> np.ndarray:
+        return training
+
+    def constant_losses(self, training: np.ndarray, validation: np.ndarray) -> np.ndarray | None:
+        return None
+
+    def losses(
+        self,
+        gram: Gram,
+        gamma: float,
+        Cs: Sequence[float],
+        training: np.ndarray,
+        validation: np.ndarray,
+        max_steps: int,
+    ) -> Losses:
+        problem = regress(gram.matrix(gamma), self._z[training])
+        machines = list(
+            along_c(problem, Cs, tol=_TOL_OF_TARGETS, max_steps=max_steps, epsilon=self.epsilon)
+        )
+        coef = np.array([machine.coef for machine in machines]).T
+        support = np.flatnonzero(coef.any(axis=1))
+        intercepts = np.array([machine.intercept for machine in machines])
+        weights = coef[support].astype(np.float32)
+        squares = np.empty((len(validation), len(Cs)))
+        for rows, block in gram.blocks(gamma, support):
+            errors = block @ weights + intercepts - self._z[validation[rows], None]
+            squares[rows] = errors**2
+        sums = [squares.sum(axis=0), (squares**2).sum(axis=0), np.full(len(Cs), len(validation))]
+        solved = np.array([machine.solved for machine in machines])
+        return Losses(np.column_stack(sums), solved, np.mean(coef != 0.0, axis=0))

@@ -1,0 +1,298 @@
+"""Machines without parameters: how good the choice is, hostile data, probabilities."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, make_moons
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+
+from kbench.methods import (
+    KernelRidge,
+    KernelSVC,
+    KernelSVR,
+    TunedKernelRidge,
+    TunedKernelSVC,
+    TunedKernelSVR,
+)
+from kbench.methods.tuned import wilson_interval
+from kbench.trace import Trace
+from kbench.tuning.gram import Rows
+from kbench.tuning.leave_one_out import errors_by_ridge
+from kbench.tuning.machines import along_c, classify, regress
+from kbench.tuning.surface import Surface
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def moons(n, seed=0):
+    return make_moons(n, noise=0.3, random_state=seed)
+
+
+def gram(X, kernel="rbf"):
+    rows = Rows(X, kernel, np.random.default_rng(0))
+    everything = np.arange(len(X))
+    return rows, rows.gram(everything, everything)
+
+
+def test_a_machine_of_the_search_is_that_of_kernel_svc():
+    X, y = moons(200)
+    signs = np.where(y == 1, 1.0, -1.0)
+    _, values = gram(X)
+    machines = list(
+        along_c(classify(values.matrix(2.0), signs), [1.0, 8.0], tol=1e-4, max_steps=10**6)
+    )
+    for C, machine in zip([1.0, 8.0], machines, strict=True):
+        exact = KernelSVC(C=C, gamma=2.0, tol=1e-4).fit(X, y)
+        ours = values.matrix(2.0) @ machine.coef + machine.intercept
+        assert machine.solved
+        np.testing.assert_allclose(ours, exact.decision_function(X), atol=2e-3)
+
+
+def test_a_regression_of_the_search_is_that_of_kernel_svr():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
+    _, values = gram(X)
+    K = values.matrix(0.5)
+    (machine,) = along_c(regress(K, y), [4.0], tol=1e-4, max_steps=10**6, epsilon=0.1)
+    exact = KernelSVR(4.0, gamma=0.5, epsilon=0.1, tol=1e-4).fit(X, y)
+    np.testing.assert_allclose(K @ machine.coef + machine.intercept, exact.predict(X), atol=2e-3)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_kernel_values_are_those_of_the_definition(kernel):
+    X = np.random.default_rng(1).normal(size=(40, 3)) + 5.0
+    _, values = gram(X, kernel)
+    differences = X[:, None] - X
+    distances = np.abs(differences).sum(-1) if kernel == "laplacian" else (differences**2).sum(-1)
+    expected = np.exp(-0.3 * distances)
+    np.testing.assert_allclose(values.matrix(0.3), expected, atol=2e-6)
+    blocks = np.vstack([block for _, block in values.blocks(0.3, np.arange(5, 20))])
+    np.testing.assert_allclose(blocks, expected[:, 5:20], atol=2e-6)
+
+
+def test_the_nearest_rows_are_in_order_for_dense_and_sparse_rows():
+    X = np.random.default_rng(2).normal(size=(60, 4))
+    expected = np.argsort(((X - X[7]) ** 2).sum(axis=1))[:9]
+    for rows in (X, sp.csr_array(X)):
+        for kernel in ("rbf", "laplacian"):
+            found = Rows(rows, kernel, np.random.default_rng(0)).nearest(7, 9)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_the_surface_goes_through_exact_observations_and_proposes_near_the_minimum():
+    u, v = (axis.ravel() for axis in np.meshgrid(np.arange(-4.0, 5, 2), np.arange(-4.0, 5, 2)))
+    log_errors = 0.03 * ((u - 1) ** 2 + (v + 1) ** 2) - 2
+    points = np.column_stack([u, v, 0 * u, 0 * u])
+    surface = Surface(points, log_errors, np.zeros(len(u), int), np.zeros(len(u)))
+    np.testing.assert_allclose(surface.mean(points), log_errors, atol=0.03)
+    candidates = np.array([(a, b) for a in range(-4, 5) for b in range(-4, 5)], float)
+    best = surface.propose(candidates, (0.0, 0.0), 0.0, 1)
+    assert np.abs(best - [1, -1]).max() <= 1
+
+
+def test_the_choice_is_as_good_as_the_best_of_a_grid_within_its_noise():
+    X, y = moons(400)
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=3).split(X, y))
+
+    def error(C, gamma):
+        return np.mean(
+            [1 - KernelSVC(C=C, gamma=gamma).fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds]
+        )
+
+    grid = [error(2.0**c, 2.0**g) for c in range(-2, 8, 2) for g in range(-4, 6, 2)]
+    machine = TunedKernelSVC(random_state=0).fit(X, y)
+    best = min(grid)
+    assert error(machine.C_, machine.gamma_) <= best + 2 * np.sqrt(best * (1 - best) / len(y))
+    low, high = machine.cv_error_interval_
+    assert low <= machine.cv_error_ <= high
+
+
+def test_the_estimated_error_holds_on_new_rows():
+    machine = TunedKernelSVC(random_state=0).fit(*moons(1000))
+    X, y = moons(4000, seed=1)
+    low, high = machine.cv_error_interval_
+    assert low - 0.02 <= 1 - machine.score(X, y) <= high + 0.02
+
+
+def test_the_same_seed_gives_the_same_machine():
+    X, y = moons(300)
+    first, second = (TunedKernelSVC(random_state=5).fit(X, y) for _ in range(2))
+    assert (first.C_, first.gamma_) == (second.C_, second.gamma_)
+    np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
+
+
+def test_the_search_results_are_columns_of_equal_length_with_the_final_parameters_inside():
+    X, y = moons(300)
+    states = []
+    trace = Trace(lambda seconds, state: states.append(state))
+    machine = TunedKernelSVC(random_state=0).fit(X, y, trace=trace)
+    results = machine.search_results_
+    assert len({len(column) for column in results.values()}) == 1
+    assert results["gamma"].min() <= machine.gamma_ <= results["gamma"].max()
+    errors = [state["validation_error"] for state in states if "validation_error" in state]
+    np.testing.assert_array_equal(errors, results["error"])
+    assert {"search", "fit"} <= machine.timings_.keys()
+    assert "exact" in machine.reason_
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_sparse_rows_give_nearly_the_machine_of_dense_rows(kernel):
+    X, y = moons(300)
+    dense = TunedKernelSVC(kernel, random_state=0).fit(X, y)
+    sparse = TunedKernelSVC(kernel, random_state=0).fit(sp.csr_array(X), y)
+    assert np.mean(dense.predict(X) == sparse.predict(sp.csr_array(X))) > 0.95
+
+
+def test_hostile_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10, 3))
+    y = np.arange(10) % 2
+    assert set(TunedKernelSVC(random_state=0).fit(X, y).predict(X)) <= {0, 1}
+    assert TunedKernelSVC(random_state=0).fit(np.ones((10, 3)), y).predict(X).shape == (10,)
+    rare = np.r_[np.zeros(39, int), 1]
+    assert TunedKernelSVC(random_state=0).fit(rng.normal(size=(40, 2)), rare).C_ > 0
+    with pytest.raises(ValueError, match="2 classes are needed"):
+        TunedKernelSVC().fit(X, np.zeros(10))
+    constant = TunedKernelSVR(random_state=0).fit(X, np.full(10, 3.0))
+    np.testing.assert_allclose(constant.predict(X), 3.0, atol=0.01)
+
+
+def test_many_classes():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(26, 5)) * 3
+    y = np.repeat(np.arange(26), 20)
+    X = centres[y] + 0.3 * rng.normal(size=(len(y), 5))
+    names = np.array([f"class {c:02d}" for c in range(26)])[y]
+    machine = TunedKernelSVC(random_state=0).fit(X[::2], names[::2])
+    assert machine.score(X[1::2], names[1::2]) > 0.95
+    assert machine.decision_function(X).shape == (len(y), 26)
+
+
+def test_rows_of_weight_zero_count_for_nothing():
+    X, y = moons(200)
+    noise = np.random.default_rng(0).integers(2, size=100)
+    weight = np.r_[np.ones(200), np.zeros(100)]
+    machine = TunedKernelSVC(random_state=0).fit(np.vstack([X, X[:100]]), np.r_[y, noise], weight)
+    alone = TunedKernelSVC(random_state=0).fit(X, y)
+    assert (machine.C_, machine.gamma_) == (alone.C_, alone.gamma_)
+
+
+def test_balanced_accuracy_serves_the_rare_class():
+    rng = np.random.default_rng(0)
+    y = (rng.random(1500) < 0.1).astype(int)
+    X = rng.normal(size=(1500, 2)) + 1.5 * y[:, None]
+    balanced = TunedKernelSVC(scoring="balanced_accuracy", class_weight="balanced", random_state=0)
+    assert 0.1 < balanced.fit(X, y).cv_error_ < 0.5
+
+
+def test_probabilities_are_calibrated():
+    X, y = moons(1200)
+    machine = TunedKernelSVC(probability=True, random_state=0).fit(X, y)
+    new, truth = moons(2000, seed=1)
+    P = machine.predict_proba(new)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert log_loss(truth, P) < 0.35
+    assert abs(P[:, 1].mean() - truth.mean()) < 0.03
+
+
+def test_probabilities_of_several_classes():
+    X, y = load_digits(return_X_y=True)
+    machine = TunedKernelSVC(probability=True, random_state=0).fit(X[:600], y[:600])
+    P = machine.predict_proba(X[600:])
+    assert P.shape == (len(X) - 600, 10)
+    assert np.mean(P.argmax(axis=1) == y[600:]) > 0.9
+
+
+def test_a_learned_metric_is_kept_only_where_it_helps():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 12))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    plain = TunedKernelSVC(random_state=0).fit(X[:400], y[:400])
+    learned = TunedKernelSVC(metric="auto", random_state=0).fit(X[:400], y[:400])
+    assert learned.metric_ is not None
+    assert learned.score(X[400:], y[400:]) > plain.score(X[400:], y[400:]) + 0.05
+    assert TunedKernelSVC(metric="auto", random_state=0).fit(*moons(400)).metric_ is None
+
+
+def test_a_time_budget_ends_the_search_early():
+    X, y = moons(1000)
+    machine = TunedKernelSVC(time_budget=1e-3, random_state=0).fit(X, y)
+    assert set(machine.search_results_["rung"]) == {0}
+
+
+def test_regression_beats_wrong_widths_and_finds_the_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(800, 2))
+    clean = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+    y = 50.0 * (clean + 0.2 * rng.normal(size=800))
+    machine = TunedKernelSVR(random_state=0).fit(X[:500], y[:500])
+    rmse = np.sqrt(np.mean((machine.predict(X[500:]) - y[500:]) ** 2))
+    assert rmse < 50.0 * 0.26
+    assert 0.15 * 50 < np.sqrt(machine.cv_error_) < 0.3 * 50
+    assert machine.best_estimator_.epsilon == machine.epsilon_
+
+
+def test_wilsons_interval():
+    low, high = wilson_interval(0.0, 100)
+    assert low == 0.0
+    assert 0.03 < high < 0.04
+
+
+def test_leave_one_out_errors_are_those_of_machines_without_the_row():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    K = gram(X)[1].matrix(0.5).astype(np.float64)
+    ours = errors_by_ridge(K, y, np.array([0.1, 2.0]))
+    for j, alpha in enumerate([0.1, 2.0]):
+        for i in (0, 7, 29):
+            rest = np.delete(np.arange(30), i)
+            coef = np.linalg.solve(K[np.ix_(rest, rest)] + alpha * np.eye(29), y[rest])
+            assert ours[i, j] == pytest.approx(y[i] - K[i, rest] @ coef, abs=1e-6)
+
+
+def test_the_ridge_is_as_good_as_that_of_a_grid():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(1400, 2))
+    y = 100 + np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.2 * rng.normal(size=1400)
+    machine = TunedKernelRidge(random_state=0).fit(X[:700], y[:700])
+    rmse = np.sqrt(np.mean((machine.predict(X[700:]) - y[700:]) ** 2))
+    mean = y[:700].mean()
+    grid = [
+        KernelRidge(2.0**a, gamma=2.0**g).fit(X[:700], y[:700] - mean).predict(X[700:]) + mean
+        for a in range(-10, 3, 3)
+        for g in range(-5, 3)
+    ]
+    best = min(np.sqrt(np.mean((values - y[700:]) ** 2)) for values in grid)
+    assert rmse < 1.02 * best
+    assert 0.03 < machine.cv_error_ < 0.06
+    assert "exact" in machine.reason_
+
+
+@pytest.mark.parametrize("cls", [TunedKernelSVC, TunedKernelSVR, TunedKernelRidge])
+def test_columns_of_different_scales_are_standardised(cls):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    y = y if cls is not TunedKernelSVC else (y > 0).astype(int)
+    X[:, 2] *= 1e4  # says nothing, and hides the other columns
+    machine = cls(random_state=0).fit(X[:400], y[:400])
+    assert machine.scaler_ is not None
+    assert machine.score(X[400:], y[400:]) > 0.85
+    same = machine.predict(sp.csr_array(X[400:]))
+    np.testing.assert_allclose(same, machine.predict(X[400:]), atol=1e-3)
+
+
+def test_many_rows_are_decided_by_machines_of_nearly_all_of_them():
+    X, y = moons(17_000)
+    machine = TunedKernelSVC(random_state=0).fit(X, y)
+    results = machine.search_results_
+    assert set(results["rows"]) == {"sample", "cell", "holdout"}
+    last = results["rows"] == "holdout"
+    assert np.all(results["n_rows"][last] == 17_000 - 3400)
+    assert machine.cv_error_ in results["error"][last]
+    assert machine.gamma_ in results["gamma"][last]
+    new, truth = moons(5000, seed=1)
+    assert machine.cv_error_interval_[0] - 0.01 <= 1 - machine.score(new, truth)
+    assert 1 - machine.score(new, truth) <= machine.cv_error_interval_[1] + 0.01
