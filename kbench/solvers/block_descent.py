@@ -50,7 +50,7 @@ _FACE_FOUND = 0.1
 # is estimated from every _STRIDE-th candidate instead of partitioning all of them.
 _FEW, _STRIDE = 40, 8
 # Stop after this many working sets without a new minimum of the violation: rounding can keep
-# points moving back and forth for ever. Regular solves go up for at most about 30.
+# points moving back and forth for ever.
 _PATIENCE = 200
 
 

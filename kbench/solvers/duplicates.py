@@ -17,8 +17,8 @@ import scipy.sparse as sp
 
 from kbench.solvers.iterate import Iterate, show
 
-# Least fraction of the rows that must have an equal predecessor: merging and taking the rows apart
-# again costs about 1 % of a fit, and fewer kernel values are saved in proportion to the square.
+# Least fraction of the rows that must have an equal predecessor: merging copies all rows once, and
+# what it saves falls with this fraction (`scripts/ablate_svm.py`, `duplicates`).
 _LEAST_FRACTION = 0.02
 # Relative error of sums of bounds, in float64.
 _ROUNDING = 1e-12

@@ -15,7 +15,9 @@
       until the tolerance is the target and no point of near or far violates
 
 Points outside S keep their coefficient, 0 or C, and contribute to e like all others. Only the last
-level is solved to the target. A point is removed from S at most _REMOVALS times, so the loop ends.
+level is solved to the target. The loop ends: a point is removed from S at most _REMOVALS times and
+added once more, no point of a level moves back from near to far, and the tolerance falls by a
+constant factor; each pass does at least one of these.
 
 Shows on ijcnn1: 2.2 times as long with all points in S (`scripts/ablate_svm.py`, `nested_subsets`).
 """

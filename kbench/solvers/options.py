@@ -41,7 +41,7 @@ class SolverOptions:
     few_points : int
         Problems of at most this many points are solved with all points active and are not
         searched for duplicates and groups: their kernel rows are short, and both searches cost as
-        much as they save. Any value from 2,000 to 8,000 does equally well.
+        much as they save.
     smallest_group : int
         Groups of fewer points are solved together with others; one working set by default.
     """

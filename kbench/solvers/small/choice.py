@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-# Points of a binary problem up to which the small engine is faster than `solve_box_dual`. On
-# covtype (54 features, half of the points support vectors) both take the same at 2,000 to 3,000
-# points, on ijcnn1 (few support vectors) at 4,000 to 5,000 (`scripts/bench_small.py --crossover`).
+# Points of a binary problem up to which the small engine is faster than `solve_box_dual`. Both
+# take the same time at about 3,000 points on covtype_93k (54 features, half of the points support
+# vectors) and at 3,000 to 4,000 on ijcnn1 (`scripts/bench_small.py --crossover`).
 MOST_POINTS = 2500
-# The same for regression, where the other engine has every point twice. On cpusmall (12 features,
-# half of the points support vectors) the small engine is 4 to 5 times as fast as SVR at 4,000.
+# The same for regression, where the other engine has every point twice: about twice as many points.
+# The value itself has not been tuned.
 MOST_POINTS_OF_REGRESSION = 5000
-# The same where columns of two values are packed as bits (a9a), which makes rows ten times cheaper
-# for the other engine alone.
+# The same where columns of two values are packed as bits (a9a), which makes rows much cheaper for
+# the other engine alone. The value has not been tuned.
 MOST_POINTS_OF_BITS = 500
 # Rows that are looked at to find out whether columns have two values.
 _SAMPLE = 200
