@@ -23,7 +23,7 @@ def test_all_rows_kept_is_the_plain_machine():
     np.testing.assert_allclose(
         model.decision_function(X), exact.decision_function(X), rtol=1e-4, atol=1e-5
     )
-    # Two solvers that stop at violations of 1e-6 differ by at most 2e-6 times the sum of the alphas.
+    # Two solvers that stop at violations of 1e-6 differ by at most 2e-6 times the sum of alphas.
     assert model.objective_ == pytest.approx(exact.objective_, abs=1e-5)
 
 
