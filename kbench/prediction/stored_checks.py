@@ -39,6 +39,8 @@ _MOST_FEATURES = 1 << 31
 
 def check_object(made: Any) -> None:
     """Raise a ModelError unless compiled code may read the decoded object `made`."""
+    if _is_unfitted_part(made):
+        return
     for cls in type(made).__mro__:
         check = _CHECKS.get(_path(cls))
         if check is None:
@@ -48,6 +50,16 @@ def check_object(made: Any) -> None:
         except (AttributeError, TypeError, ValueError, IndexError, OverflowError) as error:
             name = type(made).__qualname__
             raise ModelError(f"the stored {name} is inconsistent: {_one_line(error)}") from None
+
+
+def _is_unfitted_part(made: Any) -> bool:
+    """Whether `made` is an estimator with parameters only, such as the part that a model clones.
+
+    It has no arrays, so compiled code has nothing to read.
+    """
+    if not hasattr(type(made), "get_params"):
+        return False
+    return not any(name.startswith("_") or name.endswith("_") for name in vars(made))
 
 
 def _path(cls: type) -> str:
