@@ -29,7 +29,7 @@ from kbench.clustering import Centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods._ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin
 from kbench.metric import LearnedMetric
-from kbench.prediction import KernelExpansion, group_rows
+from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.solvers.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
 
@@ -186,7 +186,7 @@ def _solve(kernel: Kernel, Z: np.ndarray, Y: np.ndarray, ridge: float) -> tuple[
     matrix = KernelMatrix(kernel, Z, np.float32)
     factor = shifted_cholesky(matrix, ridge)
     coef = scipy.linalg.cho_solve(factor, Y.astype(np.float32), check_finite=False)
-    expansion = KernelExpansion(matrix, np.arange(len(Z)), coef, np.dtype(np.float32))
+    expansion = KernelExpansion(matrix, np.arange(len(Z)), coef, prediction_dtype(matrix, coef))
     return expansion, matrix.n_entries
 
 

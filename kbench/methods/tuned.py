@@ -26,7 +26,6 @@ from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.methods.kernel_svr import KernelSVR
 from kbench.metric import LearnedMetric
-from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.search import FEW_ROWS, Search, first_error, search, validation_error
@@ -69,7 +68,7 @@ _FINAL_TOL = 0.02
 _SEARCH_TUBE = 0.05
 
 
-class TunedMachine(CountedPrediction, BaseEstimator):
+class TunedMachine(BaseEstimator):
     """Base of the two estimators: metric, search, and which machine is fitted in the end."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -186,6 +185,11 @@ class TunedMachine(CountedPrediction, BaseEstimator):
             # The machine was chosen on dense rows.
             return self.scaler_.transform(X.toarray() if sp.issparse(X) else X)
         return X if self.metric_ is None else self.metric_.transform(X)
+
+    @property
+    def prediction_flops_(self) -> float:
+        """Cost of predicting one row with the final machine, in units of a linear model's."""
+        return float(self.best_estimator_.prediction_flops_)
 
     @property
     def model_bytes_(self) -> int:

@@ -22,9 +22,10 @@ from kbench.errors import ModelError
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.exponential import DensePoints, Exponential, SparsePoints
-from kbench.kernels.functions import Linear, Polynomial, Precomputed
+from kbench.kernels.functions import Linear, Polynomial, Precomputed, Sigmoid
 from kbench.kernels.lattice import BytePoints, Lattice
 from kbench.kernels.layout import Layout
+from kbench.kernels.matern import Matern12
 from kbench.kernels.tiles import STEP
 from kbench.prediction.committee import CommitteeMember
 from kbench.prediction.expansion import KernelExpansion
@@ -206,7 +207,12 @@ def _points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:
     if isinstance(kernel, Precomputed):
         _require(points.values is None, "the points of a given kernel matrix are numbers")
         return _arrays(points, ids="i8 n")["n"]
-    _require(isinstance(kernel, Exponential | Linear | Polynomial), "another kind of kernel")
+    if isinstance(kernel, Matern12):
+        # Evaluated by NumPy alone, which checks its own bounds.
+        return _arrays(points, rows=f"f8 n {n_features}", squares="f8 n")["n"]
+    _require(
+        isinstance(kernel, Exponential | Linear | Polynomial | Sigmoid), "another kind of kernel"
+    )
     rows = points.rows if isinstance(points, SparsePoints) else points
     _require(isinstance(rows, np.ndarray) or sp.issparse(rows), "the points are no rows")
     _require(rows.ndim == 2 and rows.dtype in (np.float32, np.float64), "the points are no rows")

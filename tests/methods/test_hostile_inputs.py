@@ -31,7 +31,7 @@ SIZES = {
 }
 SPECIFIC = {
     "LDKLClassifier": {"max_iter": 300},
-    "PegasosClassifier": {"batch_size": 10, "n_epochs": 20, "n_components": 100},
+    "PegasosClassifier": {"batch_size": 10, "n_epochs": 100, "n_components": 100},
     "ReducedSetSVC": {"n_components": 3, "n_restarts": 1, "preimage": "fixed_point"},
     "NystromClassifier": {"rank": 8, "n_landmarks": None},
     "NystromRegressor": {"rank": 8, "n_landmarks": None},

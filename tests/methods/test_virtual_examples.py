@@ -125,7 +125,9 @@ def test_rows_of_another_kind_are_refused(kind, d, message):
 
 
 def test_copies_without_a_kind_are_refused():
-    with pytest.raises(ValueError, match="n_copies is 2 and predict_votes 1, should be 1 where"):
+    with pytest.raises(
+        ValueError, match="n_copies is 2 and predict_votes 1, should be 1 if virtual"
+    ):
         DoublySGDClassifier(n_copies=2).fit(np.eye(4), [0, 0, 1, 1])
 
 

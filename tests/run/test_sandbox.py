@@ -260,18 +260,24 @@ def test_a_killed_fork_server_is_started_anew_in_the_same_environment():
         assert end_fork_servers() == 1
 
 
-def test_a_fork_server_that_always_ends_is_one_line(tmp_path, monkeypatch):
+def test_a_fork_server_that_always_ends_is_one_line(tmp_path):
     (tmp_path / "ends_its_process.py").write_text("import os; os._exit(1)")
-    monkeypatch.syspath_prepend(tmp_path)
+    sandbox = Sandbox(["ends_its_process"], environment={"PYTHONPATH": str(tmp_path)})
     end_fork_servers()
     with pytest.raises(KbenchError, match="the fork server ended 5 times"):
-        Sandbox(["ends_its_process"]).call(_environment, [], NONE)
+        sandbox.call(_environment, [], NONE)
+
+
+def is_fork_server(process):
+    try:
+        return "forkserver" in " ".join(process.cmdline())
+    except psutil.ZombieProcess:  # ended, and not yet reaped by multiprocessing
+        return False
 
 
 def end_fork_servers():
     """Kill the fork server of this process; the number of processes killed."""
-    children = psutil.Process().children()
-    found = [process for process in children if "forkserver" in " ".join(process.cmdline())]
+    found = [process for process in psutil.Process().children() if is_fork_server(process)]
     for process in found:
         process.kill()
     for process in found:  # not reaped here, because multiprocessing does that
