@@ -11,9 +11,9 @@ from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR, _power
 from kbench.trace import Deadline, Trace
 
 
-def limits(tol=1e-3, max_iter=-1, max_time=None, trace=None):
+def limits(tol=1e-3, max_iter=-1, max_time=None, trace=None, **more):
     trace = Trace() if trace is None else trace
-    return Limits(tol, max_iter, Deadline(max_time, trace), trace)
+    return Limits(tol, max_iter, Deadline(max_time, trace), trace, **more)
 
 
 def binary(n=300, d=4, seed=0):
@@ -110,12 +110,12 @@ def test_regression_satisfies_its_conditions_far_from_the_origin():
     assert true <= 1e-4 * (1 + 1e-6)
 
 
-def test_calls_in_pieces_and_a_watching_trace_change_no_bit(monkeypatch):
+def test_calls_in_pieces_and_a_watching_trace_change_no_bit():
     X, y = binary(500)
     whole = solve(X, y, 100.0, 0.5, limits())
-    monkeypatch.setattr("kbench.solvers.small.dual._STEPS_PER_CALL", 7)
     seen = []
-    watched = solve(X, y, 100.0, 0.5, limits(trace=Trace(lambda s, state: seen.append(state))))
+    trace = Trace(lambda s, state: seen.append(state))
+    watched = solve(X, y, 100.0, 0.5, limits(trace=trace, steps_per_call=7))
     np.testing.assert_array_equal(watched.coef, whole.coef)
     assert seen[-1]["violation"] <= 1e-3
     assert len(seen) > 10

@@ -51,8 +51,6 @@ from kbench.trace import Deadline, Trace
 account: Any = steps.account
 begin_at: Any = steps.begin_at
 descend: Any = steps.descend
-# Steps between two checks of the deadline, and between two calls of the trace.
-_STEPS_PER_CALL = 20_000
 # Curvatures below this fraction of the largest diagonal entry are rounding errors of float32 rows.
 _FLAT = 1e-6
 # Rounds of float64 values in which the violation may fail to fall by 10 % before the solver gives
@@ -113,12 +111,16 @@ class Limits:
         Of all problems together.
     trace : Trace
         Receives objective, violation and n_support of the problem at hand.
+    steps_per_call : int
+        Steps between two checks of the deadline, and between two calls of the trace; 20,000 take
+        about 10 ms. Set by hand.
     """
 
     tol: float
     max_iter: int
     deadline: Deadline
     trace: Trace
+    steps_per_call: int = 20_000
 
 
 def solve_pairs(
@@ -316,7 +318,7 @@ class _Search:
         while True:
             n_steps, before = left, report[STEPS]
             if self._watched:
-                n_steps = 0 if limits.deadline.passed else min(left, _STEPS_PER_CALL)
+                n_steps = 0 if limits.deadline.passed else min(left, limits.steps_per_call)
             status = descend(*values, limits.tol, n_steps, fresh, report)
             if status == SOLVED:
                 reason = "tol"
