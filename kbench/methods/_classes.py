@@ -85,3 +85,20 @@ def decode(classes: np.ndarray, values: np.ndarray) -> np.ndarray:
         # indexing with the comparison.
         return np.where(values > 0, classes[1:], classes[:1])
     return classes[winners(values)]
+
+
+def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
+    """Class probabilities for decision values (u, m); (u, q). m is 1 for two classes.
+
+    Parameters
+    ----------
+    values : (u, m) decision values
+    sigmoids : (m, 2) Platt's A and B: 1 / (1 + exp(A value + B)) of each decision function. Those
+        of several classes are divided by their sum.
+    """
+    with np.errstate(over="ignore"):
+        P = 1.0 / (1.0 + np.exp(sigmoids[:, 0] * values + sigmoids[:, 1]))
+    if P.shape[1] == 1:
+        return np.hstack([1.0 - P, P])
+    total = P.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / P.shape[1])

@@ -18,11 +18,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_co
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation import Machine, sampled_rows
 from kbench.kernels import Kernel, make_kernel
+from kbench.methods import _classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult
 from kbench.trace import Trace
@@ -133,12 +133,9 @@ class RidgeClassifierMixin(ClassifierMixin):
             A parameter is out of range, or y has fewer than two classes.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has {len(self.classes_)} class, but 2 classes are needed")
-        positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return self._fit(X, np.where(np.equal.outer(index, positive), 1.0, -1.0), trace)
+        self.classes_, index = _classes.encode(y)
+        _classes.require_two(len(self.classes_))
+        return self._fit(X, _classes.signs(index, len(self.classes_)), trace)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Estimates of the targets -1 and +1 at rows X : (u, d).
@@ -153,9 +150,7 @@ class RidgeClassifierMixin(ClassifierMixin):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(np.intp)]
-        return self.classes_[np.argmax(values, axis=1)]
+        return _classes.decode(self.classes_, values)
 
 
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:

@@ -657,12 +657,7 @@ class KernelSVC(BoxSVC):
         Sigmoids of the decision values, of several classes divided by their sum.
         """
         values = self._decide_by_class(self._rows_to_predict(X))
-        with np.errstate(over="ignore"):
-            P = 1.0 / (1.0 + np.exp(self._sigmoids[:, 0] * values + self._sigmoids[:, 1]))
-        if len(self.classes_) == 2:
-            return np.hstack([1.0 - P, P])
-        total = P.sum(axis=1, keepdims=True)
-        return np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / P.shape[1])
+        return _classes.probabilities(values, self._sigmoids)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -78,10 +78,18 @@ class TunedMachine(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    kernel: str
-    time_budget: float | None
-    metric: str | None
-    random_state: Any
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        time_budget: float | None = None,
+        metric: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.time_budget = time_budget
+        self.metric = metric
+        self.random_state = random_state
 
     def _task(self, targets: np.ndarray) -> Classification | Regression:
         """What the search minimises, for class numbers or targets (m,) of some rows."""
@@ -195,7 +203,7 @@ class TunedMachine(BaseEstimator):
     def model_bytes_(self) -> int:
         """Bytes that prediction keeps."""
         check_is_fitted(self, "best_estimator_")
-        metric = 0 if self.metric_ is None else self.metric_.components_.nbytes
+        metric = 0 if self.metric_ is None else self.metric_.nbytes_
         return int(self.best_estimator_.model_bytes_) + metric
 
     def __sklearn_tags__(self) -> Tags:
@@ -474,12 +482,7 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         """
         X = self._rows_to_predict(X)
         values = self.best_estimator_.decision_function(X).reshape(X.shape[0], -1)
-        with np.errstate(over="ignore"):
-            P = 1.0 / (1.0 + np.exp(self._sigmoids[:, 0] * values + self._sigmoids[:, 1]))
-        if len(self.classes_) == 2:
-            return np.hstack([1.0 - P, P])
-        total = P.sum(axis=1, keepdims=True)
-        return np.where(total > 0.0, P / np.where(total > 0.0, total, 1.0), 1.0 / P.shape[1])
+        return _classes.probabilities(values, self._sigmoids)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -521,19 +524,6 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
     """
 
     _kind = "regression"
-
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        *,
-        time_budget: float | None = None,
-        metric: str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.time_budget = time_budget
-        self.metric = metric
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:

@@ -65,19 +65,6 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
 
     _kind = "regression"
 
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        *,
-        time_budget: float | None = None,
-        metric: str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.time_budget = time_budget
-        self.metric = metric
-        self.random_state = random_state
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
         """Choose the parameters and fit the machine.
