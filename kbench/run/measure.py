@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.run import processes
-from kbench.run.compiling import CompileClock
+from kbench.compiling import CompileClock
 
 # Wall seconds below which a call is repeated and the median counts: a single reading of a fast call
 # varies by tens of per cent. Five repeats cost at most 0.25 s a run.

@@ -23,7 +23,7 @@ import numpy as np
 
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
-from kbench.run.compiling import CompileClock
+from kbench.compiling import CompileClock
 from kbench.run.learning import LearningCurves
 from kbench.run.task import Task
 from kbench.trace import Trace
