@@ -30,10 +30,7 @@ class Running:
     tol: Any = None
 
     def __str__(self) -> str:
-        if self.state.compiling:
-            doing = MESSAGE
-        else:
-            doing = f"{self.state.phase} {self.seconds:.0f} s"
+        doing = MESSAGE if self.state.compiling else f"{self.state.phase} {self.seconds:.0f} s"
         progress = self.state.progress
         names = [name for name in _TELLING if name in progress]
         names += [name for name in progress if name not in _TELLING]
