@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from kbench.methods import _classes
 from kbench.methods._new_rows import checked_rows
+from kbench.methods._probability import Probabilities
 from kbench.methods._quick_checks import QuickChecks
 
 
@@ -22,7 +23,7 @@ class Targets(NamedTuple):
     C: np.ndarray  # (n,) C times the weights of row and class; (n, p) for p values of C
 
 
-class OneVsRest(ClassifierMixin, QuickChecks, ABC):
+class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
     """Base of the classifiers; a subclass has `fit` and `_decide`."""
 
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -253,6 +253,10 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at rows X : (u, d); (u, n_classes)."""
         return softmax(self._values(X), axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; (u, n_classes)."""
+        return log_softmax(self._values(X), axis=1)
 
     def _values(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
