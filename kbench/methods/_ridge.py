@@ -20,9 +20,9 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.kernels import Kernel, make_kernel
-from kbench.methods import _classes
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult
 from kbench.trace import Trace
@@ -133,9 +133,9 @@ class RidgeClassifierMixin(ClassifierMixin):
             A parameter is out of range, or y has fewer than two classes.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        self.classes_, index = _classes.encode(y)
-        _classes.require_two(len(self.classes_))
-        return self._fit(X, _classes.signs(index, len(self.classes_)), trace)
+        self.classes_, index = class_labels.encode(y)
+        class_labels.require_two(len(self.classes_))
+        return self._fit(X, class_labels.signs(index, len(self.classes_)), trace)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Estimates of the targets -1 and +1 at rows X : (u, d).
@@ -150,7 +150,7 @@ class RidgeClassifierMixin(ClassifierMixin):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
 
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from kbench.methods import _classes
+from kbench import class_labels
 from kbench.methods._doubly_sgd import DoublySGD
 
 
@@ -166,16 +166,16 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         return self._partial_fit(X, y, classes)
 
     def _learn_targets(self, y: np.ndarray) -> None:
-        self.classes_, _ = _classes.encode(y)
+        self.classes_, _ = class_labels.encode(y)
         n_classes = len(self.classes_)
-        _classes.require_two(n_classes)
+        class_labels.require_two(n_classes)
         self.n_outputs_ = 1 if n_classes == 2 else n_classes
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        index, n_classes = _classes.index_of(self.classes_, y), len(self.classes_)
+        index, n_classes = class_labels.index_of(self.classes_, y), len(self.classes_)
         if self._loss_name == "multinomial":
-            return _classes.indicators(index, n_classes).astype(np.float64)
-        return _classes.signs(index, n_classes)
+            return class_labels.indicators(index, n_classes).astype(np.float64)
+        return class_labels.signs(index, n_classes)
 
     @property
     def _loss_name(self) -> str:
@@ -193,7 +193,7 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
     @available_if(lambda self: self.loss == "log")
     def predict_proba(self, X: Any) -> np.ndarray:

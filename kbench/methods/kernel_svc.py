@@ -14,10 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
+from kbench import class_labels
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
-from kbench.methods import _classes
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.methods._small_machine import (
     PAIR_ERROR,
@@ -637,7 +637,7 @@ class KernelSVC(BoxSVC):
                 rows, self.classes_[labels[train]], None if weight is None else weight[train]
             )
             values[test] = machine.decision_function(held_out).reshape(len(test), -1)
-        positive = _classes.indicators(labels, k)
+        positive = class_labels.indicators(labels, k)
         return np.array(
             [
                 _sigmoid_calibration(values[:, q], positive[:, q].astype(np.float64), weight)
@@ -657,7 +657,7 @@ class KernelSVC(BoxSVC):
         Sigmoids of the decision values, of several classes divided by their sum.
         """
         values = self._decide_by_class(self._rows_to_predict(X))
-        return _classes.probabilities(values, self._sigmoids)
+        return class_labels.probabilities(values, self._sigmoids)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kbench.methods import _classes
+from kbench import class_labels
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.methods.kernel_svr import KernelSVR
@@ -354,9 +354,9 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
             )
             kept = np.flatnonzero(weight > 0.0)
             X, y, weight = X[kept], y[kept], weight[kept]
-        self.classes_, index = _classes.encode(y)
+        self.classes_, index = class_labels.encode(y)
         what = "class" if weight is None else "class with positive weight"
-        _classes.require_two(len(self.classes_), what)
+        class_labels.require_two(len(self.classes_), what)
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
@@ -463,7 +463,7 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
             if n > 2 * _MOST_CALIBRATION:
                 break
         rows, decisions = np.concatenate(held_out), np.concatenate(values)
-        positive = _classes.indicators(index[rows], k).astype(np.float64)
+        positive = class_labels.indicators(index[rows], k).astype(np.float64)
         weights = None if weight is None else weight[rows]
         return np.array(
             [
@@ -495,7 +495,7 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         """
         X = self._rows_to_predict(X)
         values = self.best_estimator_.decision_function(X).reshape(X.shape[0], -1)
-        return _classes.probabilities(values, self._sigmoids)
+        return class_labels.probabilities(values, self._sigmoids)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
