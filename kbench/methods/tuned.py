@@ -95,6 +95,19 @@ class TunedMachine(BaseEstimator):
         """What the search minimises, for class numbers or targets (m,) of some rows."""
         return Regression(targets, _SEARCH_TUBE)
 
+    def _regression_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Rows and targets of a regression; a ValueError for fewer than two."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        return X, np.asarray(y, np.float64)
+
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
             return np.random.default_rng(self.random_state.randint(2**31 - 1))
@@ -549,16 +562,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
-        y = np.asarray(y, np.float64)
+        X, y = self._regression_data(X, y)
         kept = np.arange(len(y))
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
