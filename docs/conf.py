@@ -2,7 +2,7 @@
 
 The pages are the Markdown files beside this one, read by MyST, so that the repository's own view of
 them and the site are one text. The reference is made of the docstrings of what `__all__` of the
-public packages names; the gallery is run while the site is built. Nothing is fetched from a network.
+public packages names; the gallery is run while the site is built. Nothing needs a network.
 """
 
 import os
