@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kbench.methods import _classes
+from kbench import class_labels
 from kbench.prediction import group_rows
 from kbench.trace import Deadline, Trace
 
@@ -76,7 +76,7 @@ class Probabilities:
         if not getattr(self, "probability", False):
             return
         with trace.phase("calibrate"):
-            index = _classes.index_of(self.classes_, np.asarray(y).ravel())
+            index = class_labels.index_of(self.classes_, np.asarray(y).ravel())
             weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
             rows = np.arange(len(index)) if weight is None else np.flatnonzero(weight > 0.0)
             values = self._held_out_values(X, index, weight, rows, deadline, parameters)
@@ -144,7 +144,7 @@ class Probabilities:
         values = self._values_by_class(X)
         regions = self._regions(X) if len(self._sigmoids) > 1 else None
         sigmoids = self._sigmoids[0] if regions is None else self._sigmoids[regions]
-        return _classes.probabilities(values, sigmoids)
+        return class_labels.probabilities(values, sigmoids)
 
     @available_if(lambda self: self._has_probabilities())
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -176,7 +176,7 @@ def fitted_sigmoids(
     """
     from sklearn.calibration import _sigmoid_calibration  # takes 40 ms to import
 
-    positive = _classes.indicators(index, n_classes).astype(np.float64)
+    positive = class_labels.indicators(index, n_classes).astype(np.float64)
     weight = np.ones(len(index)) if weight is None else weight
 
     def fitted(rows: Any, q: int) -> np.ndarray:

@@ -21,9 +21,9 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.kernels import Kernel, make_kernel
-from kbench.methods import _classes
 from kbench.methods._probability import Probabilities
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult
@@ -144,10 +144,10 @@ class RidgeClassifierMixin(Probabilities, ClassifierMixin):
             A parameter is out of range, or y has fewer than two classes.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        self.classes_, index = _classes.encode(y)
-        _classes.require_two(len(self.classes_))
+        self.classes_, index = class_labels.encode(y)
+        class_labels.require_two(len(self.classes_))
         trace = Trace() if trace is None else trace
-        self._fit(X, _classes.signs(index, len(self.classes_)), trace)
+        self._fit(X, class_labels.signs(index, len(self.classes_)), trace)
         self._calibrate(X, y, None, trace)
         return self
 
@@ -164,7 +164,7 @@ class RidgeClassifierMixin(Probabilities, ClassifierMixin):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
 
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:

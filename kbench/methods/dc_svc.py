@@ -56,7 +56,7 @@ class DCSVC(DualSVC):
         Kbar(x, z) = K(x, z) if x and z are in the same cluster, else 0        (equation 3)
 
     which is close to K if the clusters are far apart. Algorithm 1, with l from fine to coarse
-    levels (`n_clusters` * `branching`^(`n_levels` - 1), ..., `n_clusters` clusters):
+    levels (n_clusters * branching^(n_levels - 1), ..., n_clusters clusters):
 
         for each level l
           sample `n_samples` points: from all points at the first level, afterwards from those with

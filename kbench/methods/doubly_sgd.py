@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
-from kbench.methods import _classes
+from kbench import class_labels
 from kbench.methods._doubly_sgd import DoublySGD
 from kbench.methods._probability import Probabilities
 from kbench.trace import Deadline, Trace
@@ -180,16 +180,16 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
         return self._partial_fit(X, y, classes)
 
     def _learn_targets(self, y: np.ndarray) -> None:
-        self.classes_, _ = _classes.encode(y)
+        self.classes_, _ = class_labels.encode(y)
         n_classes = len(self.classes_)
-        _classes.require_two(n_classes)
+        class_labels.require_two(n_classes)
         self.n_outputs_ = 1 if n_classes == 2 else n_classes
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        index, n_classes = _classes.index_of(self.classes_, y), len(self.classes_)
+        index, n_classes = class_labels.index_of(self.classes_, y), len(self.classes_)
         if self._loss_name == "multinomial":
-            return _classes.indicators(index, n_classes).astype(np.float64)
-        return _classes.signs(index, n_classes)
+            return class_labels.indicators(index, n_classes).astype(np.float64)
+        return class_labels.signs(index, n_classes)
 
     @property
     def _loss_name(self) -> str:
@@ -207,7 +207,7 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
     def _has_probabilities(self) -> bool:
         return self.loss == "log" or super()._has_probabilities()

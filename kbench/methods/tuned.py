@@ -20,7 +20,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kbench.methods import _classes
+from kbench import class_labels
 from kbench.methods._probability import Probabilities, fitted_sigmoids
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
@@ -94,6 +94,19 @@ class TunedMachine(BaseEstimator):
     def _task(self, targets: np.ndarray) -> Classification | Regression:
         """What the search minimises, for class numbers or targets (m,) of some rows."""
         return Regression(targets, _SEARCH_TUBE)
+
+    def _regression_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Rows and targets of a regression; a ValueError for fewer than two."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        return X, np.asarray(y, np.float64)
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
@@ -341,9 +354,9 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
             )
             kept = np.flatnonzero(weight > 0.0)
             X, y, weight = X[kept], y[kept], weight[kept]
-        self.classes_, index = _classes.encode(y)
+        self.classes_, index = class_labels.encode(y)
         what = "class" if weight is None else "class with positive weight"
-        _classes.require_two(len(self.classes_), what)
+        class_labels.require_two(len(self.classes_), what)
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
@@ -521,16 +534,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
-        y = np.asarray(y, np.float64)
+        X, y = self._regression_data(X, y)
         kept = np.arange(len(y))
         if sample_weight is not None:
             sample_weight = _check_sample_weight(

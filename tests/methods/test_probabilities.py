@@ -9,8 +9,8 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 import kbench.methods
+from kbench.class_labels import probabilities
 from kbench.methods import DCSVC, DoublySGDClassifier, KernelSVC
-from kbench.methods._classes import probabilities
 from kbench.methods._probability import fitted_sigmoids
 
 X, Y = make_classification(
