@@ -193,8 +193,8 @@ def fitted_sigmoids(
     sigmoids = np.tile(common, (int(regions.max()) + 1, 1, 1))
     for region, rows in group_rows(regions):
         counts = positive[rows].sum(axis=0)
-        for q in np.flatnonzero(np.minimum(counts, len(rows) - counts) >= _REGION_ROWS):
-            local = fitted(rows, int(q))
+        for q in np.flatnonzero(np.minimum(counts, len(rows) - counts) >= _REGION_ROWS).tolist():
+            local = fitted(rows, q)
             gain = log_likelihood(local, rows, q) - log_likelihood(common[q], rows, q)
             if gain > _LEAST_GAIN:
                 sigmoids[region, q] = local
