@@ -283,8 +283,8 @@ class Composer:
             return parsed
         except HydraException as error:
             text = getattr(error, "override", None) or overrides[0]
-            said = _one_line(str(error).split("\n")[0])
-            raise ConfigError(f"{text}: {said}; quote a value with special characters") from None
+            reason = _one_line(str(error).split("\n")[0])
+            raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
 
     def value(self, key: str, text: str) -> Any:
         """The typed value that Hydra's grammar reads in `text`."""
