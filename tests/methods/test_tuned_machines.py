@@ -88,8 +88,26 @@ def test_the_surface_goes_through_exact_observations_and_proposes_near_the_minim
     surface = Surface(points, log_errors, np.zeros(len(u), int), np.zeros(len(u)))
     np.testing.assert_allclose(surface.mean(points), log_errors, atol=0.03)
     candidates = np.array([(a, b) for a in range(-4, 5) for b in range(-4, 5)], float)
-    best = surface.propose(candidates, (0.0, 0.0), 0.0, 1)
+    known = np.zeros(len(candidates), bool)
+    best = surface.propose(candidates, (0.0, 0.0), 0.0, 1, known)
     assert np.abs(best - [1, -1]).max() <= 1
+    known = (candidates == best).all(axis=1)
+    others = surface.propose(candidates, (0.0, 0.0), 0.0, 4, known)
+    assert not (others[:, None] == best).all(axis=2).any()
+
+
+def test_the_surface_does_not_overshoot_beside_a_steep_slope():
+    u, v = (axis.ravel() for axis in np.meshgrid(np.arange(-5.0, 8, 2), np.arange(-3.0, 10, 2)))
+    # Machines of small width and C predict the larger class; a valley follows u + v = 4.
+    log_errors = np.log(np.where(u + v < -2, 0.48, 0.25 + 0.01 * np.abs(u + v - 4)))
+    points = np.column_stack([u, v, 0 * u, 0 * u])
+    surface = Surface(points, log_errors, np.zeros(len(u), int), np.full(len(u), 0.01))
+    fine = np.array(
+        [(a, b, 0, 0) for a in np.arange(-6, 8.5, 0.5) for b in np.arange(-4, 10.5, 0.5)]
+    )
+    errors = np.exp(surface.mean(fine))
+    assert errors.min() >= 0.24
+    assert errors.max() <= 0.55
 
 
 def test_the_choice_is_as_good_as_the_best_of_a_grid_within_its_noise():
