@@ -6,6 +6,7 @@
 Importing this package is cheap; numba, SciPy and tqdm are imported when the first file is read.
 """
 
+from kbench.chunked import ChunkedRows
 from kbench.data.application import Preparation
 from kbench.data.config import by_files, check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
@@ -15,6 +16,7 @@ from kbench.data.prepared import Dataset, open_prepared
 from kbench.data.stream import chunks
 
 __all__ = [
+    "ChunkedRows",
     "Dataset",
     "DatasetStatus",
     "FileStatus",
