@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.compiling import CompileClock
 from kbench.config import Composer, Limits, composer, options
 from kbench.errors import ConfigError, KbenchError
 
@@ -84,7 +85,6 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
 def _fit_both(order: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     """In a worker: fit and predict in both precisions, on arrays that are read-only as a run's."""
     from kbench.run import registry
-    from kbench.run.compiling import CompileClock
     from kbench.run.worker import set_threads
 
     set_threads(1, None)

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.methods import _classes
 from kbench.methods._box_svc import Problem, warn_of_limits
 from kbench.methods._out_of_core import (
     ClusterRecord,
@@ -52,7 +52,7 @@ class EarlyTrainer:
         problem = Problem(
             X=X,
             kernel=KernelMatrix(self.kernel, X, self.model.dtype),
-            Y=_classes.signs(index, q),
+            Y=class_labels.signs(index, q),
             C=self.weights[index],
             labels=index,
         )
@@ -89,7 +89,7 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     with trace.phase("survey"):
         seed = rng.randint(2**31)
         survey = Survey(rows, sample_size(settings["n_samples"], k), seed)
-        _classes.require_two(len(survey.classes))
+        class_labels.require_two(len(survey.classes))
     model.classes_, model.n_features_in_ = survey.classes, rows.n_features
     trainer = EarlyTrainer(
         clone(model).set_params(n_clusters=1, n_jobs=None),

@@ -29,11 +29,11 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 
+from kbench import class_labels
 from kbench.chunked import Block, ChunkedRows
 from kbench.clustering import KMeansTree, kmeans_tree
 from kbench.clustering.rows_by_cluster import RowsByCluster, spill
 from kbench.errors import DataError, KbenchError
-from kbench.methods import _classes
 from kbench.prediction.packed_machines import (
     MachineWriter,
     PackedLocalMachines,
@@ -107,9 +107,9 @@ class Survey:
             row = int(np.flatnonzero(~np.isfinite(y))[0])
             raise DataError(f"{block.place}: row {row + 1} has the label {y[row]}")
         labels, counts = np.unique(y, return_counts=True)
-        _classes.encode(labels)  # refuses labels that are not discrete
+        class_labels.encode(labels)  # refuses labels that are not discrete
         for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
-            self._classes[label] = self._classes.get(label, 0) + count
+            self._classes[label] = self.class_labels.get(label, 0) + count
         self._checksum = zlib.crc32(np.ascontiguousarray(y).data.cast("B"), self._checksum)
 
     def _add(self, X: Any) -> None:
@@ -268,7 +268,7 @@ def divide_rows(
 
     def encode(block: Block) -> np.ndarray:
         try:
-            index = _classes.index_of(survey.classes, np.asarray(block.y))
+            index = class_labels.index_of(survey.classes, np.asarray(block.y))
         except ValueError as error:
             raise DataError(f"{block.place}: {error}; rows changed between two passes") from None
         return index.astype(np.int32)

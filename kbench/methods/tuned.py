@@ -18,10 +18,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_co
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kbench.methods import _classes
+from kbench import class_labels
+from kbench.methods._probability import Probabilities, fitted_sigmoids
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.methods.kernel_svr import KernelSVR
@@ -94,6 +94,19 @@ class TunedMachine(BaseEstimator):
     def _task(self, targets: np.ndarray) -> Classification | Regression:
         """What the search minimises, for class numbers or targets (m,) of some rows."""
         return Regression(targets, _SEARCH_TUBE)
+
+    def _regression_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Rows and targets of a regression; a ValueError for fewer than two."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        return X, np.asarray(y, np.float64)
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
@@ -212,7 +225,7 @@ class TunedMachine(BaseEstimator):
         return tags
 
 
-class TunedKernelSVC(ClassifierMixin, TunedMachine):
+class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
     """Support vector classifier that chooses kernel width and C on the training rows.
 
     Parameters
@@ -341,9 +354,9 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
             )
             kept = np.flatnonzero(weight > 0.0)
             X, y, weight = X[kept], y[kept], weight[kept]
-        self.classes_, index = _classes.encode(y)
+        self.classes_, index = class_labels.encode(y)
         what = "class" if weight is None else "class with positive weight"
-        _classes.require_two(len(self.classes_), what)
+        class_labels.require_two(len(self.classes_), what)
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
@@ -429,9 +442,8 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
     def _calibrated(
         self, Z: Any, index: np.ndarray, weight: np.ndarray | None, rng: np.random.Generator
     ) -> np.ndarray:
-        """Sigmoids (m, 2) of the decision values of held-out rows, one class against the rest."""
+        """Sigmoids (1, m, 2) of the decision values of held-out rows."""
         from sklearn.base import clone
-        from sklearn.calibration import _sigmoid_calibration
 
         k, n = len(self.classes_), len(index)
         order = Classification(index, k, balanced=False).order(rng)
@@ -450,14 +462,8 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
             if n > 2 * _MOST_CALIBRATION:
                 break
         rows, decisions = np.concatenate(held_out), np.concatenate(values)
-        positive = _classes.indicators(index[rows], k).astype(np.float64)
         weights = None if weight is None else weight[rows]
-        return np.array(
-            [
-                _sigmoid_calibration(decisions[:, q], positive[:, q], weights)
-                for q in range(decisions.shape[1])
-            ]
-        )
+        return fitted_sigmoids(decisions, index[rows], k, weights)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of rows X : (u, d); (u,) for two classes, else (u, n_classes)."""
@@ -468,27 +474,6 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         """Class labels of rows X : (u, d); (u,)."""
         X = self._rows_to_predict(X)
         return self.best_estimator_.predict(X)
-
-    def _has_probabilities(self) -> bool:
-        if not self.probability:
-            raise AttributeError("predict_proba is not available when probability=False")
-        return True
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes at rows X : (u, d); (u, n_classes).
-
-        Sigmoids of the decision values, of several classes divided by their sum.
-        """
-        X = self._rows_to_predict(X)
-        values = self.best_estimator_.decision_function(X).reshape(X.shape[0], -1)
-        return _classes.probabilities(values, self._sigmoids)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`; (u, n_classes)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
 
 class TunedKernelSVR(RegressorMixin, TunedMachine):
@@ -549,16 +534,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
-        y = np.asarray(y, np.float64)
+        X, y = self._regression_data(X, y)
         kept = np.arange(len(y))
         if sample_weight is not None:
             sample_weight = _check_sample_weight(

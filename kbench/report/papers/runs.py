@@ -217,8 +217,9 @@ def preference(line: Line) -> tuple[Any, ...]:
 def _column(row: Row, name: str) -> float | None:
     column, _, phase = name.partition(".")
     if phase:
-        value = (row[column] or {}).get(phase)
-        return None if value is None else float(value)
+        # Like `fit_s`: CPU seconds of runs on one thread where the row has them.
+        seconds = (row["threads"] == 1 and row.get("phases_cpu")) or row[column] or {}
+        return None if phase not in seconds else float(seconds[phase])
     return measured(row, column)
 
 
