@@ -109,7 +109,7 @@ class Survey:
         labels, counts = np.unique(y, return_counts=True)
         class_labels.encode(labels)  # refuses labels that are not discrete
         for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
-            self._classes[label] = self.class_labels.get(label, 0) + count
+            self._classes[label] = self._classes.get(label, 0) + count
         self._checksum = zlib.crc32(np.ascontiguousarray(y).data.cast("B"), self._checksum)
 
     def _add(self, X: Any) -> None:
