@@ -291,6 +291,12 @@ max_iter, max_time, dtype, shrinking
         self.n_clusters_ = int(self.labels_.max()) + 1
         return Trained(parts, n_iter, partial(self._combined, problem, centres))
 
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        early = self.combine == "early" and self.kernel != "precomputed" and self.max_time is None
+        return early and self._settings()["partition"] == "kmeans"
+
     def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
         return fit_chunks(self, rows, trace)
 

@@ -127,6 +127,7 @@ class Plan:
             params=dict(run.params),
             warmup=dict(run.warmup),
             threads=run.threads,
+            memory_mb=run.limits.memory_mb,
             dataset=dict(run.dataset_config),
             datasets_dir=self.settings.datasets_dir,
             download=self.settings.download,
@@ -351,7 +352,9 @@ class _Key:
     ) -> None:
         from kbench.data import influence
 
-        changed = {} if parts is None else {"parts": parts}
+        changed: dict[str, Any] = {} if parts is None else {"parts": parts}
+        if dataset.get("chunks") not in (None, "auto"):
+            changed["chunks"] = dataset["chunks"]
         self._head = canonical(
             {
                 **changed,
