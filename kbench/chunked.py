@@ -42,6 +42,8 @@ class ChunkedRows:
         Without it `len` reads all rows once.
     dtype : float32 or float64
         Blocks of other types are converted.
+    classes : sequence of labels, optional
+        Labels that may occur. Without it every label that occurs is a class.
     memory_mb : float
         Memory in MiB that a process of a fit or a prediction may use for rows and machines. It
         decides the size of blocks, and how many rows a cluster may have to be trained as a whole.
@@ -72,6 +74,7 @@ class ChunkedRows:
         n_features: int,
         n_rows: int | None = None,
         dtype: Any = np.float32,
+        classes: Any = None,
         memory_mb: float = 1024.0,
         scratch: str | Path | None = None,
     ) -> None:
@@ -81,6 +84,7 @@ class ChunkedRows:
             raise ValueError(f"dtype is {self.dtype}, should be float32 or float64")
         if not memory_mb > 0:
             raise ValueError(f"memory_mb is {memory_mb!r}, should be a positive number")
+        self.classes = None if classes is None else np.asarray(classes)
         self.memory_mb = memory_mb
         self.scratch = None if scratch is None else Path(scratch)
 
@@ -93,7 +97,7 @@ class ChunkedRows:
         X : (n, d) array or CSR of float32 or float64
         y : (n,) array, optional
         **options
-            `memory_mb` and `scratch`.
+            `classes`, `memory_mb` and `scratch`.
         """
         n, d = X.shape
 
@@ -130,14 +134,16 @@ class ChunkedRows:
         Raises
         ------
         DataError
-            A chunk has other columns than `n_features`, or not as many targets as rows; or an entry
-            is not finite. The line names file, chunk, row and column.
+            A chunk has other columns than `n_features`, not as many targets as rows, or a label
+            that is not in `classes`; or an entry is not finite. The line names file, chunk, row and
+            column.
         """
         rows = self.block_rows if rows is None else rows
         held: list[Block] = []
-        n = 0
+        n = total = 0
         for k, found in enumerate(self._read(rows), start=1):
             block = self._checked(found if isinstance(found, Block) else Block(*found), k)
+            total += block.X.shape[0]
             while block.X.shape[0] and n + block.X.shape[0] >= rows:
                 head = rows - n
                 yield _joined([*held, _part(block, slice(0, head))])
@@ -147,6 +153,7 @@ class ChunkedRows:
                 n += block.X.shape[0]
         if held:
             yield _joined(held)
+        self._n_rows = total
 
     def _checked(self, block: Block, number: int) -> Block:
         X, y = block.X, block.y
@@ -155,6 +162,13 @@ class ChunkedRows:
             raise DataError(f"{place}: {X.shape[1]} columns, should be {self.n_features}")
         if y is not None and len(y) != X.shape[0]:
             raise DataError(f"{place}: {len(y)} targets for {X.shape[0]} rows")
+        if y is not None and self.classes is not None:
+            other = np.flatnonzero(~np.isin(y, self.classes))
+            if len(other):
+                raise DataError(
+                    f"{place}: row {other[0] + 1} of the chunk has the label {y[other[0]]}, "
+                    f"should be one of {', '.join(map(str, self.classes))}"
+                )
         X = X if X.dtype == self.dtype else X.astype(self.dtype)
         _require_finite(X, place)
         return Block(X, y, place)

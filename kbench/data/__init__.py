@@ -8,6 +8,7 @@ Importing this package is cheap; numba, SciPy and tqdm are imported when the fir
 
 from kbench.chunked import ChunkedRows
 from kbench.data.application import Preparation
+from kbench.data.chunked import chunked_files, chunked_generator
 from kbench.data.config import by_files, check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.later_rows import read_rows
@@ -24,6 +25,8 @@ __all__ = [
     "Preparation",
     "by_files",
     "check_config",
+    "chunked_files",
+    "chunked_generator",
     "chunks",
     "fingerprint",
     "influence",
