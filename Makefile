@@ -15,7 +15,7 @@ CREATE = $(PYTHON) -m venv $(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint tables reference bench clean
+.PHONY: help demo test lint docs tables reference bench clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -36,6 +36,10 @@ $(VENV)/.lint: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(INSTALL) --editable '.[test,lint]'
 	@touch $@ $(VENV)/.test $(VENV)/.run
 
+$(VENV)/.docs: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL) --editable '.[docs]'
+	@touch $@ $(VENV)/.run
+
 demo: $(VENV)/.run ## Real methods on real data (scikit-learn's digits), a table at the end
 	$(BIN)/kbench experiment=demo
 	@$(BIN)/kbench report dataset=digits reference=false
@@ -49,6 +53,10 @@ lint: $(VENV)/.lint ## Style, format, types and the contracts between packages
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 
+docs: $(VENV)/.docs ## The documentation as a site with its gallery, in docs/_build/html; needs no network
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+	@echo docs/_build/html/index.html
+
 tables: $(VENV)/.run ## Write results/_report from the rows at hand and the committed reference rows
 	$(BIN)/kbench report pages
 
@@ -60,5 +68,5 @@ bench: $(VENV)/.test ## Measure the speed claims, each as a ratio against its pe
 	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean: ## Remove the environment and caches; data and results stay
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/auto_examples docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,57 +1,119 @@
-"""One log line when compiling takes more than a second, so that nobody waits in front of silence.
+"""numba's compilations in this process: a clock for their seconds, and a log line for a long wait.
 
-Compiled functions are compiled when they are first used and kept in numba's cache on disk. As soon
-as that has taken a second in all in a process, the logger "kbench" says so, once, while the
-compiler is still at work.
+Compiled functions are compiled when they are first used and kept in numba's cache on disk. numba
+announces each compilation that the cache does not answer as the event `numba:compile`.
+
+The engine logs one line as soon as a process has compiled for a second, while the compiler is still
+at work. The runner subtracts the seconds, which belong to no fit and to no limit.
 """
 
 import functools
 import logging
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
-
-from numba.core import event
 
 # Seconds of compiling in a process before the line is logged: shorter waits need no explanation.
 PATIENCE_S = 1.0
 MESSAGE = "compiling, once on this machine"
 
 
-class Announcement(event.Listener):
-    """Listens to numba's compiler and logs `MESSAGE` once it has worked for `patience_s` seconds.
+class CompileClock:
+    """Adds up the compilations of this process, and reports when one begins and when it ends.
 
-    numba's global lock admits one thread at a time; compilations nest.
+    Parameters
+    ----------
+    report : callable
+        Called with True when numba begins to compile and with False when it has finished.
+
+    Attributes
+    ----------
+    wall_s, cpu_s : float
+        Seconds spent compiling so far. A compilation inside another is counted once.
+    """
+
+    def __init__(self, report: Callable[[bool], None]) -> None:
+        self.wall_s = 0.0
+        self.cpu_s = 0.0
+        self._report = report
+        self._depth = 0
+        self._listening = False
+
+    def listen(self) -> None:
+        """Begin to count, if numba is imported; without numba nothing is compiled."""
+        if self._listening or "numba" not in sys.modules:
+            return
+        from numba.core import event
+
+        clock = self
+
+        class Listener(event.Listener):
+            def on_start(self, _: Any) -> None:
+                clock.begin()
+
+            def on_end(self, _: Any) -> None:
+                clock.end()
+
+        event.register("numba:compile", Listener())
+        self._listening = True
+
+    @contextmanager
+    def ignored(self) -> Iterator[None]:
+        """Do not count what is compiled in the block."""
+        before = self.wall_s, self.cpu_s
+        yield
+        self.wall_s, self.cpu_s = before
+
+    def begin(self) -> None:
+        """A compilation begins. numba's lock lets one thread at a time compile."""
+        self._depth += 1
+        if self._depth == 1:
+            self._wall, self._cpu = time.perf_counter(), time.thread_time()
+            with suppress(OSError):
+                self._report(True)
+
+    def end(self) -> None:
+        """A compilation has ended."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.wall_s += time.perf_counter() - self._wall
+            self.cpu_s += time.thread_time() - self._cpu
+            with suppress(OSError):
+                self._report(False)
+
+
+class Announcement:
+    """Logs `MESSAGE`, once, when this process has compiled for `patience_s` seconds in all.
+
+    Attributes
+    ----------
+    clock : CompileClock
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._seconds_left = patience_s
-        self._depth = 0
-        self._start = 0.0
-        self._timer = threading.Timer(0.0, self._announce)
-        self._announced = False
+        self.clock = CompileClock(self._wait)
+        self._patience_s = patience_s
+        self._timer = threading.Timer(0.0, self._log)
+        self._logged = False
 
-    def on_start(self, event: Any) -> None:
-        self._depth += 1
-        if self._depth == 1 and not self._announced:
-            self._start = time.perf_counter()
-            self._timer = threading.Timer(max(0.0, self._seconds_left), self._announce)
+    def _wait(self, compiling: bool) -> None:
+        self._timer.cancel()
+        if compiling and not self._logged:
+            seconds_left = max(0.0, self._patience_s - self.clock.wall_s)
+            self._timer = threading.Timer(seconds_left, self._log)
             self._timer.daemon = True
             self._timer.start()
 
-    def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._timer.cancel()
-            self._seconds_left -= time.perf_counter() - self._start
-
-    def _announce(self) -> None:
-        self._announced = True
+    def _log(self) -> None:
+        self._logged = True
         # A warning: lower levels are not shown where nobody has configured logging.
         logging.getLogger("kbench").warning(MESSAGE)
 
 
 @functools.cache
 def announce_compiling() -> None:
-    """Let this process say when it compiles for long. Packages with compiled code call it."""
-    event.register("numba:compile", Announcement())
+    """Log a line when this process compiles for long. Packages with compiled code call it."""
+    Announcement().clock.listen()

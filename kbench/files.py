@@ -1,5 +1,10 @@
-"""Atomic writes: a file is complete and on disk before it gets its name."""
+"""Atomic writes: a file is complete and on disk before it gets its name.
 
+While a temporary file is written, its writer holds a lock on it. A file whose lock is free was left
+by a process that was killed. Its age would not tell: the clock may jump.
+"""
+
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,21 +26,47 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     KbenchError
         The disk is full, or the folder cannot be written; any OSError of the block.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
+        temporary, file = _new_temporary_file(path)
+    except OSError as exc:
+        raise _cannot_write(path, exc) from exc
+    try:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)  # before closing, which releases the lock
         _sync_folder(path.parent)
     except BaseException as exc:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(exc, OSError):
-            raise KbenchError(f"cannot write {path}: {exc.strerror or exc}") from exc
+            raise _cannot_write(path, exc) from exc
         raise
+
+
+def remove_abandoned(temporary: Path) -> None:
+    """Delete a temporary file of `atomic_file` if no process is writing it."""
+    with suppress(OSError), temporary.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        temporary.unlink()
+
+
+def _new_temporary_file(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside `path`, locked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+        file = temporary.open("xb")
+        with suppress(OSError):  # without file locks, nobody removes temporary files
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink > 0:
+            return temporary, file
+        file.close()  # it was removed as abandoned before it was locked
+
+
+def _cannot_write(path: Path, error: OSError) -> KbenchError:
+    return KbenchError(f"cannot write {path}: {error.strerror or error}")
 
 
 def _sync_folder(folder: Path) -> None:

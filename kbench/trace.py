@@ -28,23 +28,29 @@ class Trace:
     timings : dict of str to float
         Wall seconds by phase. The time of a nested phase is not counted in the outer phase, so the
         values add up to the total time spent in phases.
+    cpu_timings : dict of str to float
+        The same in CPU seconds of this process, all threads together.
     paused_wall_s, paused_cpu_s : float
         Seconds spent in the callback and in `pause`; a timer around the fit subtracts them.
     """
 
     def __init__(self, callback: Callable[[float, dict[str, Any]], None] | None = None) -> None:
         self.timings: dict[str, float] = {}
+        self.cpu_timings: dict[str, float] = {}
         self.paused_wall_s = 0.0
         self.paused_cpu_s = 0.0
         self._callback = callback
         self._open: list[str] = []
         self._start = self._mark = time.perf_counter()
+        self._cpu_mark = time.process_time()
 
     def restart(self) -> None:
         """Discard all measurements and start the clock at zero."""
         self.timings.clear()
+        self.cpu_timings.clear()
         self.paused_wall_s = self.paused_cpu_s = 0.0
         self._start = self._mark = time.perf_counter()
+        self._cpu_mark = time.process_time()
 
     @property
     def active(self) -> bool:
@@ -53,7 +59,7 @@ class Trace:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the wall time of the block to `timings[name]`."""
+        """Add the wall and CPU seconds of the block to `timings` and `cpu_timings`."""
         self._charge()
         self._open.append(name)
         try:
@@ -74,17 +80,19 @@ class Trace:
         """Stop the clock during the block, for measurements that are not part of the fit."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
-        paused = time.perf_counter() - wall
+        paused, paused_cpu = time.perf_counter() - wall, time.process_time() - cpu
         self.paused_wall_s += paused
-        self.paused_cpu_s += time.process_time() - cpu
+        self.paused_cpu_s += paused_cpu
         self._mark += paused
+        self._cpu_mark += paused_cpu
 
     def _charge(self) -> None:
-        now = time.perf_counter()
+        now, cpu_now = time.perf_counter(), time.process_time()
         if self._open:
             name = self._open[-1]
             self.timings[name] = self.timings.get(name, 0.0) + now - self._mark
-        self._mark = now
+            self.cpu_timings[name] = self.cpu_timings.get(name, 0.0) + cpu_now - self._cpu_mark
+        self._mark, self._cpu_mark = now, cpu_now
 
 
 class Deadline:

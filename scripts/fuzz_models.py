@@ -2,11 +2,13 @@
 
     python scripts/fuzz_models.py [--mutations N] [--seed S] [--bounds] [METHOD ...]
 
-Every method of configs/method whose models can be stored is fitted on small data and stored. Each
-mutation changes the file as a hostile author would: entries, shapes and dtypes of arrays, numbers,
-texts, classes and references of the manifest; then all checksums are repaired. A guarded child
-process loads the file and predicts rows as wide as the loaded model asks for (dense float32,
-float64 and CSR). Memory and CPU time of the child are limited.
+Every method of configs/method whose models can be stored is fitted on small data, once for each of
+its tasks, and stored. Each mutation changes the file as a hostile author would: entries, shapes and
+dtypes of arrays, numbers, texts, classes and references of the manifest; then all checksums are
+repaired. A guarded child process loads the file and predicts rows as wide as the loaded model asks
+for, one mutation in four also rows of another width. The function and the kind of rows (dense
+float32, dense float64, CSR) are drawn from the mutation's number. Memory and CPU time of the child
+are limited. The mutations of a method are divided among its tasks.
 
 Printed for each method: files refused by `load_model` (`ModelError`), models that raised an
 exception on prediction, models that predicted, and failures, which must be zero. A failure is
@@ -32,6 +34,7 @@ import json
 import math
 import os
 import pickle
+import random
 import resource
 import signal
 import sys
@@ -55,8 +58,11 @@ FLOATS = (math.nan, math.inf, -math.inf, 0.0, -1.0, 1e-300, 1e300, 1e39, -1e39, 
 DTYPES = ("<f4", "<f8", "<i8", "<i4", "<u4", "<u8", "|b1", "|u1", "<c16", "<f2", ">i8", "<U1")
 
 
-def stored_methods(chosen: list[str]) -> Iterator[tuple[str, bytes]]:
-    """(method and task, content of its model file) of the methods that can be stored."""
+def stored_methods(chosen: list[str]) -> Iterator[tuple[str, bytes, float]]:
+    """(method and task, content of its model file, share) of the methods that can be stored.
+
+    The share is the part of a method's mutations that this model gets.
+    """
     import yaml
     from sklearn.exceptions import ConvergenceWarning
 
@@ -93,7 +99,7 @@ def stored_methods(chosen: list[str]) -> Iterator[tuple[str, bytes]]:
                 except ModelError as error:
                     print(f"{path.stem}: cannot be stored: {error}")
                     continue
-            yield f"{path.stem}-{task}", content
+            yield f"{path.stem}-{task}", content, 1 / len(meta["tasks"])
 
 
 def training_rows(task: str, d: int) -> tuple[Any, Any]:
@@ -121,6 +127,7 @@ class Mutator:
                 name: np.load(io.BytesIO(archive.read(f"{name}.npy")))
                 for name in self.manifest["arrays"]
             }
+        self._written = {id(array): _block(array) for array in self.arrays.values()}
 
     def mutated(self, seed: int, number: int) -> bytes:
         """The file after one to three changes, with right checksums."""
@@ -203,21 +210,11 @@ class Mutator:
                 holder[key] = choices[rng.integers(len(choices))]
 
     def _file(self, tree: Any, arrays: dict[str, Any]) -> bytes:
-        import numpy as np
-
         from kbench.prediction import model_file
 
         blocks, described = {}, {}
         for name, array in arrays.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
-            blocks[name] = buffer.getvalue()
-            described[name] = {
-                "dtype": array.dtype.str,
-                "shape": list(array.shape),
-                "fortran_order": bool(array.flags.f_contiguous and not array.flags.c_contiguous),
-                "sha256": hashlib.sha256(blocks[name]).hexdigest(),
-            }
+            blocks[name], described[name] = self._written.get(id(array)) or _block(array)
         manifest = {**self.manifest, "estimator": tree, "arrays": described}
         del manifest["sha256"]
         manifest["sha256"] = model_file.manifest_digest(manifest)
@@ -227,6 +224,20 @@ class Mutator:
             for name, block in blocks.items():
                 archive.writestr(f"{name}.npy", block)
         return stream.getvalue()
+
+
+def _block(array: Any) -> tuple[bytes, dict[str, Any]]:
+    """An array's member of the archive, and what the manifest says about it."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version=(1, 0), allow_pickle=False)
+    return buffer.getvalue(), {
+        "dtype": array.dtype.str,
+        "shape": list(array.shape),
+        "fortran_order": bool(array.flags.f_contiguous and not array.flags.c_contiguous),
+        "sha256": hashlib.sha256(buffer.getvalue()).hexdigest(),
+    }
 
 
 def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
@@ -244,7 +255,7 @@ def _texts(tree: Any) -> Iterator[tuple[Any, Any, str]]:
             yield holder, key, holder[key]
 
 
-def outcome(path: Path) -> str:
+def outcome(path: Path, seed: int, number: int) -> str:
     """Load a file and predict with it: "refused", "raised", "predicted", or a kind of failure."""
     import numpy as np
     import scipy.sparse as sp
@@ -257,22 +268,29 @@ def outcome(path: Path) -> str:
         return "refused" if "\n" not in str(error) else "foreign"
     except MemoryError:
         return "refused"
-    raised = False
+    rng = random.Random(f"{seed} {number}")
     stated = getattr(model, "n_features_in_", None)
     right = isinstance(stated, (int, np.integer)) and 0 < stated <= 4096
-    for width in {6, 16, int(stated)} if right else {6, 16}:
-        rows = np.random.RandomState(0).normal(size=(40, width)).astype(np.float32)
-        for X in (rows, rows.astype(np.float64), sp.csr_matrix(rows)):
-            for name in ("predict", "decision_function"):
-                try:
-                    if callable(getattr(model, name, None)):
-                        getattr(model, name)(X)
-                except IndexError as error:
-                    if _in_compiled_code(error):
-                        return "bounds"
-                    raised = raised or width == stated
-                except Exception:  # any exception is an answer; only crashes are not
-                    raised = raised or width == stated
+    widths = [int(stated)] if right else []
+    if not right or rng.random() < 0.25:
+        widths.append(rng.choice((1, 6, 16)))
+    functions = [
+        name for name in ("predict", "decision_function") if callable(getattr(model, name, None))
+    ]
+    raised = False
+    for width in widths:
+        rows = np.random.RandomState(0).normal(size=(40, width))
+        X = rows.astype(rng.choice((np.float32, np.float64)))
+        X = sp.csr_matrix(X) if rng.random() < 0.3 else X
+        for name in functions:
+            try:
+                getattr(model, name)(X)
+            except IndexError as error:
+                if _in_compiled_code(error):
+                    return "bounds"
+                raised = raised or width == stated
+            except Exception:  # any exception is an answer; only crashes are not
+                raised = raised or width == stated
     return "raised" if raised else "predicted"
 
 
@@ -296,7 +314,7 @@ def child(mutator: Mutator, seed: int, numbers: range, pipe: int, path: Path) ->
         signal.alarm(SECONDS)
         path.write_bytes(mutator.mutated(seed, number))
         try:
-            result = outcome(path)
+            result = outcome(path, seed, number)
         except BaseException:
             result = "foreign"
         os.write(pipe, pickle.dumps((number, result)).ljust(64))
@@ -342,7 +360,7 @@ def fuzz(mutator: Mutator, seed: int, count: int, folder: Path) -> tuple[Counter
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("methods", nargs="*", help="names of configs/method; all by default")
-    parser.add_argument("--mutations", type=int, default=1000, help="of each method's model")
+    parser.add_argument("--mutations", type=int, default=1000, help="of each method's models")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="run this mutation here, with its traceback")
     parser.add_argument("--bounds", action="store_true", help="numba's bounds checks")
@@ -355,18 +373,20 @@ def main() -> int:
     print(f"{'model':34}" + "".join(f"{kind:>10}" for kind in kinds) + f"{'seconds':>9}")
     failed = False
     total: Counter = Counter()
-    for name, content in stored_methods(options.methods):
+    for name, content, share in stored_methods(options.methods):
         mutator, begin = Mutator(content), time.monotonic()
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             # The child inherits what is compiled.
             original = folder / "original.npz"
             original.write_bytes(content)
-            assert outcome(original) in ("predicted", "raised")
+            assert {outcome(original, 0, number) for number in range(12)} <= {"predicted", "raised"}
             if options.only is not None:
                 repeat(mutator, options.seed, options.only, folder)
                 continue
-            counts, first = fuzz(mutator, options.seed, options.mutations, folder)
+            counts, first = fuzz(
+                mutator, options.seed, math.ceil(share * options.mutations), folder
+            )
         total += counts
         seconds = time.monotonic() - begin
         line = f"{name:34}" + "".join(f"{counts[kind]:10}" for kind in kinds) + f"{seconds:9.1f}"
@@ -403,13 +423,13 @@ def repeat(mutator: Mutator, seed: int, number: int, folder: Path) -> None:
 
     try:
         model = load_model(path).estimator
-        rows = np.random.RandomState(0).normal(size=(40, 6)).astype(np.float32)
-        model.predict(rows)
+        rows = np.random.RandomState(0).normal(size=(40, model.n_features_in_))
+        model.predict(rows.astype(np.float32))
     except ModelError as error:
         print(f"refused: {error}")
     except Exception:
         traceback.print_exc()
-    print(outcome(path))
+    print(outcome(path, seed, number))
 
 
 if __name__ == "__main__":

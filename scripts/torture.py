@@ -1,19 +1,21 @@
 """Kill runners, guards, workers and fork servers of kbench at random, then check what is left.
 
-    python scripts/torture.py --kills 500 --seconds 3600 --seed 0
+    python scripts/torture.py --kills 500 --seconds 3600 --seed 0 [--quota 16]
 
 Two to four commands work at a time in one folder: most of them runners of the same sweep, the
 others merge, report, predict, tune, or prepare a data set. At random moments one of their processes
 is killed: first its kind is drawn (runner, fork server, guard, worker or another command), then the
-process. Some runners find the disk full, by a limit on the size of files. If the command `faketime`
-is installed, some runners have a clock that is two days early or late; otherwise a line says that
-clocks were not tested. In the end a last runner completes the sweep, and an oracle checks that
-every run has exactly one row, that all rows are ok, that every file can be read, that the model of
-the predictions is unchanged, and that no process and no temporary folder is left. Exit code 0 if
-all of it holds.
+process. Some runners find the disk full, by a limit on the size of files; with `--quota`, for which
+one has to be root, the results lie in a file system of so many MiB, which is full at times. Some
+runners have a clock that jumps by two days while they run, by `jumping_clock.c`; if there is no C
+compiler, a line says that clocks were not tested. In the end a last runner completes the sweep, and
+an oracle checks that every run has exactly one row, that all rows are ok, that every file can be
+read, that the model of the predictions is unchanged, and that no process and no temporary folder is
+left. Exit code 0 if all of it holds.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import resource
@@ -33,38 +35,58 @@ SWEEP = ["-m", "method=dummy,mlp", f"seed=range(0,{RUNS // 2})", "dataset=digits
 # The model that `predict` applies, in a results folder that no other command writes to.
 KEPT = ["method=krr", "dataset=breast_cancer", "keep_model=true", "results_dir=kept"]
 FULL_DISK_BYTES = 4_000  # smaller than most files of rows
-CLOCKS = ("-2d", "+2d")  # as faketime takes them
+CLOCKS = (0, -2 * 86_400, 2 * 86_400)  # seconds by which a clock is wrong
+
+
+def jumping_clock(folder: Path) -> Path | None:
+    """Compile `jumping_clock.c`; None without a C compiler."""
+    library = folder / "jumping_clock.so"
+    source = Path(__file__).with_name("jumping_clock.c")
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        return None
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
 
 
 class Arena:
     """A working directory, its temporary folder and the commands that run in it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, quota: int | None = None) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="torture-"))
+        self.results = self.home / "results"
+        self.ballast = self.results / ".ballast"
+        self.quota = quota
+        if quota is not None:
+            self.results.mkdir()
+            options = ["-t", "tmpfs", "-o", f"size={quota}m", "tmpfs"]
+            subprocess.run(["mount", *options, self.results], check=True)
         self.tmp = self.home / "tmp"
         self.tmp.mkdir()
         self.random = random.Random(seed)
         self.running: list[subprocess.Popen[bytes]] = []
         self.names: dict[int, str] = {}  # process id of a command -> what it is
         self.killed: Counter[str] = Counter()
-        self.has_faketime = shutil.which("faketime") is not None
+        self.full = 0  # how often the quota was used up
+        self.clock = jumping_clock(self.home)
+        self.jumps = 0
 
     def start(
-        self, words: list[str], *, full_disk: bool = False, clock: str | None = None
+        self, words: list[str], *, full_disk: bool = False, jumps: bool = False
     ) -> subprocess.Popen[bytes]:
-        """Start a kbench command, by a clock that is wrong by `clock`."""
+        """Start a kbench command, perhaps by a clock that jumps."""
 
         def limit() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (FULL_DISK_BYTES, FULL_DISK_BYTES))
 
-        command = [sys.executable, "-m", "kbench", *words]
-        if clock is not None:
-            command = ["faketime", "-f", clock, *command]
+        env = os.environ | {"TMPDIR": str(self.tmp)}
+        if jumps:
+            env |= {"LD_PRELOAD": str(self.clock), "JUMPING_CLOCK": str(self.home / "seconds")}
         with (self.home / "log.txt").open("ab") as log:
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "kbench", *words],
                 cwd=self.home,
-                env=os.environ | {"TMPDIR": str(self.tmp)},
+                env=env,
                 stdout=log,
                 stderr=log,
                 preexec_fn=limit if full_disk else None,
@@ -87,11 +109,10 @@ class Arena:
         while len(self.running) < self.random.randint(2, 4):
             if self.random.random() < 0.6:
                 again = ["rerun=all"] if self.random.random() < 0.3 else []
-                wrong_clock = self.has_faketime and self.random.random() < 0.2
                 self.start(
                     [*SWEEP, *again],
                     full_disk=self.random.random() < 0.1,
-                    clock=self.random.choice(CLOCKS) if wrong_clock else None,
+                    jumps=self.clock is not None and self.random.random() < 0.3,
                 )
             else:
                 self.start(self.random.choice(self.beside()))
@@ -107,6 +128,19 @@ class Arena:
             ["method=dummy", "dataset=digits", split, "results_dir=prepared_anew"],
             ["tune", "method=knn", "dataset=digits", "method.n_neighbors=1,5", "tune.cv=2"],
         ]
+
+    def disturb(self) -> None:
+        """At times: set the clock, fill the quota, or free it."""
+        if self.clock is not None and self.random.random() < 0.3:
+            (self.home / "seconds").write_text(str(self.random.choice(CLOCKS)))
+            self.jumps += 1
+        if self.ballast.exists():
+            if self.random.random() < 0.5:
+                self.ballast.unlink()
+        elif self.quota is not None and self.random.random() < 0.1:
+            self.full += 1
+            with contextlib.suppress(OSError):  # what fits stays, so that the file system is full
+                self.ballast.write_bytes(bytes(self.quota << 20))
 
     def kill_one(self) -> None:
         """SIGKILL to a process of a random kind."""
@@ -153,6 +187,7 @@ class Arena:
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
         self.running = []
+        self.ballast.unlink(missing_ok=True)
         self.start([*SWEEP, "rerun=failed"]).wait()
         self.start(["merge"]).wait()
 
@@ -186,28 +221,36 @@ class Arena:
             wrong.append(f"a traceback in {self.home / 'log.txt'}")
         return wrong
 
+    def remove(self) -> None:
+        """Delete everything."""
+        if self.quota is not None:
+            subprocess.run(["umount", self.results], check=True)
+        shutil.rmtree(self.home)
 
-def torture(kills: int, seconds: float, seed: int) -> int:
+
+def torture(kills: int, seconds: float, seed: int, quota: int | None = None) -> int:
     """Kill until either bound is reached; print and return the number of complaints."""
-    arena = Arena(seed)
+    arena = Arena(seed, quota)
     arena.prepare()
     end = time.monotonic() + seconds
     while arena.killed.total() < kills and time.monotonic() < end:
         arena.keep_busy()
+        arena.disturb()
         time.sleep(arena.random.uniform(0.0, 1.5))
         arena.kill_one()
     arena.finish()
     wrong = arena.complaints()
     print(f"seed {seed}: {arena.killed.total()} kills {dict(arena.killed)}")
-    if not arena.has_faketime:
-        print("  wrong clocks were not tested: the command faketime is not installed")
+    print(f"  clocks jumped {arena.jumps} times, the quota was full {arena.full} times")
+    if arena.clock is None:
+        print("  clocks were not tested: no C compiler")
     for line in wrong:
         print(f"  {line}")
     if wrong:
         print(f"kept for inspection: {arena.home}")
     else:
         print("  every run has one row, nothing is left")
-        shutil.rmtree(arena.home)
+        arena.remove()
     return len(wrong)
 
 
@@ -216,8 +259,10 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=3600.0, help="of killing, at most")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quota", type=int, help="MiB for the results; one has to be root")
     options = parser.parse_args()
-    return 1 if torture(options.kills, options.seconds, options.seed) else 0
+    wrong = torture(options.kills, options.seconds, options.seed, options.quota)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 gzip, bzip2, xz and zip are recognised by content, not by the file's name. The sha256 of the
 decompressed bytes identifies the data, so that `ijcnn1.xz` and `ijcnn1.bz2` are the same data. It
-is cached by path, size and modification time.
+is cached by path, size, modification time and time of the last change to its inode: the last one
+differs also after `cp -p`, `tar` or `rsync -t` put another file of the same size and date there.
 """
 
 import bz2
@@ -126,15 +127,15 @@ def content_sha256(path: Path, memory: Path) -> str:
 
 
 def remembered_sha256(path: Path, memory: Path) -> str | None:
-    """The cached sha256 of a file whose size and modification time are unchanged, or None."""
+    """The cached sha256 of a file whose size and times are unchanged, or None."""
     key, stamp = _stamp(path)
     known = read_json(memory).get(key)
-    return str(known[2]) if isinstance(known, list) and known[:2] == stamp else None
+    return str(known[-1]) if isinstance(known, list) and known[:-1] == stamp else None
 
 
 def _stamp(path: Path) -> tuple[str, list[int]]:
     stat = path.stat()
-    return str(path.resolve()), [stat.st_size, stat.st_mtime_ns]
+    return str(path.resolve()), [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils.validation import validate_data
 
 from kbench.methods.falkon import FalkonRegressor
 from kbench.methods.kernel_ridge import KernelRidge
@@ -87,22 +86,13 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
-        y = np.asarray(y, np.float64)
+        X, y = self._regression_data(X, y)
         rng = self._generator()
         with trace.phase("search"):
             budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
             search_deadline = Deadline(budget, trace)
-            X = self._mapped(X, y, rng, search_deadline)
-            found = RidgeSearch(Rows(X, self.kernel, rng), y, rng, search_deadline, trace)
+            X, rows, _ = self._mapped(X, y, rng, search_deadline)
+            found = RidgeSearch(rows, y, rng, search_deadline, trace)
             self.gamma_, self.alpha_ = found.gamma, found.alpha
             self.search_results_ = {k: np.array(column) for k, column in found.columns.items()}
             self.cv_error_ = found.error

@@ -33,6 +33,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kbench import class_labels
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import expand
 from kbench.kernels.named import make_kernel
@@ -61,6 +62,9 @@ _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
 # Most features for which "auto" tries a full metric: its eigendecomposition takes O(d^3), a second
 # for 1,000 features.
 _MOST_FULL = 1000
+# Most rows that determine means, deviations and quantiles of the columns: 50,000 estimate a mean to
+# half a per cent of the deviation.
+_MAPPED_ROWS = 50_000
 # Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
 _MEDIAN_ROWS = 500
 # Most held-out rows: 4,000 estimate an error rate of 10 % to half a point.
@@ -237,13 +241,13 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rng = check_random_state(self.random_state)
         targets = _Targets.of(y, self._is_classification(y))
         held_out, training = self._rows(X.shape[0], rng)
+        sample = X[training[:_MAPPED_ROWS]]
         self.scores_: list[dict[str, Any]] = []
         ridges = _RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
 
         def problem(name: str, indicators: bool, n_rows: int, n_held_out: int) -> _Problem:
-            """Rows behind a map of the columns, which all training rows determine."""
-            columns = _columns(X[training], name, indicators)
-            scaler = _Standardised(columns, X[training])
+            """Rows behind a map of the columns."""
+            scaler = _Standardised(_columns(sample, name, indicators), sample)
             rows, held = training[:n_rows], held_out[:n_held_out]
             return _Problem(
                 scaler,
@@ -271,7 +275,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             for kernel in self._kernels()
             for structure in self._structures(kernel)
         ]
-        scaling, indicators = self._scaling(X[training], options, problem, compare, ridges)
+        scaling, indicators = self._scaling(sample, problem, compare, ridges)
         self.scaling_ = scaling + ("+indicators" if indicators else "")
         n_search = min(self.search_rows, len(training))
         n_all = min(self.max_rows, len(training))
@@ -317,7 +321,6 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _scaling(
         self,
         X: Any,
-        options: Sequence[tuple[str, Any]],
         problem: Callable[..., "_Problem"],
         compare: Callable[..., list[Candidate]],
         ridges: Sequence[float],
@@ -589,11 +592,9 @@ class _Targets:
     @staticmethod
     def of(y: Any, classes: bool) -> "_Targets":
         if classes:
-            labels, index = np.unique(y, return_inverse=True)
-            if len(labels) < 2:
-                raise ValueError(f"y has {len(labels)} class, but 2 classes are needed")
-            positive = [1] if len(labels) == 2 else range(len(labels))
-            return _Targets(np.where(np.equal.outer(index, positive), 1.0, -1.0), True)
+            labels, index = class_labels.encode(y)
+            class_labels.require_two(len(labels))
+            return _Targets(class_labels.signs(index, len(labels)), True)
         values = np.asarray(y, np.float64).reshape(len(y), -1)
         deviation = values.std(axis=0)
         return _Targets(
@@ -601,15 +602,12 @@ class _Targets:
         )
 
     def error(self, values: np.ndarray, truth: np.ndarray) -> float:
-        """Held-out error: mean squared error, or the share of rows in the wrong class with ties
+        """Held-out error: mean squared error, or the fraction of rows in the wrong class with ties
         broken by it."""
         squared = float(np.mean((values - truth) ** 2))
         if not self.classes:
             return squared
-        if truth.shape[1] == 1:
-            wrong = np.mean((values > 0.0) != (truth > 0.0))
-        else:
-            wrong = np.mean(values.argmax(axis=1) != truth.argmax(axis=1))
+        wrong = np.mean(class_labels.winners(values) != class_labels.winners(truth))
         return float(wrong) + _TIE_BREAK * squared
 
 

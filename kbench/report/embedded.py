@@ -14,6 +14,9 @@ _LOGS = 250_000
 # Largest number of characters of one log, of which the end is kept. Set by hand.
 _TAIL = 2000
 
+# Columns that are mappings of a phase to seconds.
+_PHASES = ("phases", "phases_cpu")
+
 # Significant digits of numbers: more would double the size of the columns.
 _DIGITS = 6
 
@@ -23,7 +26,7 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
 
     `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
     `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
-    list of indices into `words`, `phases` an object of columns. Columns without values are left
+    list of indices into `words`, phases an object of columns. Columns without values are left
     out, floats have six digits, logs of failed runs are cut to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
@@ -37,7 +40,7 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
                 [words.setdefault(word, len(words)) for word in (value or "").split(" ")]
                 for value in values
             ]
-        elif name == "phases":
+        elif name in _PHASES:
             phases = sorted({phase for value in values for phase in value or ()})
             columns[name] = {p: _packed([(value or {}).get(p) for value in values]) for p in phases}
         elif any(value is not None for value in values):
@@ -55,7 +58,7 @@ def _plain(name: str, row: Row, tail: int) -> Any:
         return json.dumps(json.loads(value, parse_constant=str))  # Python's JSON, not the browser's
     if name == "started_at":
         return value.strftime("%Y-%m-%d %H:%M:%S UTC")
-    if name == "phases":
+    if name in _PHASES:
         return {phase: _rounded(seconds) for phase, seconds in value.items()}
     if isinstance(value, (bool, str)):
         return value

@@ -16,6 +16,12 @@ from kbench.report.quantities import Quantity, leading
 
 Row = Mapping[str, Any]
 
+# A run is contended if other processes kept more processors busy than this during its fit.
+_MOST_OTHER_CPUS = 0.2
+# Rows without that count: a fit on one thread is contended if its wall seconds are more than this
+# multiple of its CPU seconds.
+_MOST_WALL_PER_CPU = 1.5
+
 # Seconds as compared -> the columns with CPU and with wall seconds.
 _CLOCKS = {
     "fit_s": ("fit_cpu_s", "fit_wall_s"),
@@ -127,12 +133,26 @@ def measured(row: Row, column: str) -> float | None:
     """A number of a row; None where it was not measured.
 
     `fit_s` and `predict_s` are the seconds that tables compare: CPU seconds of runs on one thread,
-    which other processes do not disturb, and wall seconds of all others.
+    which other processes do not disturb, and wall seconds of all others. Wall seconds of contended
+    runs count as not measured.
     """
     if column in _CLOCKS:
         cpu, wall = _CLOCKS[column]
         column = cpu if row["threads"] == 1 and row[cpu] is not None else wall
-    return None if row[column] is None else float(row[column])
+    if row[column] is None or (column.endswith("_wall_s") and contended(row)):
+        return None
+    return float(row[column])
+
+
+def contended(row: Row) -> bool:
+    """Whether other processes disturbed a run, so that its wall seconds say nothing of a method."""
+    others = row.get("other_cpus")
+    if others is not None:
+        return bool(others > _MOST_OTHER_CPUS)
+    wall, cpu = row["fit_wall_s"], row["fit_cpu_s"]
+    if row["threads"] != 1 or wall is None or cpu is None:
+        return False
+    return bool(wall > _MOST_WALL_PER_CPU * cpu)
 
 
 def mean_sd(values: Sequence[float]) -> tuple[float, float | None] | None:

@@ -1,4 +1,6 @@
-"""Clocks of a run: wall and CPU seconds of a block, its children's included; sizes of models."""
+"""Clocks of a run: wall and CPU seconds of a block, its children's included; what other processes
+used meanwhile; sizes of models.
+"""
 
 import os
 import pickle
@@ -7,8 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kbench.compiling import CompileClock
 from kbench.run import processes
-from kbench.run.compiling import CompileClock
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
 
 # Wall seconds below which a call is repeated and the median counts: a single reading of a fast call
 # varies by tens of per cent. Five repeats cost at most 0.25 s a run.
@@ -17,7 +24,7 @@ REPEATS = 5
 
 
 def _children_cpu_s() -> float:
-    """CPU seconds of the processes below this one so far, those that ended included."""
+    """CPU seconds of the processes below this one so far, those including those that have ended."""
     times = os.times()
     below = processes.descendants(os.getpid())
     waited = times.children_user + times.children_system
@@ -72,6 +79,57 @@ def timed_call(
         cpus.append(watch.cpu_s)
         if watch.wall_s >= REPEAT_BELOW_S or len(walls) == REPEATS:
             return result, statistics.median(walls), statistics.median(cpus)
+
+
+class Contention:
+    """How much other processes disturbed a fit, between construction and `close`.
+
+    A wall time says something about a method only if the method had the processors that it asked
+    for. CPU seconds are nearly independent of other processes.
+
+    Attributes
+    ----------
+    preempted : int or None
+        Involuntary context switches of this process and of its ended children: how often the
+        scheduler gave a processor to another process. None where the system does not count them.
+    other_cpus : float or None
+        Processors that processes outside of this one and its children kept busy, on average; on a
+        virtual machine also what its host took away. None for fits below `SHORTEST_S`: the system
+        counts in hundredths of a second.
+    """
+
+    SHORTEST_S = 0.2
+
+    preempted: int | None = None
+    other_cpus: float | None = None
+
+    def __init__(self) -> None:
+        self._switches = _involuntary_switches()
+        self._own, self._busy = self._cpu_s()
+        self._wall = time.perf_counter()
+
+    def close(self) -> None:
+        wall = time.perf_counter() - self._wall
+        own, busy = self._cpu_s()
+        switches = _involuntary_switches()
+        if self._switches is not None and switches is not None:
+            self.preempted = switches - self._switches
+        if wall >= self.SHORTEST_S:
+            self.other_cpus = max(0.0, (busy - self._busy) - (own - self._own)) / wall
+
+    @staticmethod
+    def _cpu_s() -> tuple[float, float]:
+        """CPU seconds so far of this process with its children, and of all processes."""
+        return time.process_time() + _children_cpu_s(), processes.busy_seconds()
+
+
+def _involuntary_switches() -> int | None:
+    if resource is None:
+        return None
+    return sum(
+        resource.getrusage(scope).ru_nivcsw
+        for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
 
 
 class _Count:

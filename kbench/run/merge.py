@@ -17,7 +17,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbench.errors import KbenchError
-from kbench.files import atomic_file
+from kbench.files import atomic_file, remove_abandoned
 from kbench.run import rows
 from kbench.run.files import CLAIMED, MERGED, ParquetFile, read_parquet_files
-
-# Age in seconds from which a temporary file counts as left by a killed process. It must exceed the
-# time of one write, because deleting a file that is being written would end that write.
-_ABANDONED_AFTER_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -161,6 +156,4 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def _sweep_temporary(folder: Path) -> None:
     for path in [*folder.glob(".*.tmp"), *folder.glob("_*/.*.tmp")]:
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S:
-                path.unlink()
+        remove_abandoned(path)

@@ -121,6 +121,23 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return total
 
 
+def busy_seconds() -> float:
+    """Seconds that the processors of this machine were not idle so far, summed over processors.
+
+    On a virtual machine this contains the seconds that its host gave to others ("steal").
+    """
+    if LINUX:
+        with open("/proc/stat") as file:
+            # user, nice, system, idle, iowait, irq, softirq, steal; then guests' seconds, which
+            # the first two contain.
+            fields = [int(value) for value in file.readline().split()[1:9]]
+        return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+    import psutil
+
+    times = psutil.cpu_times()
+    return sum(times) - times.idle
+
+
 def kill_descendants(pid: int) -> None:
     """End everything below `pid`, the caller, and reap it; returns when nothing is left.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from kbench.compiling import MESSAGE
 from kbench.run.guard import State
 
 # Up to this number of runs each gets a line of its own above the live one on a terminal.
@@ -29,10 +30,7 @@ class Running:
     tol: Any = None
 
     def __str__(self) -> str:
-        if self.state.compiling:
-            doing = "compiling, once on this machine"
-        else:
-            doing = f"{self.state.phase} {self.seconds:.0f} s"
+        doing = MESSAGE if self.state.compiling else f"{self.state.phase} {self.seconds:.0f} s"
         progress = self.state.progress
         names = [name for name in _TELLING if name in progress]
         names += [name for name in progress if name not in _TELLING]
@@ -58,7 +56,7 @@ class Progress:
         self._bar: Any = None
         self._next = 0.0
         self._labels: list[str] = []
-        self._said_compiling = False
+        self._announced = False
         if self._stream.isatty():
             from tqdm import tqdm
 
@@ -74,19 +72,19 @@ class Progress:
             return
         self._labels, self._next = labels, now + TICK_S
         if self._bar is None:
-            self._say_compiling(runs)
+            self._announce_compiling(runs)
             return
         failed = sum(n for status, n in self._done.items() if status != "ok")
         more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
         shown = f"{runs[0]}{more}" if runs else "-"
         self._bar.set_postfix_str(f"{failed} failed, running {shown}")
 
-    def _say_compiling(self, runs: Sequence[Running]) -> None:
+    def _announce_compiling(self, runs: Sequence[Running]) -> None:
         """Without a terminal, say once why the first run has not ended yet."""
         for run in runs:
-            if run.state.compiling and not self._said_compiling:
-                self._said_compiling = True
-                print(f"{run.label}: compiling, once on this machine", file=self._stream)
+            if run.state.compiling and not self._announced:
+                self._announced = True
+                print(f"{run.label}: {MESSAGE}", file=self._stream)
 
     def finished(self, name: str, row: dict[str, Any]) -> None:
         """Count a run and report it; of many runs on a terminal only those that failed."""

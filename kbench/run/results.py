@@ -20,7 +20,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -44,8 +44,9 @@ MODELS = "_models"
 TRIALS = "_tune"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
-_SAID = ["status", "message", "source_sha256", "model"]
-_OUTCOME = [*rows.IDENTITY, "started_at", *_SAID]
+_OUTCOME = ["status", "message", "source_sha256", "model"]
+_ATTEMPT = [*_OUTCOME, "started_at"]
+_KEYED_ATTEMPT = [*rows.IDENTITY, *_ATTEMPT]
 
 
 class Curve(TypedDict):
@@ -83,29 +84,36 @@ class ResultsFolder:
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
         """Store the row of one run, replacing the run's earlier row and curves.
 
-            Columns that `row` lacks become null. `schema_version` is filled in.
+        Columns that `row` lacks become null. `schema_version` is filled in. Where the earlier row
+        began at the same time or later, because the clock went back, `started_at` is set one
+        microsecond after it: readers and merges keep the row that began last.
 
-            Parameters
-            ----------
-            row : mapping of column to value
-                `phases` is a mapping of name to seconds, `params` JSON text with sorted keys,
-                `started_at` an aware datetime.
-            curves : sequence of Curve
+        Parameters
+        ----------
+        row : mapping of column to value
+            `phases` is a mapping of name to seconds, `params` JSON text with sorted keys,
+            `started_at` an aware datetime.
+        curves : sequence of Curve
 
-            Returns
-            -------
-            Path
-                The row's file.
+        Returns
+        -------
+        Path
+            The row's file.
 
-            Raises
-            ------
-            ValueError, TypeError
-                A column is unknown, a required column is missing, or a value has the wrong type.
+        Raises
+        ------
+        ValueError, TypeError
+            A column is unknown, a required column is missing, or a value has the wrong type.
         KbenchError
             A file cannot be written.
         """
         table = rows.to_table(row)
-        name = _file_name(*rows.identity(row))
+        identity = rows.identity(row)
+        name = _file_name(*identity)
+        earlier = self._started_at(*identity)
+        if earlier is not None and earlier >= (row.get("started_at") or _OLDEST):
+            later = earlier + timedelta(microseconds=1)
+            table = rows.to_table({**row, "started_at": later})
         curve_file = self.path / "_curves" / name
         if curves:
             _write_parquet(_curve_table(row, curves), curve_file)
@@ -163,18 +171,16 @@ class ResultsFolder:
         """
         import pyarrow.compute as pc
 
-        table = self._read_rows(self.path, _OUTCOME)
+        table = self._read_rows(self.path, _KEYED_ATTEMPT)
         here = pc.equal(table["threads"], threads)
         if environment is not None:
             here = pc.and_(here, pc.equal(table["environment"], environment))
         found = rows.newest(table.filter(here)).sort_by("started_at")
-        found = found.select(["key", *_SAID])
+        found = found.select(["key", *_OUTCOME])
         return {row.pop("key"): row for row in found.to_pylist()}
 
-    def latest(
-        self, key: str, environment: str | None, threads: int
-    ) -> dict[str, str | None] | None:
-        """As `finished`, for one run; None if it has no row.
+    def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
+        """As `finished`, for one run, and "started_at"; None if it has no row.
 
         Reads the run's own file, else the files of merged rows that appeared since the last call: a
         merge writes these before it removes the files of single runs.
@@ -184,8 +190,8 @@ class ResultsFolder:
 
         for path in self.path.glob(_file_name(key, environment or "*", threads)):
             with contextlib.suppress(OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
-                table = rows.conform(pq.ParquetFile(path).read(), _OUTCOME)
-                return dict(table.select(_SAID).to_pylist()[0])
+                table = rows.conform(pq.ParquetFile(path).read(), _KEYED_ATTEMPT)
+                return dict(table.select(_ATTEMPT).to_pylist()[0])
         self._read_new_merges()
         found = [
             row
@@ -194,16 +200,23 @@ class ResultsFolder:
         ]
         return max(found, key=lambda row: row["started_at"] or _OLDEST, default=None)
 
+    def _started_at(self, key: str, environment: str, threads: int) -> datetime | None:
+        """When the run's row in this folder began, if there is one that says it."""
+        with contextlib.suppress(ConfigError):  # writing will name what is wrong with the folder
+            row = self.latest(key, environment, threads)
+            return row["started_at"] if row else None
+        return None
+
     def _read_new_merges(self) -> None:
         """Add the rows of merged files that have not been read yet to `_merged`."""
 
         def unread(name: str) -> bool:
             return name.startswith((MERGED, CLAIMED)) and name not in self._merges_read
 
-        for file in read_parquet_files(self.path, _OUTCOME, unread).files:
+        for file in read_parquet_files(self.path, _KEYED_ATTEMPT, unread).files:
             self._merges_read.add(file.path.name)
             with contextlib.suppress(rows.ForeignFileError):
-                for row in rows.conform(file.table, _OUTCOME).to_pylist():
+                for row in rows.conform(file.table, _KEYED_ATTEMPT).to_pylist():
                     self._merged.setdefault(row["key"], []).append(row)
 
     def read(self, *, reference: bool = True) -> "pd.DataFrame":

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # Begins the message of a run that was stopped at its time limit; the seconds follow.
 TIMED_OUT = "not done within limits.wall_s="
@@ -73,9 +73,12 @@ _COLUMNS: dict[str, str] = {
     "fit_cpu_s": "double",
     "predict_wall_s": "double",
     "predict_cpu_s": "double",
+    "preempted": "int64",
+    "other_cpus": "double",
     "load_s": "double",
     "warmup_s": "double",
     "phases": "map<string, double>",
+    "phases_cpu": "map<string, double>",
     "prediction_cost": "double",
     "prediction_cost_loop": "double",
     "prediction_flops": "double",

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import measure, metrics, processes, registry
-from kbench.run.compiling import CompileClock
 from kbench.run.learning import LearningCurves
 from kbench.run.task import Task
 from kbench.trace import Trace
@@ -80,7 +80,7 @@ def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
 
 
 class Live:
-    """What a run tells the guard while it goes on."""
+    """Messages of a run in progress to its guard."""
 
     def __init__(self, send: Send) -> None:
         self.send = send
@@ -192,8 +192,10 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     live.started()
     with _warnings() as warned:
         trace.restart()
+        contention = measure.Contention()
         with processes.PeakMemory() as peak, measure.Stopwatch(live.compiled) as fit:
             estimator.fit(data.X_train, data.y_train, **keywords)
+        contention.close()
         live.phase("predict")
         predicted, predict_wall_s, predict_cpu_s = measure.timed_call(
             lambda: estimator.predict(data.X_test), live.compiled
@@ -216,19 +218,22 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         "fit_cpu_s": max(0.0, fit.cpu_s - trace.paused_cpu_s),
         "predict_wall_s": predict_wall_s,
         "predict_cpu_s": predict_cpu_s,
+        "preempted": contention.preempted,
+        "other_cpus": contention.other_cpus,
         "load_s": load_s,
         "warmup_s": warmup_s,
         "phases": dict(getattr(estimator, "timings_", None) or trace.timings) or None,
+        "phases_cpu": dict(trace.cpu_timings) or None,
         **_costs(task, estimator, data, predict_cpu_s if COUNTS_CPU else predict_wall_s),
         "peak_bytes": peak.bytes,
         **_learnt(estimator, converged=not warned),
         **_kept_model(task, estimator, data),
     }
-    told = [
+    tables = [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    return row, [*told, *learning.tables(), *_path(kind, estimator, data)]
+    return row, [*tables, *learning.tables(), *_path(kind, estimator, data)]
 
 
 def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:

@@ -15,29 +15,29 @@ def announced(caplog):
 
 
 def test_long_compiling_is_announced_once_while_it_goes_on(caplog):
-    announcement = Announcement(patience_s=0.05)
-    announcement.on_start(None)
-    announcement.on_start(None)
+    clock = Announcement(patience_s=0.05).clock
+    clock.begin()
+    clock.begin()
     deadline = time.perf_counter() + 10.0
     while not announced(caplog) and time.perf_counter() < deadline:
         time.sleep(0.01)
-    announcement.on_end(None)
-    announcement.on_end(None)
-    announcement.on_start(None)
+    clock.end()
+    clock.end()
+    clock.begin()
     time.sleep(0.1)
-    announcement.on_end(None)
+    clock.end()
     assert announced(caplog) == 1
 
 
 def test_short_compilations_are_announced_when_they_add_up(caplog):
-    announcement = Announcement(patience_s=0.2)
-    announcement.on_start(None)
-    announcement.on_end(None)
+    clock = Announcement(patience_s=0.2).clock
+    clock.begin()
+    clock.end()
     assert announced(caplog) == 0
     for _ in range(30):
-        announcement.on_start(None)
+        clock.begin()
         time.sleep(0.02)
-        announcement.on_end(None)
+        clock.end()
     assert announced(caplog) == 1
 
 

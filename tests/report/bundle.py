@@ -36,7 +36,7 @@ def rows_of(data):
         for name, column in data["columns"].items():
             if name == "command":
                 row[name] = " ".join(data["words"][word] for word in column[i])
-            elif name == "phases":
+            elif name in ("phases", "phases_cpu"):
                 row[name] = {phase: entry(seconds, i) for phase, seconds in column.items()}
             else:
                 row[name] = entry(column, i)

@@ -368,4 +368,22 @@ def test_importing_the_report_is_light():
 def test_compared_seconds_are_cpu_seconds_of_one_thread(threads, cpu, seconds):
     row = make_row("svc", 0.9, fit_wall_s=5.0, fit_cpu_s=cpu, threads=threads)
     assert measured(row, "fit_s") == seconds
-    assert measured(row, "fit_wall_s") == 5.0
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "columns"),
+    [
+        (True, {"other_cpus": 0.9}),
+        (False, {"other_cpus": 0.05}),
+        (False, {"other_cpus": 0.05, "fit_cpu_s": 1.0}),  # it waited, but for no processor
+        (True, {"fit_cpu_s": 3.0}),  # a row of an earlier version
+        (False, {"fit_cpu_s": 4.9}),
+        (False, {"fit_cpu_s": 3.0, "threads": 2}),
+    ],
+)
+def test_wall_seconds_beside_other_work_are_neither_shown_nor_compared(disturbed, columns):
+    row = make_row("svc", 0.9, **{"fit_wall_s": 5.0, "fit_cpu_s": None, **columns})
+    seen = measured(row, "fit_wall_s")
+    assert seen == (None if disturbed else 5.0)
+    if row["threads"] == 1 and row["fit_cpu_s"] is not None:
+        assert measured(row, "fit_s") == row["fit_cpu_s"]

@@ -1,6 +1,7 @@
 """No row is lost and none comes twice, whoever writes, merges or is killed meanwhile."""
 
 import contextlib
+import fcntl
 import multiprocessing
 import os
 import random
@@ -12,6 +13,8 @@ import pandas as pd
 import pytest
 from result_rows import make_row
 
+from kbench import files as files_module
+from kbench.files import atomic_file, remove_abandoned
 from kbench.run import files
 from kbench.run import merge as merge_module
 from kbench.run.merge import merge
@@ -62,6 +65,39 @@ def test_merge_while_another_process_writes(tmp_path):
     assert (report.rows, report.skipped) == (400, [])
     assert seeds(tmp_path) == list(range(400))
     assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize("age_s", [0.0, 1e6])
+def test_a_merge_removes_only_temporary_files_that_nobody_writes(tmp_path, age_s):
+    write_rows(tmp_path, range(2))
+    then = time.time() - age_s
+    (tmp_path / ".left.parquet.0a1b2c3d.tmp").write_bytes(b"cut off")
+    os.utime(tmp_path / ".left.parquet.0a1b2c3d.tmp", (then, then))
+    with atomic_file(tmp_path / "_models" / "model.npz") as file:
+        file.write(b"whole")
+        (written,) = (tmp_path / "_models").iterdir()
+        os.utime(written, (then, then))
+        merge(tmp_path)
+        assert written.exists()
+    assert (tmp_path / "_models" / "model.npz").read_bytes() == b"whole"
+    assert not list(tmp_path.rglob(".*.tmp"))
+
+
+def test_a_writer_takes_a_new_name_if_its_file_was_removed_before_it_was_locked(
+    tmp_path, monkeypatch
+):
+    lock, names = fcntl.flock, []
+
+    def removed_first(file, operation):
+        if not names:
+            names.extend(tmp_path.iterdir())
+            remove_abandoned(*names)
+        lock(file, operation)
+
+    monkeypatch.setattr(files_module.fcntl, "flock", removed_first)
+    with atomic_file(tmp_path / "row") as file:
+        file.write(b"whole")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"whole"]
 
 
 def test_two_merges_at_once(tmp_path):
@@ -197,17 +233,6 @@ def test_merging_again_changes_nothing(tmp_path):
     assert (first.rows, first.files, first.replaced) == (5, 5, 0)
     second = merge(tmp_path)
     assert (second.path, second.rows, second.files) == (first.path, 5, 0)
-
-
-def test_abandoned_temporary_files_are_swept(tmp_path):
-    write_rows(tmp_path, range(2))
-    old, fresh = tmp_path / ".a.parquet.00.tmp", tmp_path / ".b.parquet.00.tmp"
-    for path in (old, fresh):
-        path.write_bytes(b"half")
-    os.utime(old, (0, 0))
-    merge(tmp_path)
-    assert not old.exists()
-    assert fresh.exists()
 
 
 def test_a_row_is_found_at_every_moment_of_a_merge(tmp_path):

@@ -155,6 +155,23 @@ def test_rerun_after_a_merge_replaces_the_merged_row(tmp_path):
     assert sorted(pd.read_parquet(tmp_path)["status"]) == ["ok", "timeout", "timeout"]
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_rerun_replaces_the_row_although_the_clock_went_back(tmp_path, merged):
+    folder = ResultsFolder(tmp_path)
+    first = make_row(1, status="timeout")
+    folder.write(first)
+    if merged:
+        folder.merge()
+    again = {**first, "status": "ok"}
+    again["started_at"] -= datetime.timedelta(days=2)
+    ResultsFolder(tmp_path).write(again)
+    for _ in range(2):
+        (row,) = ResultsFolder(tmp_path).read().to_dict("records")
+        assert row["status"] == "ok"
+        assert row["started_at"] - first["started_at"] == datetime.timedelta(microseconds=1)
+        folder.merge()
+
+
 @given(ages=st.lists(st.none() | st.integers(0, 3), min_size=1, max_size=8))
 @settings(max_examples=50, deadline=None)
 def test_newest_is_the_last_by_age_then_by_position(ages):
@@ -184,7 +201,8 @@ def test_finished_is_of_one_environment_and_thread_count(tmp_path):
     folder.write(make_row(2, threads=2))
     outcome = {"status": "ok", "message": "m", "source_sha256": "aa", "model": "x"}
     assert folder.finished("0a1b2c3d", 1) == {here["key"]: outcome}
-    assert folder.latest(here["key"], "0a1b2c3d", 1) == outcome
+    found = folder.latest(here["key"], "0a1b2c3d", 1)
+    assert found == {**outcome, "started_at": here["started_at"]}
     for other in (
         ("ab", "0a1b2c3d", 1),
         (here["key"], "ffffffff", 1),

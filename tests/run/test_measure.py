@@ -63,6 +63,38 @@ def test_a_stopwatch_counts_the_children_that_run_and_that_ran():
     assert watch.cpu_s >= 0.25
 
 
+def test_other_processes_that_keep_processors_busy_are_counted():
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        contention = measure.Contention()
+        time.sleep(2 * measure.Contention.SHORTEST_S)
+        contention.close()
+    finally:
+        other.kill()
+        other.wait()
+    # It gets a processor of its own, or shares one with other tests, which count as well.
+    assert contention.other_cpus > 0.3
+    assert contention.preempted >= 0
+
+
+def test_own_work_and_that_of_children_is_not_contention(monkeypatch):
+    """Without other processes, what the machine is busy with is what the run does."""
+    cpu_s = [1.0, 4.0]
+    busy_s = [10.0, 13.0]
+    monkeypatch.setattr(time, "process_time", lambda: cpu_s.pop(0))
+    monkeypatch.setattr(processes, "busy_seconds", lambda: busy_s.pop(0))
+    contention = measure.Contention()
+    time.sleep(measure.Contention.SHORTEST_S)
+    contention.close()
+    assert contention.other_cpus == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_fit_too_short_for_the_clock_of_the_system_has_no_count_of_others():
+    contention = measure.Contention()
+    contention.close()
+    assert contention.other_cpus is None
+
+
 def test_fast_calls_are_repeated_and_slow_ones_are_not():
     calls = []
     result, wall_s, cpu_s = measure.timed_call(lambda: calls.append(1) or "result")
@@ -148,6 +180,21 @@ def test_phases_add_up_and_an_inner_one_takes_from_the_outer(clock):
     with trace.phase("inner"):
         clock.sleep(16)
     assert trace.timings == {"outer": 10, "inner": 20}
+
+
+def test_phases_are_timed_in_cpu_seconds_too():
+    trace = Trace()
+    with trace.phase("sleep"):
+        time.sleep(0.1)
+    with trace.phase("work"):
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+    assert trace.timings["sleep"] >= 0.1
+    assert trace.cpu_timings["sleep"] < 0.05
+    assert 0.05 <= trace.cpu_timings["work"] < 0.1
+    trace.restart()
+    assert trace.cpu_timings == {}
 
 
 def test_the_clock_stands_still_while_somebody_looks(clock):

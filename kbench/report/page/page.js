@@ -30,7 +30,7 @@ function value(name, i) {
   const column = rows.columns[name];
   if (column === undefined) return null;
   if (name === "command") return column[i].map((word) => rows.words[word]).join(" ");
-  if (name === "phases") {
+  if (name === "phases" || name === "phases_cpu") {
     const phases = Object.entries(column).map(([phase, seconds]) => [phase, entry(seconds, i)]);
     return Object.fromEntries(phases.filter(([, seconds]) => seconds !== null));
   }
@@ -47,7 +47,7 @@ function names() {
 }
 
 // Columns with a place of their own in the details.
-const APART = new Set(["command", "params", "phases", "message", "log", "method", "dataset"]);
+const APART = new Set(["command", "params", "phases", "phases_cpu", "message", "log", "method", "dataset"]);
 
 function short(number) {
   if (typeof number !== "number") return String(number);
@@ -68,8 +68,8 @@ function runDetails(i, open) {
   const facts = ["accuracy", "rmse"]
     .filter((name) => value(name, i) !== null)
     .map((name) => `${name} ${value(name, i)}`);
-  for (const [name, column] of [["fit", "fit_wall_s"], ["predict", "predict_wall_s"]]) {
-    if (value(column, i) !== null) facts.push(`${name} ${Number(value(column, i).toPrecision(3))} s`);
+  for (const [name, column] of [["fit", "fit_cpu_s"], ["predict", "predict_cpu_s"]]) {
+    if (value(column, i) !== null) facts.push(`${name} ${Number(value(column, i).toPrecision(3))} CPU s`);
   }
   const head = element("summary", [
     `seed ${value("seed", i) ?? "none"} · `,
@@ -91,8 +91,10 @@ function runDetails(i, open) {
     }
     const params = Object.entries(JSON.parse(value("params", i) ?? "{}"));
     if (params.length) details.append(...part("parameters", list(params)));
-    const phases = Object.entries(value("phases", i) ?? {});
-    if (phases.length) details.append(...part("phases, seconds", list(phases)));
+    for (const [title, column] of [["seconds", "phases"], ["CPU seconds", "phases_cpu"]]) {
+      const phases = Object.entries(value(column, i) ?? {});
+      if (phases.length) details.append(...part(`phases, ${title}`, list(phases)));
+    }
     const rest = names().filter((name) => !APART.has(name) && value(name, i) !== null);
     details.append(...part("row", list(rest.map((name) => [name, value(name, i)]))));
   };
