@@ -185,7 +185,9 @@ def make_plan(
             bare = config
             if here or tuned:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
-            runs = _expand(plan, config, bare, here, request, recipe, tuned, obtain=obtain)
+            runs = _expand(
+                plan, composer, config, bare, here, request, recipe, tuned, obtain=obtain
+            )
             for run in runs:
                 if run.key not in seen:
                     seen.add(run.key)
@@ -264,6 +266,7 @@ class _Method:
 
 def _expand(
     plan: Plan,
+    composer: Composer,
     config: dict[str, Any],
     bare: dict[str, Any],
     chosen: list[str],
@@ -319,7 +322,8 @@ def _expand(
     # The parts that the method's file names are known by the entry point's name.
     parts = method.parts if method.parts != bare["method"].get("parts") else None
     key = _Key(method.name, estimator, parts, dataset, data_sha256, limits)
-    command = Command(method.name, config, bare, untuned=tuned is not None or NONE in chosen)
+    untuned = tuned is not None or NONE in chosen
+    command = Command(config, bare, composer.compose, untuned=untuned)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
         typed = {**method.params, **varied}
