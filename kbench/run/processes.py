@@ -1,4 +1,4 @@
-"""What the operating system knows of a tree of processes, read cheaply enough for every 50 ms.
+"""Memory and CPU time of a tree of processes, read cheaply enough for every 50 ms.
 
 Linux answers from /proc; elsewhere psutil does, with resident memory instead of private memory.
 """

@@ -276,7 +276,7 @@ def extremes(
     *,
     coupled: bool,
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return which points can move up and down, and by how much optimality is missed. O(m).
+    """Return which points can move up and down, and the largest violation. O(m).
 
     Returns
     -------
