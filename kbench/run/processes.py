@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 
 LINUX = sys.platform.startswith("linux")
+# Options of prctl(2).
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
