@@ -160,9 +160,14 @@ def _one_line(error: object) -> str:
 
 
 def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
-    """Resolver `${use:svm.C,1.0}`: the data set's value for that use, or the default 1.0."""
+    """Resolver `${use:svm.C,1.0}`: the data set's value for that use, or the default 1.0.
+
+    With `use=none` it is the default for every data set.
+    """
     from omegaconf import OmegaConf
 
+    if OmegaConf.select(_root_, "use") == "none":
+        return default
     variant = OmegaConf.select(_root_, "dataset.variant")
     if variant is not None:
         found = OmegaConf.select(_root_, f"dataset.variants.{variant}.use.{path}")
@@ -283,8 +288,8 @@ class Composer:
             return parsed
         except HydraException as error:
             text = getattr(error, "override", None) or overrides[0]
-            said = _one_line(str(error).split("\n")[0])
-            raise ConfigError(f"{text}: {said}; quote a value with special characters") from None
+            reason = _one_line(str(error).split("\n")[0])
+            raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
 
     def value(self, key: str, text: str) -> Any:
         """The typed value that Hydra's grammar reads in `text`."""

@@ -47,8 +47,8 @@ QUICK_ROWS = 8000
 
 
 @numba.njit(cache=True, fastmath={"contract", "nsz", "arcp", "nnan"}, error_model="numpy")
-def plain_pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
-    """`pair_steps` with running maxima of floats, in the precision of K."""
+def plain_pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps, _epsilon):
+    """`pair_steps` of a classifier with running maxima of floats, in the precision of K."""
     q = len(e)
     v = e.astype(K.dtype)
     for step in range(max_steps):
@@ -87,8 +87,8 @@ def plain_pair_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
 
 
 @numba.njit(cache=True, fastmath={"contract", "nsz", "arcp", "nnan"}, error_model="numpy")
-def plain_coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps):
-    """`coordinate_steps` with running maxima of floats, in the precision of K."""
+def plain_coordinate_steps(K, beta, e, lower, upper, diagonal, stop, max_steps, _epsilon):
+    """`coordinate_steps` of a classifier with running maxima of floats, in the precision of K."""
     q = len(e)
     v = e.astype(K.dtype)
     for step in range(max_steps):

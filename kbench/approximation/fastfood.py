@@ -106,7 +106,7 @@ class Fastfood(FourierFeatures):
             (
                 self.signs_.astype(dtype),
                 self.gaussians_.astype(dtype),
-                (self.scales_ / (2.0 * np.pi)).astype(dtype),
+                (self.scales_ / self._unit / (2.0 * np.pi)).astype(dtype),
                 self.permutations_,
             ),
         )

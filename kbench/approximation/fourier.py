@@ -41,6 +41,12 @@ from kbench.prediction.flops import TRANSCENDENTAL
 # Largest number of rows from which the principal axes are computed: O(rows d^2) time, against the
 # accuracy of the axes. Set by hand.
 _AXES_ROWS = 10_000
+# Frequencies between these two, in radians per unit of a feature, and their products with features
+# stay in float32's range. Others go with rows in another unit.
+_MODERATE = (1e-10, 1e10)
+# Largest angle, in radians, of the mean row along an axis. Beyond it float32 angles of rows lose
+# more than ten of their 24 bits, and the mean is subtracted first.
+_FAR = 1024.0
 
 
 class FourierFeatures(FeatureMap):
@@ -48,7 +54,15 @@ class FourierFeatures(FeatureMap):
 
     `form="phase"`: sqrt(2 / D) cos(omega x + b), D = n_components frequencies.
     `form="cos_sin"`: sqrt(1 / D) [cos(omega x), sin(omega x)], D = n_components / 2, rounded up.
+
+    The kernel depends on differences of rows only. Rows that are far from the origin for the kernel
+    are centred before they are rounded to float32, and features so small or large that float32
+    cannot hold frequencies are taken in another unit, a power of two.
     """
+
+    # What is subtracted from rows, (d,) float64, and what they are then multiplied with.
+    _centre: np.ndarray | None = None
+    _unit: float = 1.0
 
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -66,7 +80,13 @@ class FourierFeatures(FeatureMap):
         both = self.form == "cos_sin"
         self.n_frequencies_ = (self.n_components + 1) // 2 if both else self.n_components
         self.n_features_out_ = 2 * self.n_frequencies_ if both else self.n_frequencies_
-        self._draw(X, self.kernel_.gamma, rng)
+        gamma = self.kernel_.gamma
+        frequency = gamma if isinstance(self.kernel_, Laplacian) else np.sqrt(2.0 * gamma)
+        low, high = _MODERATE
+        self._unit = 1.0 if low <= frequency <= high else float(2.0 ** np.rint(np.log2(frequency)))
+        mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+        self._centre = mean if np.abs(mean).max() * frequency > _FAR else None
+        self._draw(X, gamma, rng)
         n_phases = 0 if both else self.n_frequencies_
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, n_phases)
 
@@ -84,10 +104,17 @@ class FourierFeatures(FeatureMap):
         scale = dtype.type(np.sqrt((2.0 if len(phases) else 1.0) / D))
 
         def fill(X: Any, out: np.ndarray) -> None:
-            project(X, out[:, :D])
+            project(self._placed(X), out[:, :D])
             write_features(out, phases, scale, SERIES[dtype])
 
         return fill
+
+    def _placed(self, X: Any) -> Any:
+        """Rows X, or centred rows in `_unit`, whose frequencies are divided by it."""
+        if self._centre is None and self._unit == 1.0:
+            return X
+        X = dense(X, np.dtype(np.float64))
+        return (X if self._centre is None else X - self._centre) * self._unit
 
 
 class RandomFourierFeatures(FourierFeatures):
@@ -189,7 +216,7 @@ class RandomFourierFeatures(FourierFeatures):
         return self.frequencies_.size + self.phases_.size
 
     def _projector(self, dtype: np.dtype) -> Callable[[Any, np.ndarray], None]:
-        frequencies = (self.frequencies_ / (2.0 * np.pi)).astype(dtype)
+        frequencies = (self.frequencies_ / self._unit / (2.0 * np.pi)).astype(dtype)
 
         def project(X: Any, out: np.ndarray) -> None:
             np.matmul(dense(X, dtype), frequencies, out=out)

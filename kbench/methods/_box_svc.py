@@ -51,6 +51,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
         "max_time": [Interval(Real, 0, None, closed="left"), None],
         "dtype": [StrOptions({"float32", "float64"})],
         "shrinking": ["boolean"],
+        "probability": ["boolean"],
     }
 
     @property

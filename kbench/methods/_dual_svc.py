@@ -45,6 +45,7 @@ class DualSVC(BoxSVC):
     tol: float | None = 1e-3
     cache_mb: float = 200.0
     class_weight: dict | str | None = None
+    probability: bool = False
     max_iter: int = -1
     max_time: float | None = None
     dtype: str = "float32"
@@ -99,6 +100,7 @@ class DualSVC(BoxSVC):
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
+        self._calibrate(problem.X, y, sample_weight, trace, deadline)
         return self
 
     def _expansion(self, problem: Problem) -> Callable[[np.ndarray], KernelExpansion]:

@@ -34,6 +34,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
@@ -121,6 +122,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        self._calibrate(targets.X, y, sample_weight, trace)
         return self
 
     def _set_machine(self, coef: np.ndarray) -> None:

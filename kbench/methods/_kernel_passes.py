@@ -28,6 +28,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
         "random_state": ["random_state"],
     }
 
@@ -93,6 +94,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         self.kernel_entries_ = matrix.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     def _set_machine(self, matrix: KernelMatrix, coef: np.ndarray) -> None:

@@ -9,8 +9,9 @@ from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
-from kbench.methods import _classes
+from kbench import class_labels
 from kbench.methods._new_rows import checked_rows
+from kbench.methods._probability import Probabilities
 from kbench.methods._quick_checks import QuickChecks
 
 
@@ -22,7 +23,7 @@ class Targets(NamedTuple):
     C: np.ndarray  # (n,) C times the weights of row and class; (n, p) for p values of C
 
 
-class OneVsRest(ClassifierMixin, QuickChecks, ABC):
+class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
     """Base of the classifiers; a subclass has `fit` and `_decide`."""
 
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
@@ -57,7 +58,7 @@ class OneVsRest(ClassifierMixin, QuickChecks, ABC):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Check the input, learn the classes and set up the binary problems."""
@@ -74,16 +75,16 @@ class OneVsRest(ClassifierMixin, QuickChecks, ABC):
         C : (n,) C times the weights of row and class; (n, p) for p values of C
         """
         X, y = self._checked_rows_and_targets(X, y)
-        classes, index = _classes.encode(y)
+        classes, index = class_labels.encode(y)
         if sample_weight is None:
             weight = np.ones(len(index))
-            _classes.require_two(len(classes))
+            class_labels.require_two(len(classes))
         else:
             weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
             n_weighted = int(np.count_nonzero(np.bincount(index, weight > 0)))
-            _classes.require_two(n_weighted, "class with positive weight")
+            class_labels.require_two(n_weighted, "class with positive weight")
         self.classes_ = classes
         if self.class_weight is not None:
             class_weight = compute_class_weight(self.class_weight, classes=classes, y=y)
@@ -92,7 +93,7 @@ class OneVsRest(ClassifierMixin, QuickChecks, ABC):
 
     def _signs(self, index: np.ndarray) -> np.ndarray:
         """Y of the binary problems for classes index : (n,); (n, m)."""
-        return _classes.signs(index, len(self.classes_))
+        return class_labels.signs(index, len(self.classes_))
 
     def _count_by_class(self, Y: np.ndarray) -> np.ndarray:
         """Rows of each class among rows of targets Y : (s, m); (n_classes,)."""

@@ -10,6 +10,7 @@ classes.
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -20,9 +21,10 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.kernels import Kernel, make_kernel
-from kbench.methods import _classes
+from kbench.methods._probability import Probabilities
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult
 from kbench.trace import Trace
@@ -41,6 +43,7 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         "alpha": [Interval(Real, 0, None, closed="neither")],
+        "probability": ["boolean"],  # of the classifiers
     }
 
     # `decision_function` estimates the targets -1 and +1, so the runner records their errors.
@@ -50,8 +53,7 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         """The function fitted to checked rows X : (n, d) and targets Y : (n, m) float64."""
 
-    def _fit(self, X: Any, Y: np.ndarray, trace: Trace | None) -> Self:
-        trace = Trace() if trace is None else trace
+    def _fit(self, X: Any, Y: np.ndarray, trace: Trace) -> Self:
         self._machine = self._solve(X, Y, trace)
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
@@ -107,7 +109,7 @@ class RidgeRegressorMixin(RegressorMixin):
         )
         Y = np.asarray(y, np.float64)
         self._one_target = Y.ndim == 1
-        return self._fit(X, Y.reshape(len(Y), -1), trace)
+        return self._fit(X, Y.reshape(len(Y), -1), Trace() if trace is None else trace)
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) or (u, m) float64."""
@@ -120,8 +122,17 @@ class RidgeRegressorMixin(RegressorMixin):
         return tags
 
 
-class RidgeClassifierMixin(ClassifierMixin):
-    """`fit`, `decision_function` and `predict` for classes, coded as targets -1 and +1."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class RidgeClassifierMixin(Probabilities, ClassifierMixin):
+    """`fit`, `decision_function` and `predict` for classes, coded as targets -1 and +1.
+
+    Parameters
+    ----------
+    probability : bool, default=False
+        As in `KernelSVC`.
+    """
+
+    probability: bool = False
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
@@ -133,9 +144,12 @@ class RidgeClassifierMixin(ClassifierMixin):
             A parameter is out of range, or y has fewer than two classes.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        self.classes_, index = _classes.encode(y)
-        _classes.require_two(len(self.classes_))
-        return self._fit(X, _classes.signs(index, len(self.classes_)), trace)
+        self.classes_, index = class_labels.encode(y)
+        class_labels.require_two(len(self.classes_))
+        trace = Trace() if trace is None else trace
+        self._fit(X, class_labels.signs(index, len(self.classes_)), trace)
+        self._calibrate(X, y, None, trace)
+        return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Estimates of the targets -1 and +1 at rows X : (u, d).
@@ -150,7 +164,7 @@ class RidgeClassifierMixin(ClassifierMixin):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
 
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:

@@ -79,7 +79,10 @@ class TargetCost(BaseEstimator):
             rest_weights = {name: value[rest] for name, value in weights.items()}
             choices = []
             for sizes, cost in affordable:
-                twin = self._with(sizes).fit(checked[rest], targets[rest], **rest_weights)
+                twin = self._with(sizes)
+                if is_classifier(self):
+                    twin.set_params(probability=False)
+                twin.fit(checked[rest], targets[rest], **rest_weights)
                 choices.append((sizes, cost, float(twin.score(checked[held], targets[held]))))
             best = max(choices, key=lambda choice: (choice[2], -choice[1]))
         twin = self._with(best[0]).fit(X, y, **weights, trace=trace)

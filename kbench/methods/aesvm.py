@@ -48,6 +48,8 @@ class AESVC(BoxSVC):
     tol : float, default=1e-3
     cache_mb : float, default=1000.0
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     max_iter : int, default=-1
     dtype : {"float32", "float64"}, default="float32"
         From `C` on as in `KernelSVC`.
@@ -115,6 +117,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         tol: float = 1e-3,
         cache_mb: float = 1000.0,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         max_iter: int = -1,
         dtype: str = "float32",
     ) -> None:
@@ -130,6 +133,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         self.tol = tol
         self.cache_mb = cache_mb
         self.class_weight = class_weight
+        self.probability = probability
         self.max_iter = max_iter
         self.dtype = dtype
 
@@ -198,4 +202,5 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
+        self._calibrate(problem.X, y, sample_weight, trace)
         return self

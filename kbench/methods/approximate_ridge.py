@@ -7,6 +7,7 @@ Fourier features, Fastfood. This is the comparison of Si, Hsieh and Dhillon, "Me
 Kernel Approximation" (JMLR 18, 2017), section 6.3.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -33,6 +34,7 @@ from kbench.solvers import solve_cg
 from kbench.trace import Trace
 
 
+@dataclass(eq=False, repr=False)
 class _ApproximateRidge(RidgeMachine):
     """What the regressor and the classifier share."""
 
@@ -46,24 +48,14 @@ class _ApproximateRidge(RidgeMachine):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        approximation: Approximation | None = None,
-        *,
-        alpha: float = 1.0,
-        solver: str = "direct",
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        error_rows: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.approximation = approximation
-        self.alpha = alpha
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.error_rows = error_rows
-        self.random_state = random_state
+    approximation: Approximation | None = None
+    _: KW_ONLY
+    alpha: float = 1.0
+    solver: str = "direct"
+    tol: float = 1e-6
+    max_iter: int = 500
+    error_rows: int = 1000
+    random_state: Any = None
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         # The fitted part is not kept: it may hold features of all training rows.
@@ -170,6 +162,7 @@ class ApproximateRidge(RidgeRegressorMixin, _ApproximateRidge):
     """
 
 
+@dataclass(eq=False, repr=False)
 class ApproximateRidgeClassifier(RidgeClassifierMixin, _ApproximateRidge):
     """Kernel ridge classification on an approximate kernel matrix.
 

@@ -32,7 +32,8 @@ class BaggingSVC(DualSVC):
     ----------
     n_estimators : int, default=64
         At most the number of rows; a larger number is reduced with a warning.
-    C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
+    C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
+max_iter, max_time, dtype, \
 shrinking
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;
         `max_iter` limits each binary problem of each machine.

@@ -40,7 +40,8 @@ class CascadeSVC(DualSVC):
     feedback : int, default=0
         Maximal number of further rounds. They end when no row violates the KKT conditions by more
         than `tol`: then the solution is that of the whole problem.
-    C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
+    C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
+max_iter, max_time, dtype, \
 shrinking
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;
         `max_iter` limits each binary problem of each part.

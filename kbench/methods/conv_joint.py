@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kbench import class_labels
 from kbench.approximation.convolution_blocks import (
     filter_multiplications,
     filtered,
@@ -25,7 +26,6 @@ from kbench.approximation.convolution_blocks import (
     random_filters,
 )
 from kbench.errors import UnavailableError
-from kbench.methods import _classes
 from kbench.methods._mean_loss import PASSES, random_batches
 from kbench.methods._virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
@@ -188,8 +188,8 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float32, np.float64], reset=True
         )
-        self.classes_, index = _classes.encode(y)
-        _classes.require_two(len(self.classes_))
+        self.classes_, index = class_labels.encode(y)
+        class_labels.require_two(len(self.classes_))
         if self.virtual is None and self.n_copies > 1:
             raise ValueError(
                 f"n_copies is {self.n_copies}, should be 1 if virtual is None, because all copies "
@@ -248,11 +248,15 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self._values(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at rows X : (u, d); (u, n_classes)."""
         return softmax(self._values(X), axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; (u, n_classes)."""
+        return log_softmax(self._values(X), axis=1)
 
     def _values(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -3,6 +3,7 @@
 Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 2013).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 
 
+@dataclass(eq=False, repr=False)
 class DCRidge(KernelRidgeMachine):
     """Mean of kernel ridge machines on random subsets; base class of regressor and classifier.
 
@@ -82,34 +84,19 @@ class DCRidge(KernelRidgeMachine):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_parts: int = 10,
-        *,
-        alpha: float = 1.0,
-        kernel: KernelParameter = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-8,
-        max_iter: int = 50,
-        dtype: str = "float32",
-        memory_mb: float = 8192.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_parts = n_parts
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.dtype = dtype
-        self.memory_mb = memory_mb
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_parts: int = 10
+    _: KW_ONLY
+    alpha: float = 1.0
+    kernel: KernelParameter = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-8
+    max_iter: int = 50
+    dtype: str = "float32"
+    memory_mb: float = 8192.0
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         n = len(Y)
@@ -144,6 +131,7 @@ class DCKernelRidge(RidgeRegressorMixin, DCRidge):
     """Divide-and-conquer kernel ridge regression; parameters and attributes as in `DCRidge`."""
 
 
+@dataclass(eq=False, repr=False)
 class DCKernelRidgeClassifier(RidgeClassifierMixin, DCRidge):
     """Divide-and-conquer kernel ridge classification; parameters as in `DCRidge`."""
 

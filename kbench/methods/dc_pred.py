@@ -73,6 +73,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Largest number of passes of the linear machines.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     target_cost : float or None, default=None
         Largest cost of a prediction, in predictions of a linear model on this computer. n_leaves,
         n_landmarks and whether there are pseudo landmarks are then chosen by measured cost and by
@@ -136,6 +138,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
     }
 
     C: float = 1.0
@@ -144,6 +147,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     max_iter: int = 1000
     cache_mb: float = 200.0
     class_weight: dict | str | None = None
+    probability: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -184,6 +188,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        self._calibrate(targets.X, y, sample_weight, trace)
         return self
 
     def _train_leaf(
@@ -238,6 +243,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)
+
+    def _regions(self, X: Any) -> np.ndarray:
+        return self._machine.assign(self._rows_to_predict(X))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

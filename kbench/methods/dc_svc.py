@@ -112,7 +112,8 @@ class DCSVC(DualSVC):
     level_tol : float or None, default=None
         With combine="exact", the tolerance of all solves but the last: 0.1, because they only
         provide the starting point of the next solve; `tol` in the paper.
-    C, kernel, gamma, degree, coef0, cache_mb, class_weight, max_iter, max_time, dtype, shrinking
+    C, kernel, gamma, degree, coef0, cache_mb, class_weight, probability, \
+max_iter, max_time, dtype, shrinking
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;
         `max_iter` limits each binary problem of each cluster.
     random_state : int, RandomState or None, default=None
@@ -318,6 +319,11 @@ class DCSVC(DualSVC):
         )
         alpha = np.column_stack([result.alpha for result in results])
         return Part(np.arange(len(alpha)), alpha, results)
+
+    def _regions(self, X: Any) -> np.ndarray | None:
+        if not isinstance(self._machine, EarlyMachine):
+            return None
+        return self._machine.assign(self._rows_to_predict(X))
 
     def _report(
         self, problem: Problem, n_clusters: int, alpha: np.ndarray, trace: Trace

@@ -79,6 +79,8 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         Tolerance of the exact machines, as in `KernelSVC`.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     target_cost : float or None, default=None
         Largest cost of a prediction, in predictions of a linear model on this computer. n_leaves,
         n_landmarks, n_features and router are then chosen by measured cost and by validation on a
@@ -133,6 +135,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
     }
 
     _checks_finite = False
@@ -144,6 +147,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     tol: float = 0.05
     cache_mb: float = 200.0
     class_weight: dict | str | None = None
+    probability: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
@@ -212,6 +216,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         self.kernel_entries_ = sum(entries for _, entries in results)
         if teacher is not None:
             self.kernel_entries_ += teacher.n_entries
+        self._calibrate(targets.X, y, sample_weight, trace)
         return self
 
     def _tree(self, X: np.ndarray, targets: Targets, rng: np.random.RandomState) -> AxisTree:
@@ -232,6 +237,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)
+
+    def _regions(self, X: Any) -> np.ndarray:
+        return self._machine.assign(self._rows_to_predict(X))
 
 
 class _Teacher(NamedTuple):

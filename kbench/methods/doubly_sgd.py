@@ -12,14 +12,15 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.metaestimators import available_if
 
-from kbench.methods import _classes
+from kbench import class_labels
 from kbench.methods._doubly_sgd import DoublySGD
+from kbench.methods._probability import Probabilities
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DoublySGDClassifier(ClassifierMixin, DoublySGD):
+class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
     """Kernel support vector machine or kernel logistic regression on streams of any length.
 
     Each step draws a batch of rows and a block of random features. A block is drawn again from its
@@ -30,6 +31,8 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
     ----------
     loss : {"log", "hinge", "smoothed_hinge"}, default="log"
         "log" is multinomial for more than two classes; the other losses are one-vs-rest.
+    probability : bool, default=False
+        As in `KernelSVC`. Without it, only loss="log" has probabilities: those of its model.
     block_size : int, default=2048
         Random features drawn in each step: half as many frequencies, a cosine and a sine of each.
     batch_size : int, default=4096
@@ -136,9 +139,20 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
     _parameter_constraints: ClassVar[dict] = {
         **DoublySGD._parameter_constraints,
         "loss": [StrOptions({"log", "hinge", "smoothed_hinge"})],
+        "probability": ["boolean"],
     }
 
     loss: str = "log"
+    probability: bool = False
+
+    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+        trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
+        super().fit(X, y, trace=trace)
+        self._calibrate(
+            self._checked(X, y, reset=False)[0], y, None, trace, deadline, checkpoint=None
+        )
+        return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -166,16 +180,16 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
         return self._partial_fit(X, y, classes)
 
     def _learn_targets(self, y: np.ndarray) -> None:
-        self.classes_, _ = _classes.encode(y)
+        self.classes_, _ = class_labels.encode(y)
         n_classes = len(self.classes_)
-        _classes.require_two(n_classes)
+        class_labels.require_two(n_classes)
         self.n_outputs_ = 1 if n_classes == 2 else n_classes
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        index, n_classes = _classes.index_of(self.classes_, y), len(self.classes_)
+        index, n_classes = class_labels.index_of(self.classes_, y), len(self.classes_)
         if self._loss_name == "multinomial":
-            return _classes.indicators(index, n_classes).astype(np.float64)
-        return _classes.signs(index, n_classes)
+            return class_labels.indicators(index, n_classes).astype(np.float64)
+        return class_labels.signs(index, n_classes)
 
     @property
     def _loss_name(self) -> str:
@@ -193,11 +207,14 @@ class DoublySGDClassifier(ClassifierMixin, DoublySGD):
     def predict(self, X: Any) -> np.ndarray:
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
-        return _classes.decode(self.classes_, values)
+        return class_labels.decode(self.classes_, values)
 
-    @available_if(lambda self: self.loss == "log")
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities of rows X : (u, d), only with loss="log"; (u, n_classes)."""
+    def _has_probabilities(self) -> bool:
+        return self.loss == "log" or super()._has_probabilities()
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        if self.probability:
+            return super()._probabilities(X)
         values = self._values(X)
         if self.n_outputs_ > 1:
             return softmax(values, axis=1)

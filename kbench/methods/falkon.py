@@ -18,6 +18,7 @@ rows P, and p may exceed m,
 so that the preconditioner is accurate for a smaller m. If P is the landmarks, it is the paper's.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -45,6 +46,7 @@ from kbench.trace import Trace
 _BATCH = 512
 
 
+@dataclass(eq=False, repr=False)
 class FalkonRidge(KernelRidgeMachine):
     """Kernel ridge in the span of landmarks; base of the regressor and the classifier.
 
@@ -107,34 +109,19 @@ class FalkonRidge(KernelRidgeMachine):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_components: int = 1000,
-        *,
-        alpha: float = 1.0,
-        kernel: KernelParameter = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-4,
-        max_iter: int = 100,
-        preconditioner_rows: int | None = None,
-        memory_mb: float = 2048.0,
-        error_rows: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.preconditioner_rows = preconditioner_rows
-        self.memory_mb = memory_mb
-        self.error_rows = error_rows
-        self.random_state = random_state
+    n_components: int = 1000
+    _: KW_ONLY
+    alpha: float = 1.0
+    kernel: KernelParameter = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-4
+    max_iter: int = 100
+    preconditioner_rows: int | None = None
+    memory_mb: float = 2048.0
+    error_rows: int = 1000
+    random_state: Any = None
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         n = len(Y)
@@ -206,6 +193,7 @@ class FalkonRegressor(RidgeRegressorMixin, FalkonRidge):
     """FALKON for real targets; parameters and attributes as in `FalkonRidge`."""
 
 
+@dataclass(eq=False, repr=False)
 class FalkonClassifier(RidgeClassifierMixin, FalkonRidge):
     """FALKON for classes; parameters and attributes as in `FalkonRidge`."""
 

@@ -69,6 +69,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the decision function through the tree (`HSSMatrix.machine`).
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     error_rows : int, default=0
         Number of rows on which `kernel_error_` is measured, outside the clock; 0 skips it.
     warm_start : bool, default=False
@@ -151,6 +153,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "predict_with": [StrOptions({"exact", "compressed"})],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
@@ -169,6 +172,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         validation_fraction: float = 0.2,
         predict_with: str = "exact",
         class_weight: dict | str | None = None,
+        probability: bool = False,
         error_rows: int = 0,
         warm_start: bool = False,
         random_state: Any = None,
@@ -183,6 +187,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self.validation_fraction = validation_fraction
         self.predict_with = predict_with
         self.class_weight = class_weight
+        self.probability = probability
         self.error_rows = error_rows
         self.warm_start = warm_start
         self.random_state = random_state
@@ -251,6 +256,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self.timings_ = dict(trace.timings)
         if not self.converged_:
             warnings.warn(self._unconverged(solution), ConvergenceWarning, stacklevel=2)
+        self._calibrate(targets.X, y, sample_weight, trace, C=self.C_, warm_start=False)
         return self
 
     def _values_of_C(self) -> list[float]:

@@ -36,6 +36,8 @@ class KernelSDCA(KernelPasses):
     degree : int, default=3
     coef0 : float, default=0.0
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -81,6 +83,7 @@ class KernelSDCA(KernelPasses):
         degree: int = 3,
         coef0: float = 0.0,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         random_state: Any = None,
     ) -> None:
         self.nu = nu
@@ -92,6 +95,7 @@ class KernelSDCA(KernelPasses):
         self.degree = degree
         self.coef0 = coef0
         self.class_weight = class_weight
+        self.probability = probability
         self.random_state = random_state
 
     def _step(

@@ -1,6 +1,7 @@
 """Exact kernel ridge regression: (K + alpha I) c = y (`kbench.solvers.kernel_ridge`)."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from kbench.solvers import solve_kernel_ridge
 from kbench.trace import Trace
 
 
+@dataclass(eq=False, repr=False)
 class ExactRidge(KernelRidgeMachine):
     """Kernel ridge on the kernel matrix itself; base class of regressor and classifier.
 
@@ -77,32 +79,18 @@ class ExactRidge(KernelRidgeMachine):
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        kernel: KernelParameter = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        solver: str = "cholesky",
-        n_landmarks: int = 1000,
-        tol: float = 1e-8,
-        max_iter: int = 200,
-        dtype: str = "float32",
-        memory_mb: float = 8192.0,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.n_landmarks = n_landmarks
-        self.tol = tol
-        self.max_iter = max_iter
-        self.dtype = dtype
-        self.memory_mb = memory_mb
+    alpha: float = 1.0
+    _: KW_ONLY
+    kernel: KernelParameter = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    solver: str = "cholesky"
+    n_landmarks: int = 1000
+    tol: float = 1e-8
+    max_iter: int = 200
+    dtype: str = "float32"
+    memory_mb: float = 8192.0
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         precondition = None
@@ -168,6 +156,7 @@ class KernelRidge(RidgeRegressorMixin, ExactRidge):
     """
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidgeClassifier(RidgeClassifierMixin, ExactRidge):
     """Exact kernel ridge classification; parameters and attributes are those of `ExactRidge`."""
 

@@ -7,17 +7,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import joblib
 import numpy as np
-from sklearn.base import _fit_context, clone
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
-from kbench.methods import _classes
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.methods._small_machine import (
     PAIR_ERROR,
@@ -44,7 +42,6 @@ from kbench.trace import Deadline, Trace
 # longer to correct in float64 than the solver takes from zero in float32.
 _USABLE_ERROR = 1e-4
 
-_FOLDS = 5  # as in LIBSVM, for the decision values that probabilities are fitted to
 _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
 _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
 
@@ -241,7 +238,6 @@ class KernelSVC(BoxSVC):
 
     _parameter_constraints: ClassVar[dict] = {
         **_CONSTRAINTS,
-        "probability": ["boolean"],
         "verbose": ["verbose"],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
@@ -338,13 +334,20 @@ class KernelSVC(BoxSVC):
                 self.class_weight_ = compute_class_weight(
                     self.class_weight, classes=self.classes_, y=self.classes_[index]
                 )
-        if self.probability:
-            with trace.phase("calibrate"):
-                self._sigmoids = self._fitted_sigmoids(data, sample_weight, deadline)
         self.timings_ = dict(trace.timings)
         self._last: _LastFit | None = None
         if self.warm_start:
             self._last = _LastFit(data.kernel, key, index, C, solution.coef, solution.results)
+        self._calibrate(
+            data.X,
+            y,
+            sample_weight,
+            trace,
+            deadline,
+            verbose=False,
+            warm_start=False,
+            gamma=getattr(data.kernel, "gamma", self.gamma),
+        )
         if self.verbose:
             print(
                 f"KernelSVC: {len(solution.reasons)} problems, {self.n_iter_.sum()} steps, "
@@ -542,8 +545,11 @@ class KernelSVC(BoxSVC):
             return PairExpansion(centres, coef, self.n_support_)
         return SharedExpansion(centres, coef.T)
 
+    def _values_by_class(self, X: Any) -> np.ndarray:
+        return self._decide_by_class(self._rows_to_predict(X))
+
     def _decide_by_class(self, X: Any) -> np.ndarray:
-        """Decision values (u, 1) of two classes, else (u, n_classes)."""
+        """Decision values (u, 1) of two classes, else (u, n_classes), for checked rows."""
         values = super()._decide(X)
         if self._takes_pairs:
             # Votes of the pairs, plus a monotonic function of their values in (-1/3, 1/3).
@@ -601,69 +607,6 @@ class KernelSVC(BoxSVC):
                 for a, b in self._pairs
             ]
         )
-
-    def _fitted_sigmoids(self, data: _Data, sample_weight: Any, deadline: Deadline) -> np.ndarray:
-        """Platt's sigmoids 1 / (1 + exp(a f + b)) of held-out decision values f; (q, 2) a and b.
-
-        J. Platt, "Probabilistic outputs for support vector machines", 1999. One for two classes,
-        else one for each class against the rest.
-        """
-        # scikit-learn's calibration takes 40 ms to import.
-        from sklearn.calibration import _sigmoid_calibration
-        from sklearn.model_selection import StratifiedKFold
-
-        k, labels = len(self.classes_), data.labels
-        n_folds = min(_FOLDS, int(np.bincount(labels).min()))
-        if n_folds < 2:
-            raise ValueError("probability=True needs at least 2 rows of each class")
-        machine = clone(self).set_params(
-            probability=False,
-            verbose=False,
-            warm_start=False,
-            break_ties=False,
-            decision_function_shape="ovr",
-            gamma=getattr(data.kernel, "gamma", self.gamma),
-        )
-        values = np.empty((len(labels), 1 if k == 2 else k))
-        folds = StratifiedKFold(n_folds, shuffle=True, random_state=self.random_state)
-        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
-        for train, test in folds.split(labels[:, None], labels):
-            pairwise = self.kernel == "precomputed"
-            rows, held_out = data.X[train], data.X[test]
-            if pairwise:
-                rows, held_out = rows[:, train], held_out[:, train]
-            machine.set_params(max_time=deadline.seconds_left())
-            machine.fit(
-                rows, self.classes_[labels[train]], None if weight is None else weight[train]
-            )
-            values[test] = machine.decision_function(held_out).reshape(len(test), -1)
-        positive = _classes.indicators(labels, k)
-        return np.array(
-            [
-                _sigmoid_calibration(values[:, q], positive[:, q].astype(np.float64), weight)
-                for q in range(values.shape[1])
-            ]
-        )
-
-    def _has_probabilities(self) -> bool:
-        if not self.probability:
-            raise AttributeError("predict_proba is not available when probability=False")
-        return True
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes at rows X : (u, d); (u, n_classes).
-
-        Sigmoids of the decision values, of several classes divided by their sum.
-        """
-        values = self._decide_by_class(self._rows_to_predict(X))
-        return _classes.probabilities(values, self._sigmoids)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`; (u, n_classes)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
 
 def _scaled(last: _LastFit, C: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from kbench.methods._small_machine import VALUE_ERROR, is_dense_gaussian, small_
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.prediction.pairs import GaussianCentres, SharedExpansion
-from kbench.solvers import solve_box_dual
+from kbench.solvers import solve_regression_dual
 from kbench.solvers.small import MOST_POINTS_OF_REGRESSION, Limits, is_small, solve_each
 from kbench.trace import Deadline, Trace
 
@@ -33,8 +33,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
 
         min_b  1/2 b'Kb - y'b + epsilon |b|_1,   |b_i| <= C_i,
 
-    with sum b = 0 if there is an intercept. For many rows the engine of `KernelSVC` solves it as a
-    classifier's dual over the points twice, b = a+ - a-.
+    with sum b = 0 if there is an intercept.
 
     Parameters
     ----------
@@ -76,7 +75,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
     objective_, violation_, duality_gap_ : float
     converged_ : bool
     kernel_entries_ : int
-        Kernel values computed in `fit`; by the large engine between the points counted twice.
+        Kernel values computed in `fit`.
     timings_ : dict of str to float
         Seconds of "prepare" and "solve".
     model_bytes_ : int
@@ -84,8 +83,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
 
     Notes
     -----
-    Up to about 5,000 rows the cost of `KernelSVC`, beyond that the cost of `KernelSVC` for twice as
-    many rows. Memory: `cache_size`, O(n d).
+    The cost of `KernelSVC` for as many rows. Memory: `cache_size`, O(n d).
 
     Examples
     --------
@@ -214,18 +212,13 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
     def _solve_large(
         self, matrix: KernelMatrix, y: np.ndarray, C: np.ndarray, deadline: Deadline, trace: Trace
     ) -> str:
-        """Solve as a classifier's dual over the points twice, see `solve_box_dual`.
-
-        Returns the reason of its stop.
-        """
-        n = len(y)
-        twice = matrix.take(np.tile(np.arange(n), 2))
-        result = solve_box_dual(
-            twice,
-            np.repeat([1.0, -1.0], n),
-            np.tile(C, 2),
+        """Solve by the engine for many points. Returns the reason of its stop."""
+        result = solve_regression_dual(
+            matrix,
+            y,
+            C,
+            epsilon=self.epsilon,
             intercept=self.fit_intercept,
-            linear=self.epsilon - np.concatenate([y, -y]),
             tol=self.tol,
             cache_mb=self.cache_size,
             max_iter=self.max_iter,
@@ -233,8 +226,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
             shrinking=self.shrinking,
             trace=trace,
         )
-        coef = result.alpha[:n] - result.alpha[n:]
-        self._set_solution(coef, result.stop_reason, twice.n_entries, result)
+        self._set_solution(result.coef, result.stop_reason, result.kernel_entries, result)
         return result.stop_reason
 
     def _set_solution(self, coef: np.ndarray, reason: str, n_entries: int, result: Any) -> None:

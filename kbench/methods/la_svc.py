@@ -36,7 +36,8 @@ class LaSVC(DualSVC):
     tol : float, default=1e-3
         KKT violation on the expansion below which no step is made, and tolerance of the final
         solve.
-    C, kernel, gamma, degree, coef0, cache_mb, class_weight, max_iter, max_time, dtype
+    C, kernel, gamma, degree, coef0, cache_mb, class_weight, probability, \
+max_iter, max_time, dtype
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;
         `max_iter` limits the steps of each binary problem.
     random_state : int, RandomState or None, default=None

@@ -49,6 +49,8 @@ class LDKLClassifier(OneVsRest):
     batch_size : int or None, default=None
         Rows of a batch; None is the square root of the number of rows.
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
         Determines initial vectors and batches. The problem is not convex, so results depend on it.
 
@@ -102,6 +104,7 @@ class LDKLClassifier(OneVsRest):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
         "random_state": ["random_state"],
     }
 
@@ -121,6 +124,7 @@ class LDKLClassifier(OneVsRest):
         max_iter: int = 15000,
         batch_size: int | None = None,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         random_state: Any = None,
     ) -> None:
         self.depth = depth
@@ -133,6 +137,7 @@ class LDKLClassifier(OneVsRest):
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.class_weight = class_weight
+        self.probability = probability
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -207,6 +212,7 @@ class LDKLClassifier(OneVsRest):
         self.model_bytes_ = self._machine.nbytes
         self.prediction_flops_ = self._machine.flops()
         self.timings_ = dict(trace.timings)
+        self._calibrate(targets.X, y, sample_weight, trace)
         return self
 
     def _decide(self, X: Any) -> np.ndarray:

@@ -37,6 +37,8 @@ class LinearizedSVC(FeatureSVC):
     max_iter : int, default=1000
         Passes over all points.
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     memory_mb : float, default=4096.0
         MiB of features that are kept; if they take more, they are computed again for every pass.
     random_state : int, RandomState or None, default=None
@@ -103,6 +105,7 @@ class LinearizedSVC(FeatureSVC):
         tol: float = 0.1,
         max_iter: int = 1000,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         memory_mb: float = 4096.0,
         random_state: Any = None,
     ) -> None:
@@ -112,6 +115,7 @@ class LinearizedSVC(FeatureSVC):
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.probability = probability
         self.memory_mb = memory_mb
         self.random_state = random_state
 

@@ -40,6 +40,8 @@ class NORMA(KernelPasses):
     degree : int, default=3
     coef0 : float, default=0.0
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -90,6 +92,7 @@ class NORMA(KernelPasses):
         degree: int = 3,
         coef0: float = 0.0,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         random_state: Any = None,
     ) -> None:
         self.nu = nu
@@ -103,6 +106,7 @@ class NORMA(KernelPasses):
         self.degree = degree
         self.coef0 = coef0
         self.class_weight = class_weight
+        self.probability = probability
         self.random_state = random_state
 
     def _step(

@@ -42,6 +42,8 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     kernel : {"rbf", "laplacian"}, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     random_state : int, RandomState or None, default=None
 
     Attributes
@@ -89,6 +91,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         kernel: str = "rbf",
         gamma: float | str = "scale",
         class_weight: dict | str | None = None,
+        probability: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -101,6 +104,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self.kernel = kernel
         self.gamma = gamma
         self.class_weight = class_weight
+        self.probability = probability
         self.random_state = random_state
 
     _feature_map = SDCAClassifier._feature_map
@@ -155,4 +159,5 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self._set_machine(coef)
         self.n_iter_ = t
         self.timings_ = dict(trace.timings)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self

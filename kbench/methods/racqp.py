@@ -58,6 +58,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         Decimals to which the dual variables are rounded; 3 in the authors' driver. None: no
         rounding.
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     dtype : {"float32", "float64"}, default="float32"
         Precision of kernel values; the iterates are float64.
     random_state : int, RandomState or None, default=None
@@ -119,6 +121,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         "halved": ["boolean"],
         "decimals": [Interval(Integral, 0, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state"],
     }
@@ -139,6 +142,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         halved: bool = True,
         decimals: int | None = None,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         dtype: str = "float32",
         random_state: Any = None,
     ) -> None:
@@ -155,6 +159,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         self.halved = halved
         self.decimals = decimals
         self.class_weight = class_weight
+        self.probability = probability
         self.dtype = dtype
         self.random_state = random_state
 
@@ -240,6 +245,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        self._calibrate(targets.X, y, sample_weight, trace)
         return self
 
     def _decide(self, X: Any) -> np.ndarray:

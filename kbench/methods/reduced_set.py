@@ -42,6 +42,8 @@ class ReducedSetSVC(BoxSVC):
     tol : float, default=1e-3
     cache_mb : float, default=1000.0
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     max_iter : int, default=-1
     dtype : {"float32", "float64"}, default="float32"
         Parameters of the exact machine from `C` on as in `KernelSVC`.
@@ -94,6 +96,7 @@ converged_, n_features_in_
             name: BoxSVC._parameter_constraints[name]
             for name in ("C", "gamma", "tol", "cache_mb", "class_weight", "max_iter", "dtype")
         },
+        "probability": BoxSVC._parameter_constraints["probability"],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "preimage": [StrOptions({"gradient", "fixed_point"})],
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
@@ -116,6 +119,7 @@ converged_, n_features_in_
         tol: float = 1e-3,
         cache_mb: float = 1000.0,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         max_iter: int = -1,
         dtype: str = "float32",
         random_state: Any = None,
@@ -128,6 +132,7 @@ converged_, n_features_in_
         self.tol = tol
         self.cache_mb = cache_mb
         self.class_weight = class_weight
+        self.probability = probability
         self.max_iter = max_iter
         self.dtype = dtype
         self.random_state = random_state
@@ -205,4 +210,5 @@ converged_, n_features_in_
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
+        self._calibrate(problem.X, y, sample_weight, trace)
         return self

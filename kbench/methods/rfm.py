@@ -13,6 +13,7 @@ by clusters as in xRFM (2025) and in BKA (Si, Hsieh and Dhillon, JMLR 18, 2017, 
 """
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -67,6 +68,7 @@ class InMetric:
         return self.machine(self.metric.transform(X))
 
 
+@dataclass(eq=False, repr=False)
 class RecursiveFeatureMachine(RidgeMachine):
     """Base of the regressor and the classifier.
 
@@ -106,22 +108,15 @@ class RecursiveFeatureMachine(RidgeMachine):
         "cluster_size": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
+        "probability": ["boolean"],  # of the classifier
     }
 
-    def __init__(
-        self,
-        metric: LearnedMetric | None = None,
-        *,
-        max_exact: int = 10000,
-        cluster_size: int = 5000,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.metric = metric
-        self.max_exact = max_exact
-        self.cluster_size = cluster_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    metric: LearnedMetric | None = None
+    _: KW_ONLY
+    max_exact: int = 10000
+    cluster_size: int = 5000
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         rng = check_random_state(self.random_state)
@@ -204,6 +199,7 @@ class RecursiveFeatureRegressor(RidgeRegressorMixin, RecursiveFeatureMachine):
     """
 
 
+@dataclass(eq=False, repr=False)
 class RecursiveFeatureClassifier(RidgeClassifierMixin, RecursiveFeatureMachine):
     """Kernel ridge classification in a learned metric; parameters as in
     `RecursiveFeatureMachine`."""

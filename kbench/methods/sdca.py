@@ -35,6 +35,8 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     kernel : {"rbf", "laplacian"}, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     memory_mb : float, default=4096.0
         Largest memory for features, in MiB; larger ones are computed again in every pass.
     random_state : int, RandomState or None, default=None
@@ -84,6 +86,7 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         kernel: str = "rbf",
         gamma: float | str = "scale",
         class_weight: dict | str | None = None,
+        probability: bool = False,
         memory_mb: float = 4096.0,
         random_state: Any = None,
     ) -> None:
@@ -96,6 +99,7 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         self.kernel = kernel
         self.gamma = gamma
         self.class_weight = class_weight
+        self.probability = probability
         self.memory_mb = memory_mb
         self.random_state = random_state
 

@@ -48,6 +48,8 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     degree : int, default=3
     coef0 : float, default=0.0
     class_weight : dict, "balanced" or None, default=None
+    probability : bool, default=False
+        As in `KernelSVC`.
     dtype : {"float32", "float64"}, default="float32"
         `kernel` to `dtype` have the same meaning as in `KernelSVC`.
     random_state : int, RandomState or None, default=None
@@ -105,6 +107,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "probability": ["boolean"],
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state"],
     }
@@ -120,6 +123,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         degree: int = 3,
         coef0: float = 0.0,
         class_weight: dict | str | None = None,
+        probability: bool = False,
         dtype: str = "float32",
         random_state: Any = None,
     ) -> None:
@@ -131,6 +135,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         self.degree = degree
         self.coef0 = coef0
         self.class_weight = class_weight
+        self.probability = probability
         self.dtype = dtype
         self.random_state = random_state
 
@@ -200,6 +205,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        self._calibrate(targets.X, y, sample_weight, trace)
         return self
 
     def _decide(self, X: Any) -> np.ndarray:

@@ -29,7 +29,8 @@ class SubsampleSVC(DualSVC):
     ----------
     fraction : float, default=0.2
         Fraction of the rows; their number is rounded up.
-    C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, max_iter, max_time, dtype, \
+    C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
+max_iter, max_time, dtype, \
 shrinking
         As in `KernelSVC`, which calls `cache_mb` `cache_size`;
         `max_iter` limits each binary problem.

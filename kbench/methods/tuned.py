@@ -7,6 +7,7 @@ arXiv:1702.06899, 2017): one kernel matrix for all C, warm starts, cells for lar
 process replaces their grid.
 """
 
+import warnings
 from abc import abstractmethod
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -15,20 +16,21 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kbench.methods import _classes
+from kbench import class_labels
+from kbench.methods._probability import Probabilities, fitted_sigmoids
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.methods.kernel_svr import KernelSVR
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
-from kbench.tuning.search import FEW_ROWS, Search, first_error, search, validation_error
+from kbench.tuning.search import FEW_ROWS, STEPS, FirstRung, Search, search, validation_error
 from kbench.tuning.tasks import Classification, Regression
 
 # Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
@@ -119,10 +121,9 @@ class TunedMachine(BaseEstimator):
         """The rows in the metric that was kept, and the result of the search on them."""
         budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
         deadline = Deadline(budget, trace)
-        X = self._mapped(X, targets, rng, deadline)
+        X, rows, first = self._mapped(X, targets, rng, deadline)
         task = self._task(targets)
-        rows = Rows(X, self.kernel, rng)
-        result = search(rows, task, rng, deadline, trace)
+        result = search(rows, task, rng, deadline, trace, first)
         return X, result, task, rows
 
     def _keep(self, result: Search) -> None:
@@ -132,24 +133,30 @@ class TunedMachine(BaseEstimator):
 
     def _mapped(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
-    ) -> Any:
-        """The rows in the learned metric or standardised, where that helps; sets the maps."""
+    ) -> tuple[Any, Rows, FirstRung | None]:
+        """The rows in the learned metric or standardised, where that helps; sets the maps.
+
+        Also returns the rows as the search takes them, and its first rung if that was measured.
+        """
         self.metric_: LearnedMetric | None = None
         self.scaler_: StandardScaler | None = None
         if self.metric == "auto":
             self.metric_ = self._useful_metric(X, targets, rng, deadline)
             if self.metric_ is not None:
-                return self.metric_.transform(X)
-        if not sp.issparse(X) and _has_different_scales(X):
-            scaler = StandardScaler().fit(X)
-            errors = []
-            for Z in (X, scaler.transform(X)):
-                same = np.random.default_rng(0)
-                errors.append(first_error(Rows(Z, self.kernel, same), self._task(targets), same))
-            if errors[1] < (1.0 - _SCALER_GAIN) * errors[0]:
-                self.scaler_ = scaler
-                return scaler.transform(X)
-        return X
+                X = self.metric_.transform(X)
+        if self.metric_ is not None or sp.issparse(X) or not _has_different_scales(X):
+            return X, Rows(X, self.kernel, rng), None
+        scaler, task = StandardScaler().fit(X), self._task(targets)
+        order = task.order(rng)
+        rows = Rows(X, self.kernel, rng)
+        first = FirstRung(rows, task, order)
+        standardised = scaler.transform(X)
+        other_rows = Rows(standardised, self.kernel, rng)
+        other = FirstRung(other_rows, task, order)
+        if other.error < (1.0 - _SCALER_GAIN) * first.error:
+            self.scaler_ = scaler
+            return standardised, other_rows, other
+        return X, rows, first
 
     def _useful_metric(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
@@ -225,7 +232,7 @@ class TunedMachine(BaseEstimator):
         return tags
 
 
-class TunedKernelSVC(ClassifierMixin, TunedMachine):
+class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
     """Support vector classifier that chooses kernel width and C on the training rows.
 
     Parameters
@@ -354,9 +361,9 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
             )
             kept = np.flatnonzero(weight > 0.0)
             X, y, weight = X[kept], y[kept], weight[kept]
-        self.classes_, index = _classes.encode(y)
+        self.classes_, index = class_labels.encode(y)
         what = "class" if weight is None else "class with positive weight"
-        _classes.require_two(len(self.classes_), what)
+        class_labels.require_two(len(self.classes_), what)
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
@@ -396,22 +403,37 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         held_out = order[: min(_MOST_HELD_OUT, int(_HELD_OUT * n))]
         training = order[len(held_out) :]
         rung = result.columns["rung"][-1] + 1
-        wrong, errors, fractions = [], [], []
+        wrong, errors, fractions, solved = [], [], [], []
+        steps = STEPS * len(training)
         for gamma, C in result.finalists:
-            machine = KernelSVC(C, gamma=gamma, kernel=self.kernel, tol=_LOOSE_TOL)
-            machine.fit(Z[training], index[training])
+            machine = KernelSVC(C, gamma=gamma, kernel=self.kernel, tol=_LOOSE_TOL, max_iter=steps)
+            with warnings.catch_warnings():
+                # A machine that is not solved within the steps is left out below.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                machine.fit(Z[training], index[training])
+            solved.append(machine.converged_)
             wrong.append(machine.predict(Z[held_out]) != index[held_out])
             errors.append(task.error(wrong[-1], held_out))
             fractions.append(len(machine.support_) / len(training))
             trace(validation_error=errors[-1], gamma=gamma, C=C)
-            values = (rung, "holdout", len(training), gamma, C, errors[-1], len(held_out), True)
+            values = (
+                rung,
+                "holdout",
+                len(training),
+                gamma,
+                C,
+                errors[-1],
+                len(held_out),
+                solved[-1],
+            )
             for column, value in zip(result.columns.values(), values, strict=True):
                 column.append(value)
-        best = int(np.argmin(errors))
+        ended = [q for q in range(len(errors)) if solved[q]] or list(range(len(errors)))
+        best = min(ended, key=lambda q: errors[q])
         # Among machines within a standard error of the best one, paired by row, the smoothest.
         equal = [
             q
-            for q in range(len(errors))
+            for q in ended
             if errors[q] - errors[best] <= task.deviation(wrong[q] ^ wrong[best], held_out)
         ]
         chosen = min(equal, key=lambda q: result.finalists[q][0] * result.finalists[q][1])
@@ -442,9 +464,8 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
     def _calibrated(
         self, Z: Any, index: np.ndarray, weight: np.ndarray | None, rng: np.random.Generator
     ) -> np.ndarray:
-        """Sigmoids (m, 2) of the decision values of held-out rows, one class against the rest."""
+        """Sigmoids (1, m, 2) of the decision values of held-out rows."""
         from sklearn.base import clone
-        from sklearn.calibration import _sigmoid_calibration
 
         k, n = len(self.classes_), len(index)
         order = Classification(index, k, balanced=False).order(rng)
@@ -463,14 +484,8 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
             if n > 2 * _MOST_CALIBRATION:
                 break
         rows, decisions = np.concatenate(held_out), np.concatenate(values)
-        positive = _classes.indicators(index[rows], k).astype(np.float64)
         weights = None if weight is None else weight[rows]
-        return np.array(
-            [
-                _sigmoid_calibration(decisions[:, q], positive[:, q], weights)
-                for q in range(decisions.shape[1])
-            ]
-        )
+        return fitted_sigmoids(decisions, index[rows], k, weights)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Decision values of rows X : (u, d); (u,) for two classes, else (u, n_classes)."""
@@ -481,27 +496,6 @@ class TunedKernelSVC(ClassifierMixin, TunedMachine):
         """Class labels of rows X : (u, d); (u,)."""
         X = self._rows_to_predict(X)
         return self.best_estimator_.predict(X)
-
-    def _has_probabilities(self) -> bool:
-        if not self.probability:
-            raise AttributeError("predict_proba is not available when probability=False")
-        return True
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes at rows X : (u, d); (u, n_classes).
-
-        Sigmoids of the decision values, of several classes divided by their sum.
-        """
-        X = self._rows_to_predict(X)
-        values = self.best_estimator_.decision_function(X).reshape(X.shape[0], -1)
-        return _classes.probabilities(values, self._sigmoids)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`; (u, n_classes)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
 
 class TunedKernelSVR(RegressorMixin, TunedMachine):

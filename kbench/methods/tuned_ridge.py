@@ -91,8 +91,8 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
         with trace.phase("search"):
             budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
             search_deadline = Deadline(budget, trace)
-            X = self._mapped(X, y, rng, search_deadline)
-            found = RidgeSearch(Rows(X, self.kernel, rng), y, rng, search_deadline, trace)
+            X, rows, _ = self._mapped(X, y, rng, search_deadline)
+            found = RidgeSearch(rows, y, rng, search_deadline, trace)
             self.gamma_, self.alpha_ = found.gamma, found.alpha
             self.search_results_ = {k: np.array(column) for k, column in found.columns.items()}
             self.cv_error_ = found.error

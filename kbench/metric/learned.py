@@ -32,6 +32,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kbench import class_labels
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import expand
 from kbench.kernels.named import make_kernel
@@ -428,11 +429,9 @@ class _Targets:
     @staticmethod
     def of(y: Any, classes: bool) -> "_Targets":
         if classes:
-            labels, index = np.unique(y, return_inverse=True)
-            if len(labels) < 2:
-                raise ValueError(f"y has {len(labels)} class, but 2 classes are needed")
-            positive = [1] if len(labels) == 2 else range(len(labels))
-            return _Targets(np.where(np.equal.outer(index, positive), 1.0, -1.0), True)
+            labels, index = class_labels.encode(y)
+            class_labels.require_two(len(labels))
+            return _Targets(class_labels.signs(index, len(labels)), True)
         values = np.asarray(y, np.float64).reshape(len(y), -1)
         deviation = values.std(axis=0)
         return _Targets(
@@ -440,15 +439,12 @@ class _Targets:
         )
 
     def error(self, values: np.ndarray, truth: np.ndarray) -> float:
-        """Held-out error: mean squared error, or the share of rows in the wrong class with ties
+        """Held-out error: mean squared error, or the fraction of rows in the wrong class with ties
         broken by it."""
         squared = float(np.mean((values - truth) ** 2))
         if not self.classes:
             return squared
-        if truth.shape[1] == 1:
-            wrong = np.mean((values > 0.0) != (truth > 0.0))
-        else:
-            wrong = np.mean(values.argmax(axis=1) != truth.argmax(axis=1))
+        wrong = np.mean(class_labels.winners(values) != class_labels.winners(truth))
         return float(wrong) + _TIE_BREAK * squared
 
 

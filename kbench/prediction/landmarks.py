@@ -405,6 +405,13 @@ class LocalLandmarks:
             self._evaluate(rows, labels[: len(rows)], values[start : start + batch])
         return values
 
+    def assign(self, X: Any) -> np.ndarray:
+        """Leaf of each of the rows X : (u, d) array or CSR; (u,) ints."""
+        labels = np.zeros(X.shape[0], np.int64)
+        if len(self.leaves) > 1:
+            self.router.route(float32_rows(X, self.offset), labels)
+        return labels
+
     def compile(self) -> Callable[[np.ndarray], np.ndarray]:
         """A function that evaluates one row : (d,) and returns (m,) float64.
 

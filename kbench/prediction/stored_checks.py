@@ -398,6 +398,8 @@ def _fourier_features(features: Any) -> None:
     _require(phases in (0, n), f"there are {phases} phases for {n} frequencies")
     outputs = n if phases else 2 * n
     _whole(features, "n_features_out_", outputs, outputs)
+    _arrays(features, _centre=f"?f8 {d}")
+    _require(_number(features, "_unit") > 0.0, "_unit should be positive")
     if hasattr(features, "frequencies_"):
         _arrays(features, frequencies_=f"f8 {d} {n}")
 

@@ -184,8 +184,8 @@ class Plot:
             (_, low), (_, high) = self.at(x, y - sd), self.at(x, y + sd)
             path = f"M{short(across)} {short(low)}V{short(high)}"
             bar = f'<path class="sd c{style.colour}" d="{path}"/>'
-        said = f"<title>{escape(words)}</title>" if words else ""
-        self.add(bar + marker(across, up, style, said, hollow=hollow))
+        tooltip = f"<title>{escape(words)}</title>" if words else ""
+        self.add(bar + marker(across, up, style, tooltip, hollow=hollow))
 
     def text(self, x: float, y: float, words: str, kind: str = "") -> None:
         """Text at a position in units of the view box."""

@@ -33,7 +33,7 @@ from kbench.run.rows import TIMED_OUT
 # about 0.1 ms of CPU time per process.
 LOOK_EVERY_S = 0.05
 # Seconds between two messages about a run in progress, which the live line shows once a second.
-TELL_EVERY_S = 0.5
+SEND_EVERY_S = 0.5
 # Bytes of printed output that are kept from its beginning and from its end.
 HEAD_BYTES = 8_192
 TAIL_BYTES = 16_384
@@ -276,8 +276,8 @@ class _Watch:
         self.results: list[dict[str, Any]] = []
         self.ended: Outcome | None = None
         self.abandoned = False
-        self.state = self.told = State()
-        self.tell_at = 0.0
+        self.state = self.sent = State()
+        self.send_at = 0.0
         os.set_blocking(reported, False)
         os.set_blocking(printed, False)
 
@@ -397,8 +397,8 @@ class _Watch:
             self.ended = Outcome("timeout", f"{TIMED_OUT}{limits.wall_s:g}")
         elif limits.cpu_s is not None and self._cpu_s(below) > limits.cpu_s:
             self.ended = Outcome("timeout", f"used more than limits.cpu_s={limits.cpu_s:g}")
-        if self.state != self.told and now >= self.tell_at:
-            self.told, self.tell_at = self.state, now + TELL_EVERY_S
+        if self.state != self.sent and now >= self.send_at:
+            self.sent, self.send_at = self.state, now + SEND_EVERY_S
             with contextlib.suppress(OSError):
                 self.report.send(self.state)
 

@@ -1,8 +1,8 @@
 """From a command to the list of its runs: compose once per (method, data set), expand on dicts.
 
 The grid, the seeds and the sweeps over a method's parameters are expanded without Hydra, so that
-a plan of ten thousand runs takes seconds. A run's key is a hash of all that its outcome depends on:
-method, parameters, data (checksum, scaling, split), seed, metrics and limits; not host, paths,
+a plan of ten thousand runs takes seconds. A run's key is a hash of everything its outcome depends
+on: method, parameters, data (checksum, scaling, split), seed, metrics and limits; not host, paths,
 threads or order.
 """
 

@@ -1,4 +1,4 @@
-"""Preparation of data sets in a guarded child: a hostile file may exhaust its memory, not ours."""
+"""Preparation of data sets in a guarded child process: a hostile file cannot exhaust our memory."""
 
 import math
 from collections.abc import Mapping

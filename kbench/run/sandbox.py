@@ -138,8 +138,8 @@ class Job:
 
     Attributes
     ----------
-    connection : readable when the guard has said something.
-    state : State, what the run was doing when the guard last said so.
+    connection : readable when the guard has sent a message.
+    state : State, what the run was doing at the last message of the guard.
     """
 
     def __init__(self, process: Any, connection: Connection, control: Connection) -> None:

@@ -80,7 +80,7 @@ def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
 
 
 class Live:
-    """What a run tells the guard while it goes on."""
+    """Messages of a run in progress to its guard."""
 
     def __init__(self, send: Send) -> None:
         self.send = send
@@ -229,11 +229,11 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         **_learnt(estimator, converged=not warned),
         **_kept_model(task, estimator, data),
     }
-    told = [
+    tables = [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    return row, [*told, *learning.tables(), *_path(kind, estimator, data)]
+    return row, [*tables, *learning.tables(), *_path(kind, estimator, data)]
 
 
 def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kbench.solvers.admm import ADMMResult, balance, intercepts, solve_admm
-    from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
+    from kbench.solvers.box_dual import (
+        BoxDualResult,
+        RegressionDualResult,
+        solve_box_dual,
+        solve_regression_dual,
+    )
     from kbench.solvers.cg import CGResult, solve_cg
     from kbench.solvers.kernel_ridge import solve_kernel_ridge
     from kbench.solvers.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
@@ -22,6 +27,7 @@ __all__ = [
     "CGResult",
     "LinearDualResult",
     "RACQPResult",
+    "RegressionDualResult",
     "RowBlocks",
     "SparsePrimalResult",
     "balance",
@@ -32,12 +38,18 @@ __all__ = [
     "solve_kernel_ridge",
     "solve_linear_dual",
     "solve_racqp",
+    "solve_regression_dual",
     "solve_sparse_primal",
 ]
 
 _MODULES = {
     "admm": ("ADMMResult", "balance", "intercepts", "solve_admm"),
-    "box_dual": ("BoxDualResult", "solve_box_dual"),
+    "box_dual": (
+        "BoxDualResult",
+        "RegressionDualResult",
+        "solve_box_dual",
+        "solve_regression_dual",
+    ),
     "cg": ("CGResult", "solve_cg"),
     "kernel_ridge": ("solve_kernel_ridge",),
     "linear_dual": ("LinearDualResult", "RowBlocks", "solve_linear_dual"),

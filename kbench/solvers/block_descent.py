@@ -110,7 +110,7 @@ class BlockDescent:
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
         while True:
             e_up, e_down, it.intercept, violation = extremes(
-                beta, e, lower, upper, it.intercept, it.coupled
+                beta, e, lower, upper, it.intercept, it.epsilon, coupled=it.coupled
             )
             if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
                 break
@@ -118,7 +118,7 @@ class BlockDescent:
             if stalled > _PATIENCE:
                 break
             if size < 2 * WORKING_SET:
-                n_free = np.count_nonzero((beta > lower) & (beta < upper))
+                n_free = np.count_nonzero((beta > lower) & (beta < upper) & (beta != 0.0))
                 size *= 2 if n_free > WORKING_SET else 1
             if not options.keep_half:
                 W = W[:0]
@@ -146,6 +146,7 @@ class BlockDescent:
                 diagonal[W],
                 2.0 * stop if it.coupled else stop,
                 int(min(most, budget.max_iter - budget.n_iter)),
+                it.epsilon,
             )
             if steps == 0:
                 break
@@ -153,12 +154,14 @@ class BlockDescent:
             exhausted += steps >= most
             slow = options.face_newton and steps >= most and exhausted > _SLOW_SETS
             if slow and violation < _FACE_FOUND * it.scale and not it.coupled:
-                face_steps(K_W, beta_W, e_W, lower[W], upper[W], ridge=eps * len(W))
+                ridge = eps * len(W)
+                face_steps(K_W, beta_W, e_W, lower[W], upper[W], it.epsilon, ridge=ridge)
             change = beta_W - before
             beta[W] = beta_W
             e_W += it.intercept
-            # f falls by change'(e before + e after) / 2.
+            # f falls by change'(e before + e after) / 2, and epsilon |b|_1 grows.
             it.objective -= 0.5 * float(change @ (e[W] + e_W))
+            it.objective += it.epsilon * float(np.abs(beta_W).sum() - np.abs(before).sum())
             if whole:
                 e[W] = e_W
             else:

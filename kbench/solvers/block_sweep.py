@@ -153,6 +153,7 @@ def descend_together(
                 lower[:k],
                 upper[:k],
                 diagonal[:k],
+                0.0,
                 _INNER_RELATIVE * worst,
                 _STEPS_PER_POINT * k,
             )

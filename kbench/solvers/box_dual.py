@@ -1,8 +1,9 @@
-"""Dual of the support vector machine: a quadratic problem with bounds, with or without intercept.
+"""Duals of support vector machines: quadratic problems with bounds, with or without intercept.
 
 docs/solver.md explains how the modules of this solver work together.
 
-min_a  f(a) = 1/2 a'Qa + p'a,   0 <= a_i <= C_i   [ , y'a = const ],   Q_ij = y_i y_j k(x_i, x_j)
+classification  min_a  1/2 a'Qa + p'a,   0 <= a_i <= C_i  [ , y'a = const ],  Q_ij = y_i y_j K_ij
+regression      min_b  1/2 b'Kb - t'b + epsilon |b|_1,   |b_i| <= C_i  [ , 1'b = 0 ]
 """
 
 import functools
@@ -24,6 +25,42 @@ from kbench.trace import Trace
 # Fraction of the tolerance that neglected kernel values between groups may use: halving it moves
 # the required distance between groups by a few per cent only.
 _NEGLECTED = 0.1
+
+
+@dataclass(frozen=True)
+class _Minimum:
+    """How `_minimise` ended; see `BoxDualResult`."""
+
+    violation: float
+    stop_reason: str
+    n_groups: int
+
+
+@dataclass(frozen=True)
+class RegressionDualResult:
+    """Solution of the dual of epsilon-insensitive regression and how it was reached.
+
+    Attributes
+    ----------
+    coef : (n,) float64
+        b.
+    intercept, objective, violation, duality_gap : float
+        As in `BoxDualResult`; the criterion is max {e_i + lift_i} - min {e_i + drop_i} with
+        e = t - Kb, see `kbench.solvers.directions`.
+    n_iter, kernel_entries, converged, stop_reason, n_groups
+        As in `BoxDualResult`.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    objective: float
+    violation: float
+    duality_gap: float
+    n_iter: int
+    kernel_entries: int
+    converged: bool
+    stop_reason: str
+    n_groups: int
 
 
 @dataclass(frozen=True)
@@ -107,9 +144,7 @@ def solve_box_dual(
     intercept : bool
         Whether y'a is fixed, at y'alpha0 or 0; its multiplier is the intercept.
     linear : (n,), optional
-        p; default -1, the classifier's. Regression on targets t with an epsilon-insensitive loss
-        has every point twice, `kernel.take(np.tile(np.arange(n), 2))`, with y = +1 and
-        p = epsilon - t, then with y = -1 and p = epsilon + t.
+        p; default -1, the classifier's.
     alpha0 : (n,), optional
         Starting point; clipped to the bounds. Costs one kernel row for each nonzero entry.
     gradient0 : (n,), optional
@@ -172,18 +207,111 @@ def solve_box_dual(
         residual=-y * gradient0 if known else None,
         residual_error=gradient_error if known else 0.0,
     )
-    # Inside, violations are distances from the intercept: half of LIBSVM's criterion.
-    factor = 2.0 if intercept else 1.0
     seed = check_random_state(random_state).randint(2**31 - 1)
     strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
+    end = _minimise(iterate, tol, strategy, split=split)
+    alpha = np.abs(iterate.beta)
+    gradient = -y * iterate.residual
+    margin = gradient + y * iterate.intercept
+    return BoxDualResult(
+        alpha=alpha,
+        gradient=gradient,
+        gradient_error=iterate.residual_error,
+        intercept=iterate.intercept,
+        objective=iterate.objective,
+        violation=end.violation,
+        duality_gap=float(np.sum(np.where(margin > 0.0, alpha, alpha - C) * margin)),
+        n_iter=budget.n_iter,
+        kernel_entries=kernel.n_entries - entries_before,
+        converged=end.stop_reason == "tol",
+        stop_reason=end.stop_reason,
+        n_groups=end.n_groups,
+    )
+
+
+def solve_regression_dual(
+    kernel: KernelMatrix,
+    targets: np.ndarray,
+    C: float | np.ndarray,
+    *,
+    epsilon: float,
+    intercept: bool = True,
+    tol: float = 1e-3,
+    cache_mb: float = 1000.0,
+    max_iter: int = -1,
+    max_time: float | None = None,
+    shrinking: bool = True,
+    random_state: Any = 0,
+    trace: Trace | None = None,
+    options: SolverOptions = ALL_ON,
+) -> RegressionDualResult:
+    """Solve the dual of epsilon-insensitive regression to a violation of at most `tol`.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of n points
+        Its dtype is the precision of the steps.
+    targets : (n,)
+        t.
+    C : float or (n,) array, >= 0
+        Bounds of |b|.
+    epsilon : float
+        Half the width of the tube in which errors cost nothing, in units of the targets.
+    intercept : bool
+        Whether the sum of b is 0; its multiplier is the intercept.
+    tol : float
+        Violation to reach, in units of the targets.
+    cache_mb, max_iter, max_time, shrinking, random_state, trace, options
+        As in `solve_box_dual`; the trace's alpha is |b|.
+
+    Returns
+    -------
+    RegressionDualResult
+
+    Notes
+    -----
+    Costs as `solve_box_dual`: each row is one point, which can move up and down.
+    """
+    C = np.broadcast_to(np.asarray(C, np.float64), (len(kernel),))
+    targets, trace = np.asarray(targets, np.float64), Trace() if trace is None else trace
+    budget = Budget(math.inf if max_iter < 0 else max_iter, max_time, trace)
+    entries_before = kernel.n_entries
+    iterate = Iterate(kernel, targets, -C, C, epsilon=epsilon, coupled=intercept, budget=budget)
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    strategy = Strategy(cache_mb, shrinking, np.random.default_rng(seed), options)
+    end = _minimise(iterate, tol, strategy, split=True)
+    beta, error = iterate.beta, iterate.residual - iterate.intercept
+    # The primal minus the dual objective: what b in the place of beta would gain, where the rest
+    # of b is optimal; linear in b between -C, 0 and C.
+    gain = np.maximum(0.0, C * (np.abs(error) - epsilon)) - beta * error + epsilon * np.abs(beta)
+    return RegressionDualResult(
+        coef=beta,
+        intercept=iterate.intercept,
+        objective=iterate.objective,
+        violation=end.violation,
+        duality_gap=float(gain.sum()),
+        n_iter=budget.n_iter,
+        kernel_entries=kernel.n_entries - entries_before,
+        converged=end.stop_reason == "tol",
+        stop_reason=end.stop_reason,
+        n_groups=end.n_groups,
+    )
+
+
+def _minimise(iterate: Iterate, tol: float, strategy: Strategy, *, split: bool) -> _Minimum:
+    """Solve the iterate's problem; its point, residual and objective are those of the end."""
+    kernel, options, n = iterate.kernel, strategy.options, len(iterate)
+    # Inside, violations are distances from the intercept: half of LIBSVM's criterion.
+    factor = 2.0 if iterate.coupled else 1.0
     copies = None
     if options.duplicates and n > options.few_points and kernel.X is not None:
-        copies = Duplicates.of(kernel.X, y > 0.0, iterate.z)
+        copies = Duplicates.of(kernel.X, iterate.upper > 0.0, iterate.z)
     problem = iterate if copies is None else copies.merged(iterate)
     groups = []
     if split and len(problem) > options.few_points:
+        total = float(np.maximum(iterate.upper, -iterate.lower).sum())
         groups = independent_groups(
-            problem.kernel, float(C.sum()), _NEGLECTED * tol / factor, options.smallest_group
+            problem.kernel, total, _NEGLECTED * tol / factor, options.smallest_group
         )
     neglected = _NEGLECTED * tol if groups else 0.0
     solve = functools.partial(solve_groups, groups=groups) if groups else solve_whole
@@ -196,23 +324,8 @@ def solve_box_dual(
         kernel.count(problem.kernel.n_entries)
     iterate.objective = iterate.true_objective()
     iterate.report(violation / factor, n)
-    alpha = np.abs(iterate.beta)
-    gradient = -y * iterate.residual
-    margin = gradient + y * iterate.intercept
-    return BoxDualResult(
-        alpha=alpha,
-        gradient=gradient,
-        gradient_error=iterate.residual_error,
-        intercept=iterate.intercept,
-        objective=iterate.objective,
-        violation=violation,
-        duality_gap=float(np.sum(np.where(margin > 0.0, alpha, alpha - C) * margin)),
-        n_iter=budget.n_iter,
-        kernel_entries=kernel.n_entries - entries_before,
-        converged=violation <= tol,
-        stop_reason=stop_reason if violation > tol else "tol",
-        n_groups=max(1, len(groups)),
-    )
+    reason = stop_reason if violation > tol else "tol"
+    return _Minimum(violation, reason, max(1, len(groups)))
 
 
 def _feasible(y: np.ndarray, C: np.ndarray, alpha0: np.ndarray, coupled: bool) -> np.ndarray:

@@ -1,15 +1,18 @@
 """Greedy coordinate descent on a small dense quadratic problem with bounds.
 
-    min_b  1/2 b'Kb - z'b,   l <= b <= u,        e = z - Kb
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u,        e = z - Kb
 
-Each step moves the coordinate whose step lowers the objective most, to its exact minimiser
+Each step moves the coordinate whose step lowers the objective most, up or down until it meets its
+minimiser, its bound or 0, beyond which the slope of epsilon |b| is another one:
 
-    b_i <- clip(b_i + e_i / K_ii, l_i, u_i),     e <- e - (change of b_i) K_i.
+    b_i <- b_i + clip(w_i / K_ii, -fall_i, grow_i),     e <- e - (change of b_i) K_i,
+    w_i = max(e_i + lift_i, 0) + min(e_i + drop_i, 0)            with lift and drop of `directions`.
 """
 
 import numpy as np
 from numba import njit
 
+from kbench.solvers.directions import distances, lift_and_drop
 from kbench.solvers.float_order import FLAGS, as_integers, position_of_largest
 
 
@@ -22,17 +25,19 @@ def coordinate_steps(
     diagonal: np.ndarray,
     stop: float,
     max_steps: int,
+    epsilon: float = 0.0,
 ) -> int:
-    """Minimise within the bounds, in place, until no |e_i| that can be lowered exceeds `stop`.
+    """Minimise within the bounds, in place, until no |w_i| exceeds `stop`.
 
     Parameters
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
-        Feasible point, its residual z - K beta, the bounds, the positive diagonal of K. The
-        residual is kept in the precision of K.
+        Feasible point, its residual z - K beta, the bounds on both sides of 0, the positive
+        diagonal of K. The residual is kept in the precision of K.
     stop : float
     max_steps : int
+    epsilon : float
 
     Returns
     -------
@@ -42,7 +47,7 @@ def coordinate_steps(
     # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
     steps: int = compiled_steps(
-        K, beta, v, gain, as_integers(gain), lower, upper, diagonal, stop, max_steps
+        K, beta, v, gain, as_integers(gain), lower, upper, diagonal, epsilon, stop, max_steps
     )
     e[:] = v
     return steps
@@ -50,7 +55,7 @@ def coordinate_steps(
 
 # Each loop over points writes one array: with two, LLVM fails to show that none overlap.
 @njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
-def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
+def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, epsilon, stop, max_steps):
     """`coordinate_steps` for compiled callers.
 
     v : e in the precision of K; gain : (q,) scratch in the same precision; gain_bits : its bits as
@@ -61,31 +66,50 @@ def compiled_steps(K, beta, v, gain, gain_bits, lower, upper, diagonal, stop, ma
     nothing, half = number(0), number(0.5)
     d = diagonal.astype(K.dtype)
     inverse = number(1) / d
-    grow, fall = (upper - beta).astype(K.dtype), (beta - lower).astype(K.dtype)
+    grow, fall = np.empty(q, K.dtype), np.empty(q, K.dtype)
+    # Without epsilon w is e wherever a coordinate can move, and clipping does the rest.
+    kinked = epsilon > 0.0
+    w = np.empty(q, K.dtype) if kinked else v
+    lift, drop = np.empty(w.shape[0] * kinked, K.dtype), np.empty(w.shape[0] * kinked, K.dtype)
+    for k in range(q):
+        up, down = distances(beta[k], lower[k], upper[k])
+        grow[k], fall[k] = up, down
+        if kinked:
+            lift[k], drop[k] = lift_and_drop(beta[k], up, down, epsilon)
     least_gain = 0.5 * stop * stop * inverse.max()
     step = 0
     while step < max_steps:
+        if kinked:
+            for k in range(q):
+                w[k] = max(v[k] + lift[k], nothing) + min(v[k] + drop[k], nothing)
         for k in range(q):
-            move = min(max(v[k] * inverse[k], -fall[k]), grow[k])
-            gain[k] = move * (v[k] - half * d[k] * move)
+            move = min(max(w[k] * inverse[k], -fall[k]), grow[k])
+            gain[k] = move * (w[k] - half * d[k] * move)
         i = position_of_largest(gain_bits)
-        # The gain of an unclipped step is e^2 / (2 K_ii), so the violation can have fallen to
+        # The gain of an unclipped step is w^2 / (2 K_ii), so the violation can have fallen to
         # `stop` only when all gains are this small.
         if i == q or gain[i] <= least_gain:
             for k in range(q):
                 gain[k] = max(
-                    v[k] if grow[k] > nothing else nothing, -v[k] if fall[k] > nothing else nothing
+                    w[k] if grow[k] > nothing else nothing, -w[k] if fall[k] > nothing else nothing
                 )
             i = position_of_largest(gain_bits)
             if i == q or gain[i] <= stop:
                 break
-        new = min(max(beta[i] + v[i] / diagonal[i], lower[i]), upper[i])
-        delta = number(new - beta[i])
+        x = beta[i]
+        # In a classifier one of these is the bound 0.
+        lowest = lower[i] if x <= 0.0 else 0.0
+        highest = upper[i] if x >= 0.0 else 0.0
+        new = min(max(x + w[i] / diagonal[i], lowest), highest)
+        delta = number(new - x)
         if delta == nothing:
             # The violation is below the resolution of b_i.
             break
         beta[i] = new
-        grow[i], fall[i] = upper[i] - new, new - lower[i]
+        up, down = distances(new, lower[i], upper[i])
+        grow[i], fall[i] = up, down
+        if kinked:
+            lift[i], drop[i] = lift_and_drop(new, up, down, epsilon)
         row = K[i]
         for k in range(q):
             v[k] -= delta * row[k]

@@ -78,6 +78,7 @@ class Duplicates:
             iterate.z[self.first],
             lower,
             upper,
+            epsilon=iterate.epsilon,
             coupled=iterate.coupled,
             budget=iterate.budget,
             beta=np.clip(total(iterate.beta), lower, upper),
@@ -89,7 +90,7 @@ class Duplicates:
     def distribute(self, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """Return coefficients of the n points within their bounds that sum by kind to beta : (m,).
 
-        O(n); copies are filled in the order of their indices.
+        O(n); copies are filled in the order of their indices, all on the side of 0 of their sum.
         """
         bound = np.maximum(upper, -lower)[self._order]
         kind = self.kind[self._order]
@@ -102,7 +103,7 @@ class Duplicates:
         amount[amount <= _ROUNDING * bound] = 0.0
         alpha = np.empty(len(self.kind))
         alpha[self._order] = amount
-        return np.where(upper > 0.0, alpha, -alpha)
+        return np.where(beta[self.kind] < 0.0, -alpha, alpha)
 
 
 def _projected(X: Any, direction: np.ndarray) -> np.ndarray:

@@ -1,13 +1,15 @@
 """Newton steps on the face of the bounds that a small dense quadratic problem has reached.
 
-    min_b  1/2 b'Kb - z'b,   l <= b <= u,        e = z - Kb
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u,        e = z - Kb
 
 Coordinate steps find the face (which points are free) quickly, but make little progress on it where
 K is ill-conditioned: a wide kernel and a large bound. So, as in More and Toraldo (1991),
 
-    F = {i : l_i < b_i < u_i},   (K_FF + ridge I) d = e_F
+    F = {i : l_i < b_i < u_i, b_i != 0},   (K_FF + ridge I) d = e_F - epsilon sign(b_F)
     b_F <- b_F + t d,   t <= 1 as large as the bounds allow     points that reach a bound leave F
     until t = 1
+
+0 counts as a bound: in a classifier it is one, and beyond it epsilon |b| has another slope.
 
 The ridge keeps the matrix positive definite in spite of rounding; d still lowers the objective for
 every t <= 1, because d'e_F >= d'K_FF d.
@@ -29,6 +31,8 @@ def face_steps(
     e: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
+    epsilon: float = 0.0,
+    *,
     ridge: float,
 ) -> None:
     """Minimise over the free coordinates, in place. O(q^3) time and O(q^2) memory per face.
@@ -37,29 +41,34 @@ def face_steps(
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper : (q,) float64
-        Feasible point, its residual z - K beta, the bounds.
+        Feasible point, its residual z - K beta, the bounds on both sides of 0.
+    epsilon : float
     ridge : float, > 0
         At least the rounding error of the eigenvalues of K.
     """
     for _ in range(_MOST_FACES):
-        free = np.flatnonzero((beta > lower) & (beta < upper))
+        free = np.flatnonzero((beta > lower) & (beta < upper) & (beta != 0.0))
         if not len(free):
             return
         block = K[np.ix_(free, free)].astype(np.float64)
         block.flat[:: len(free) + 1] += ridge
+        before, rate = beta[free], e[free] - epsilon * np.sign(beta[free])
+        low, high = (
+            np.where(before > 0.0, 0.0, lower[free]),
+            np.where(before < 0.0, 0.0, upper[free]),
+        )
         try:
-            step = cho_solve(cho_factor(block, overwrite_a=True), e[free])
+            step = cho_solve(cho_factor(block, overwrite_a=True), rate)
         except LinAlgError:
             return
-        distance = np.where(step > 0.0, upper[free] - beta[free], beta[free] - lower[free])
+        distance = np.where(step > 0.0, high - before, before - low)
         never = np.full(len(free), np.inf)
         longest = np.divide(distance, np.abs(step), out=never, where=step != 0.0)
         t = min(1.0, float(longest.min()))
-        before = beta[free]
-        moved = np.clip(before + t * step, lower[free], upper[free])
+        moved = np.clip(before + t * step, low, high)
         # Exactly the bound, not a rounded sum: code tests by equality whether a point is at it.
         met = longest <= t
-        moved[met] = np.where(step > 0.0, upper[free], lower[free])[met]
+        moved[met] = np.where(step > 0.0, high, low)[met]
         beta[free] = moved
         e -= K[:, free] @ (moved - before)
         if t == 1.0:

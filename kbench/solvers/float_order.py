@@ -43,12 +43,12 @@ def position_of(value, bits):
 
 
 @njit(fastmath=FLAGS, nogil=True)
-def position_of_movable(value, bits, distance):
-    """The same among the positions k with distance[k] > 0."""
-    q, nothing = np.int32(bits.shape[0]), distance.dtype.type(0)
+def position_of_sum(value, a, b):
+    """Return the first position k at which a[k] + b[k] has the bits `value`, or q."""
+    q = np.int32(a.shape[0])
     position = q
     for k in range(q):
-        position = min(position, np.int32(k) if bits[k] == value and distance[k] > nothing else q)
+        position = min(position, np.int32(k) if bits_of(a[k] + b[k]) == value else q)
     return position
 
 

@@ -1,11 +1,13 @@
 """The state of a dual problem that is being solved, in the variables of the decision function.
 
-With beta_i = y_i a_i and z = -y p the dual is  min 1/2 b'Kb - z'b  subject to  l <= b <= u, where
-one of l_i, u_i is 0. Its negative gradient e = z - Kb is called the residual. With an intercept,
-the multiplier of the constraint 1'b = const, the optimality conditions concern e - intercept. The
-KKT slack of a point is
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,    l <= b <= u
 
-    slack_i = min(  e_i - intercept  if b_i > l_i,  -(e_i - intercept)  if b_i < u_i  )
+A classifier has b_i = y_i a_i, z = -y p and epsilon = 0, and one of l_i, u_i is 0; a regression has
+the targets z and l = -u. e = z - Kb is called the residual. With an intercept, the multiplier of
+the constraint 1'b = const, the optimality conditions concern e - intercept. With lift and drop of
+`directions`, which are 0 or infinite in a classifier, the KKT slack of a point is
+
+    slack_i = min(e_i + drop_i - intercept, intercept - e_i - lift_i)
 
 Where it is negative, -slack_i is the violation of point i; a point with a large positive slack is
 at its bound and will stay there unless e changes by that much.
@@ -96,6 +98,7 @@ class Iterate:
     ----------
     kernel : KernelMatrix of n points
     z, lower, upper : (n,) float64
+    epsilon : float
     coupled : bool
         Whether the sum of b is fixed, with `intercept` as its multiplier; otherwise `intercept` is
         a constant.
@@ -130,6 +133,7 @@ class Iterate:
         lower: np.ndarray,
         upper: np.ndarray,
         *,
+        epsilon: float = 0.0,
         coupled: bool,
         budget: Budget,
         beta: np.ndarray | None = None,
@@ -139,6 +143,7 @@ class Iterate:
         observer: Observer = show,
     ) -> None:
         self.kernel, self.z, self.lower, self.upper = kernel, z, lower, upper
+        self.epsilon = epsilon
         self.coupled, self.budget, self.intercept = coupled, budget, intercept
         self.observer = observer
         self.beta = np.zeros(len(z)) if beta is None else beta
@@ -163,15 +168,25 @@ class Iterate:
         """Return the KKT slack of these points (default: all), negative where they violate."""
         indices = np.arange(len(self)) if points is None else points
         out = np.empty(len(indices))
-        state = self.beta, self.residual, self.lower, self.upper, self.intercept
+        state = self.beta, self.residual, self.lower, self.upper, self.intercept, self.epsilon
         cost = _NANOSECONDS * len(out)
         run(_SLACK, *state, indices, out, n=len(out), nanoseconds=cost, multiple=_MULTIPLE)
         return out
 
+    def free(self) -> np.ndarray:
+        """Return which points are neither at a bound nor at 0; (n,) bools."""
+        return (self.beta > self.lower) & (self.beta < self.upper) & (self.beta != 0.0)
+
     def update_intercept(self) -> float:
         """Set the intercept that fits the residual of all points; return the largest violation."""
         self.intercept, violation = extremes(
-            self.beta, self.residual, self.lower, self.upper, self.intercept, self.coupled
+            self.beta,
+            self.residual,
+            self.lower,
+            self.upper,
+            self.intercept,
+            self.epsilon,
+            coupled=self.coupled,
         )[2:]
         return violation
 
@@ -181,7 +196,9 @@ class Iterate:
 
     def _objective(self, points: Any) -> float:
         # Kb = z - e
-        return -0.5 * float(np.sum(self.beta[points] * (self.z + self.residual)[points]))
+        beta = self.beta[points]
+        smooth = -0.5 * float(np.sum(beta * (self.z + self.residual)[points]))
+        return smooth + self.epsilon * float(np.abs(beta).sum())
 
     def report(self, violation: float, n_active: int) -> None:
         """Report progress to the observer, if the trace is active."""
@@ -225,6 +242,7 @@ class Subproblem:
             parent.z[points],
             parent.lower[points],
             parent.upper[points],
+            epsilon=parent.epsilon,
             coupled=False,
             budget=parent.budget,
             beta=parent.beta[points],
@@ -254,6 +272,8 @@ def extremes(
     lower: np.ndarray,
     upper: np.ndarray,
     intercept: float,
+    epsilon: float,
+    *,
     coupled: bool,
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Return which points can move up and down, and by how much optimality is missed. O(m).
@@ -261,15 +281,15 @@ def extremes(
     Returns
     -------
     e_up, e_down : (m,)
-        e where b can grow, -1e300 elsewhere; -e where b can fall, -1e300 elsewhere.
+        e + lift and -(e + drop), with lift and drop of `directions`; -1e300 instead of -inf.
     intercept : float
         The middle of max e_up and min -e_down where `coupled`, else as given.
     violation : float
         Largest of e_up - intercept and e_down + intercept, at least 0; half of LIBSVM's criterion
-        max {e_i : b_i < u_i} - min {e_i : b_i > l_i} where `coupled`.
+        max e_up + max e_down where `coupled`.
     """
     e_up, e_down = np.empty_like(e), np.empty_like(e)
-    up, down = _extremes(beta, e, lower, upper, e_up, e_down)
+    up, down = _extremes(beta, e, lower, upper, epsilon, e_up, e_down)
     if coupled:
         if up == _MINUS_INFINITY or down == _MINUS_INFINITY:
             # No pair can move, so every number beyond the existing extreme is a multiplier.
@@ -280,24 +300,28 @@ def extremes(
 
 
 @njit(cache=True, fastmath={"nnan", "nsz"})
-def _extremes(beta, e, lower, upper, e_up, e_down):
+def _extremes(beta, e, lower, upper, epsilon, e_up, e_down):
     up, down = _MINUS_INFINITY, _MINUS_INFINITY
     for i in range(beta.shape[0]):
-        u = e[i] if beta[i] < upper[i] else _MINUS_INFINITY
-        d = -e[i] if beta[i] > lower[i] else _MINUS_INFINITY
+        lift = -epsilon if beta[i] >= 0.0 else epsilon
+        drop = epsilon if beta[i] <= 0.0 else -epsilon
+        u = e[i] + lift if beta[i] < upper[i] else _MINUS_INFINITY
+        d = -(e[i] + drop) if beta[i] > lower[i] else _MINUS_INFINITY
         e_up[i], e_down[i] = u, d
         up, down = max(up, u), max(down, d)
     return up, down
 
 
 @njit(cache=True, nogil=True)
-def _slack(beta, residual, lower, upper, intercept, points, out, start, stop):
+def _slack(beta, residual, lower, upper, intercept, epsilon, points, out, start, stop):
     """out[k] = slack of points[k], start <= k < stop."""
     for k in range(start, stop):
         i = points[k]
         e = residual[i] - intercept
-        down = e if beta[i] > lower[i] else np.inf
-        out[k] = min(down, -e if beta[i] < upper[i] else np.inf)
+        lift = -epsilon if beta[i] >= 0.0 else epsilon
+        drop = epsilon if beta[i] <= 0.0 else -epsilon
+        down = e + drop if beta[i] > lower[i] else np.inf
+        out[k] = min(down, -(e + lift) if beta[i] < upper[i] else np.inf)
 
 
 _expose_slack = divided(_slack)

@@ -1,12 +1,14 @@
 """Sequential minimal optimisation of a small dense quadratic problem: pairs of coordinates.
 
-    min_b  1/2 b'Kb - z'b,   l <= b <= u,   1'b = const,        e = z - Kb
+    min_b  1/2 b'Kb - z'b + epsilon |b|_1,   l <= b <= u,   1'b = const,        e = z - Kb
 
 Working set selection of Fan, Chen and Lin (2005), WSS 2: i is the largest residual that can go up,
-and j, which goes down by as much, gives the largest decrease of the objective,
+and j, which goes down by as much, gives the largest decrease of the objective. With lift and drop
+from `directions`,
 
-    i = argmax {e_i : b_i < u_i},   j = argmax {t (e_i - e_j) - t^2 h / 2 : b_j > l_j},
-    t = min((e_i - e_j) / h, u_i - b_i, b_j - l_j),   h = K_ii + K_jj - 2 K_ij.
+    i = argmax e_i + lift_i,   j = argmax t w_j - t^2 h / 2,   w_j = e_i + lift_i - e_j - drop_j,
+    t = min(w_j / h, distance of b_i to its upper end, distance of b_j to its lower end),
+    h = K_ii + K_jj - 2 K_ij.
 
 Unlike LIBSVM, which ranks j by the decrease of the unclipped step, the step is clipped first.
 """
@@ -14,13 +16,14 @@ Unlike LIBSVM, which ranks j by the decrease of the unclipped step, the step is 
 import numpy as np
 from numba import njit
 
+from kbench.solvers.directions import distances, lift_and_drop
 from kbench.solvers.float_order import (
     FLAGS,
     as_integers,
     bits_of,
     ordered,
     position_of,
-    position_of_movable,
+    position_of_sum,
 )
 
 # Least curvature in units of K_ii + K_jj, for points that coincide: 16 eps of float32.
@@ -39,6 +42,7 @@ def pair_steps(
     diagonal: np.ndarray,
     stop: float,
     max_steps: int,
+    epsilon: float = 0.0,
 ) -> int:
     """Minimise over the box with the sum of `beta` fixed, in place.
 
@@ -46,11 +50,12 @@ def pair_steps(
     ----------
     K : (q, q) float32 or float64, symmetric
     beta, e, lower, upper, diagonal : (q,) float64
-        Feasible point, its residual z - K beta, the bounds, the positive diagonal of K. The
-        residual is kept in the precision of K.
+        Feasible point, its residual z - K beta, the bounds on both sides of 0, the positive
+        diagonal of K. The residual is kept in the precision of K.
     stop : float
-        Stop when max {e_i : b_i < u_i} - min {e_i : b_i > l_i} is at most this.
+        Stop when max {e_i + lift_i} - min {e_i + drop_i} is at most this.
     max_steps : int
+    epsilon : float
 
     Returns
     -------
@@ -59,8 +64,9 @@ def pair_steps(
     """
     # Arrays that are searched have the precision of K, which vectorises best; b is in float64.
     v, gain = e.astype(K.dtype), np.empty(len(e), K.dtype)
+    ends = np.empty((4, len(e)), K.dtype)
     steps: int = _steps(
-        K, beta, v, as_integers(v), gain, as_integers(gain), lower, upper, diagonal, stop, max_steps
+        K, beta, v, ends, gain, as_integers(gain), lower, upper, diagonal, epsilon, stop, max_steps
     )
     e[:] = v
     return steps
@@ -69,32 +75,36 @@ def pair_steps(
 # Each loop over points writes one array: with two, LLVM fails to show that none overlap. The
 # extremes of the next search are found while v is written.
 @njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
-def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, max_steps):
+def _steps(
+    K, beta, v, ends, gain, gain_bits, lower, upper, diagonal, epsilon, stop, max_steps
+):  # fmt: skip
     q = v.shape[0]
-    number, integer = K.dtype.type, v_bits.dtype.type
+    number, integer = K.dtype.type, gain_bits.dtype.type
     nothing, flat, two, half = number(0), number(_FLAT), number(2), number(0.5)
     d = diagonal.astype(K.dtype)
-    grow, fall = (upper - beta).astype(K.dtype), (beta - lower).astype(K.dtype)
-    most = integer(~(integer(1) << integer(8 * v_bits.itemsize - 1)))
+    grow, fall, lift, drop = ends[0], ends[1], ends[2], ends[3]
+    most = integer(~(integer(1) << integer(8 * gain_bits.itemsize - 1)))
     least = integer(-most - 1)
+    for k in range(q):
+        grow[k], fall[k], lift[k], drop[k] = _ends(beta[k], lower[k], upper[k], epsilon)
     highest_key, lowest_key = least, most
     for k in range(q):
-        key = ordered(v_bits[k], v_bits)
-        highest_key = max(highest_key, key if grow[k] > nothing else least)
-        lowest_key = min(lowest_key, key if fall[k] > nothing else most)
+        highest_key = max(highest_key, ordered(bits_of(v[k] + lift[k]), gain_bits))
+        lowest_key = min(lowest_key, ordered(bits_of(v[k] + drop[k]), gain_bits))
     step = 0
     while step < max_steps:
-        if highest_key == least or lowest_key == most:
+        # gain[0] serves to read the floats of these bits.
+        gain_bits[0] = ordered(lowest_key, gain_bits)
+        lowest = gain[0]
+        gain_bits[0] = ordered(highest_key, gain_bits)
+        highest = gain[0]
+        if highest - lowest <= stop:
             break
-        # gain[0] serves to read the float of these bits.
-        gain_bits[0] = ordered(lowest_key, v_bits)
-        i = position_of_movable(ordered(highest_key, v_bits), v_bits, grow)
-        if v[i] - gain[0] <= stop:
-            break
-        row_i, highest, up_i, d_i = K[i], v[i], grow[i], d[i]
+        i = position_of_sum(gain_bits[0], v, lift)
+        row_i, up_i, d_i = K[i], grow[i], d[i]
         largest = integer(0)
         for k in range(q):
-            way = max(highest - v[k], nothing)
+            way = max(highest - (v[k] + drop[k]), nothing)
             total = d_i + d[k]
             h = max(total - two * row_i[k], flat * total)
             s = min(min(way / h, up_i), fall[k])
@@ -107,22 +117,29 @@ def _steps(K, beta, v, v_bits, gain, gain_bits, lower, upper, diagonal, stop, ma
             break
         total = diagonal[i] + diagonal[j]
         h = max(total - 2.0 * row_i[j], _FLAT * total)
-        up, down = upper[i] - beta[i], beta[j] - lower[j]
-        move = min(min((highest - v[j]) / h, up), down)
-        # Exactly the bound, not a rounded sum: code tests by equality whether a point is at it.
+        x_i, x_j = beta[i], beta[j]
+        up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
+        move = min(min((highest - (v[j] + drop[j])) / h, up), down)
+        # Exactly the bound or 0, not a rounded sum: whether a point is there is tested by equality.
         dust_i, dust_j = _DUST * (upper[i] - lower[i]), _DUST * (upper[j] - lower[j])
-        beta[i] = upper[i] if up - move <= dust_i else beta[i] + move
-        beta[j] = lower[j] if down - move <= dust_j else beta[j] - move
-        grow[i], fall[i] = upper[i] - beta[i], beta[i] - lower[i]
-        grow[j], fall[j] = upper[j] - beta[j], beta[j] - lower[j]
+        beta[i] = (0.0 if x_i < 0.0 else upper[i]) if up - move <= dust_i else x_i + move
+        beta[j] = (0.0 if x_j > 0.0 else lower[j]) if down - move <= dust_j else x_j - move
+        grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)
+        grow[j], fall[j], lift[j], drop[j] = _ends(beta[j], lower[j], upper[j], epsilon)
         row_j, t = K[j], number(move)
         highest_key, lowest_key = least, most
         for k in range(q):
             # Subtracting first is nearly exact for similar rows, however long the step.
             e_k = v[k] + t * (row_j[k] - row_i[k])
             v[k] = e_k
-            key = ordered(bits_of(e_k), v_bits)
-            highest_key = max(highest_key, key if grow[k] > nothing else least)
-            lowest_key = min(lowest_key, key if fall[k] > nothing else most)
+            highest_key = max(highest_key, ordered(bits_of(e_k + lift[k]), gain_bits))
+            lowest_key = min(lowest_key, ordered(bits_of(e_k + drop[k]), gain_bits))
         step += 1
     return step
+
+
+@njit(nogil=True, inline="always")
+def _ends(x, lower, upper, epsilon):
+    up, down = distances(x, lower, upper)
+    lift, drop = lift_and_drop(x, up, down, epsilon)
+    return up, down, lift, drop

@@ -187,10 +187,7 @@ def _find_intercept(
         return surplus()
 
     b, h = whole.intercept, surplus()
-    n_free = sum(
-        int(np.count_nonzero((iterate.beta > iterate.lower) & (iterate.beta < iterate.upper)))
-        for iterate in iterates
-    )
+    n_free = sum(int(np.count_nonzero(iterate.free())) for iterate in iterates)
     # If kernel values between free points were 0, each would fall by the growth of b / K_ii.
     slope = -max(n_free, 1) / float(np.median(whole.diagonal))
     for _ in range(_SECANT_STEPS):
@@ -214,7 +211,7 @@ def _subtract_surplus(iterate: Iterate, surplus: float) -> None:
     """
     before = iterate.beta.copy()
     end = iterate.lower if surplus > 0.0 else iterate.upper
-    distance = np.abs(before - end) * ((before > iterate.lower) & (before < iterate.upper))
+    distance = np.abs(before - end) * iterate.free()
     if distance.sum() <= abs(surplus):
         distance = np.abs(before - end)
     iterate.beta = before - surplus * distance / max(float(distance.sum()), 1e-300)

@@ -18,6 +18,9 @@ from kbench.kernels import KernelMatrix, make_kernel
 _BLOCK_ROWS = 512
 # Rows of the matrix that are exponentiated together, so that they stay in the processor's cache.
 _CACHED_ROWS = 32
+# Squared distances between validation and training rows are kept for all widths if there are at
+# most this many: 16 MB of float32. Writing more to new memory costs as much as computing it again.
+_KEPT_DISTANCES = 2**22
 # CSR rows are made dense if they take at most this many entries: 256 MB of float32.
 _DENSE_ENTRIES = 2**26
 # Rows whose pairwise distances estimate the median: 500 rows give 125,000 pairs.
@@ -124,6 +127,10 @@ class _GaussianGram:
         self._out, self._distances = rows.scratch(0, n), rows.scratch(1, n)
         np.matmul(self._A, self._A.T, out=self._distances)
         _to_distances(self._distances, self._a, self._a)
+        self._kept: np.ndarray | None = None
+        if len(self._b) * n <= _KEPT_DISTANCES:
+            self._kept = self._B @ self._A.T
+            _to_distances(self._kept, self._b, self._a)
 
     def matrix(self, gamma: float) -> np.ndarray:
         for start in range(0, len(self._out), _CACHED_ROWS):
@@ -137,8 +144,11 @@ class _GaussianGram:
         A, a = self._A[columns], self._a[columns]
         for start in range(0, len(self._b), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
-            values = self._B[rows] @ A.T
-            _to_distances(values, self._b[rows], a)
+            if self._kept is not None:
+                values = self._kept[rows].take(columns, axis=1)
+            else:
+                values = self._B[rows] @ A.T
+                _to_distances(values, self._b[rows], a)
             for first in range(0, len(values), _CACHED_ROWS):
                 some = values[first : first + _CACHED_ROWS]
                 some *= np.float32(-gamma)

@@ -44,9 +44,9 @@ _FIRST_VALIDATION, _VALIDATION = 4000, 8000
 # Relative sampling error of the lowest error at which validation ends: that of 600 errors.
 _PRECISE = 600**-0.5
 # Limits on steps of a machine for each training row, of the first rung and of later ones.
-_FIRST_STEPS, _STEPS = 10, 25
-# Points of the second, third and fourth rung.
-_SECOND, _THIRD, _LAST = 7, 6, 5
+_FIRST_STEPS, STEPS = 10, 25
+# Points of each later rung, and of the last sample: after each rung the surface is fitted again.
+_COUNTS, _SAMPLE_COUNT = (5, 4, 4), 5
 # Grid of the first rung, and of all that may be proposed, in octaves of gamma and C.
 _FIRST_GRID = (np.arange(-5.0, 8.0, 2.0), np.arange(-3.0, 10.0, 2.0))
 _GRID = (np.arange(-6.0, 9.0), np.arange(-4.0, 11.0))
@@ -57,7 +57,7 @@ _SPACING, _TRUST = 0.25, 0.75
 # machines that the rows do not tell apart, the smoother one is chosen.
 _SMOOTHER = 0.05
 # Cost in log error of an octave of C above 2^5, where solvers take more steps with every octave.
-_DEAR_C, _DEAR = 5.0, 0.006
+_DEAR_C, _DEAR = 5.0, 0.012
 # Points that remain for a comparison at full size: how many, octaves between them, and by how much
 # their expected log error may be above the lowest.
 _FINALISTS, _APART, _CLOSE = 3, 1.5, 0.3
@@ -126,8 +126,30 @@ class Search:
     support_fraction: float = 1.0
 
 
+class FirstRung:
+    """The coarse grid, measured on a few hundred rows: also a quick look at how good the rows are.
+
+    Attributes
+    ----------
+    error : float
+        Lowest error of the grid.
+    """
+
+    points = tuple(Point(u, v) for u in _FIRST_GRID[0] for v in _FIRST_GRID[1])
+
+    def __init__(self, rows: Rows, task: Task, order: np.ndarray) -> None:
+        self.order, self.rung = order, _first(order)
+        self.outcome = _run(rows, task, self.rung, self.points)
+        self.error = min(measured.error for measured in self.outcome)
+
+
 def search(
-    rows: Rows, task: Task, rng: np.random.Generator, deadline: Deadline, trace: Trace
+    rows: Rows,
+    task: Task,
+    rng: np.random.Generator,
+    deadline: Deadline,
+    trace: Trace,
+    first: FirstRung | None = None,
 ) -> Search:
     """Choose gamma and C.
 
@@ -141,24 +163,34 @@ def search(
         When it has passed, rungs that are not begun are left out; the first one is not.
     trace : Trace
         Receives the validation error of every point.
+    first : FirstRung, optional
+        The first rung of these rows, if it has been measured.
     """
-    plan = _plan(rows, task, rng)
+    if first is None:
+        first = FirstRung(rows, task, task.order(rng))
+    plan = _plan(rows, first, rng)
     names = ("rung", "rows", "n_rows", "gamma", "C", "error", "n_validation", "solved")
     result = Search({name: [] for name in names})
     candidates = _product(*_GRID)
-    points = [Point(*point) for point in _product(*_FIRST_GRID)]
+    points: Sequence[Point] = first.points
     goal = _GOAL_OF_CELLS if any(rung.is_local for rung in plan) else 0.0
     seen = np.empty((0, 4))
     log_errors = deviations = np.empty(0)
     rungs = np.empty(0, int)
     surface = None
+    measurements: list[_Measured] = []
     for number, rung in enumerate(plan):
         if surface is not None:
             if deadline.passed:
                 break
-            chosen = surface.propose(candidates, (rung.t, float(rung.is_local)), goal, rung.count)
+            place = rung.t, float(rung.is_local)
+            tried = seen[(seen[:, 2:] == place).all(axis=1), :2]
+            known = (candidates[:, None] == tried).all(axis=2).any(axis=1)
+            chosen = surface.propose(candidates, place, goal, rung.count, known)
             points = [Point(*point) for point in chosen]
-        outcome = _run(rows, task, rung, points)
+            if not points:
+                continue
+        outcome = first.outcome if number == 0 else _run(rows, task, rung, points)
         for point, measured in zip(points, outcome, strict=True):
             gamma, C = rows.unit * 2.0**point.u, task.scale_of_c * 2.0**point.v
             trace(validation_error=measured.error, gamma=gamma, C=C)
@@ -174,6 +206,7 @@ def search(
             )
             for name, value in zip(names, values, strict=True):
                 result.columns[name].append(value)
+        measurements += outcome
         new = [(*point, rung.t, float(rung.is_local)) for point in points]
         seen = np.vstack([seen, new])
         errors = np.array([measured.error for measured in outcome])
@@ -186,7 +219,8 @@ def search(
         rungs = np.append(rungs, np.full(len(points), number))
         surface = Surface(seen, log_errors, rungs, deviations)
     assert surface is not None
-    last = rungs == rungs[-1]
+    # Points that were measured on the rows of the last rung.
+    last = (seen[:, 2:] == seen[-1, 2:]).all(axis=1)
     refined = rungs > 0 if rungs[-1] > 0 else last
     near = _near(seen[refined, :2])
     mean = surface.mean(np.column_stack([near, np.full(len(near), goal), np.zeros(len(near))]))
@@ -202,18 +236,23 @@ def search(
     nearest = int(np.flatnonzero(last)[distance.argmin()])
     result.error = float(result.columns["error"][nearest])
     result.n_validation = int(result.columns["n_validation"][nearest])
-    measured = outcome[int(distance.argmin())]
+    measured = measurements[nearest]
     result.relative_deviation = measured.deviation
     result.support_fraction = measured.support_fraction
     return result
 
 
 def _spread(points: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """The best point, and the next best ones `_APART` octaves from all before; (at most 3, 2)."""
+    """Finalists, `_APART` octaves from each other; (at most 3, 2).
+
+    The best point; the best one that is clearly smoother, because held-out rows of the size of all
+    rows can show that it is as good; and the best one that is left.
+    """
     order = np.argsort(mean, kind="stable")
-    order = order[mean[order] <= mean.min() + _CLOSE]
-    chosen = [points[order[0]]]
-    for point in points[order]:
+    points = points[order[mean[order] <= mean.min() + _CLOSE]]
+    chosen = [points[0]]
+    smoother = points[points.sum(axis=1) <= points[0].sum() - _APART]
+    for point in (*smoother[:1], *points):
         if len(chosen) < _FINALISTS and np.abs(point - chosen).max(axis=1).min() >= _APART:
             chosen.append(point)
     return np.array(chosen)
@@ -227,16 +266,9 @@ def validation_error(
     losses = task.constant_losses(training, validation)
     if losses is None:
         gram, C = rows.gram(training, validation), chosen.C / task.scale_of_c
-        steps = _STEPS * len(training)
+        steps = STEPS * len(training)
         losses = task.losses(gram, chosen.gamma, [C], training, validation, steps).losses[0]
     return float(losses[0] / losses[2])
-
-
-def first_error(rows: Rows, task: Task, rng: np.random.Generator) -> float:
-    """Lowest error of the first rung: a quick look at how good the rows are."""
-    points = [Point(*point) for point in _product(*_FIRST_GRID)]
-    first = _first(task.order(rng))
-    return min(measured.error for measured in _run(rows, task, first, points))
 
 
 def _product(us: np.ndarray, vs: np.ndarray) -> np.ndarray:
@@ -251,30 +283,27 @@ def _near(tried: np.ndarray) -> np.ndarray:
     return fine[gaps <= _TRUST]
 
 
-def _plan(rows: Rows, task: Task, rng: np.random.Generator) -> list[Rung]:
-    n = len(rows)
-    order = task.order(rng)
-    first = _first(order)
+def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
+    n, order = len(rows), first.order
     if n <= _MOST_FOLDED:
-        later = [replace(first, count=count, steps=_STEPS) for count in (_SECOND, _THIRD)]
-        return [first, *later]
-    plan = [first]
+        later = [replace(first.rung, count=count, steps=STEPS) for count in _COUNTS]
+        return [first.rung, *later]
+    plan = [first.rung]
     if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
         size = n // 2 if n <= 1.7 * 4 * _CELL else n // 4
-        plan.append(_samples(order, size, 2, _VALIDATION, _SECOND, _STEPS))
+        plan.append(_samples(order, size, 2, _VALIDATION, _COUNTS[0], STEPS))
+        plan.append(_samples(order, n // 2, 2, _VALIDATION, _COUNTS[1], STEPS))
         if n <= _MOST_FOLDED_LAST:
             folds = list(_folds(order, _LAST_FOLDS))
-            plan.append(Rung("fold", float(np.log2(len(folds[0][0]) / n)), folds, _THIRD, _STEPS))
+            t = float(np.log2(len(folds[0][0]) / n))
+            plan.append(Rung("fold", t, folds, _COUNTS[2], STEPS))
         else:
-            plan.append(_samples(order, n // 2, 2, _VALIDATION, _THIRD, _STEPS))
+            plan.append(replace(plan[-1], count=_COUNTS[2]))
         return plan
     cells = [_cell(rows, int(row), rng) for row in rng.integers(n, size=_MOST_CELLS)]
-    plan += [
-        Rung("cell", -1.0, cells, count, _STEPS, _PRECISE, _LEAST_CELLS)
-        for count in (_SECOND, _THIRD)
-    ]
-    plan.append(_samples(order, _SAMPLE, 1, _VALIDATION, _LAST, _STEPS))
+    plan += [Rung("cell", -1.0, cells, count, STEPS, _PRECISE, _LEAST_CELLS) for count in _COUNTS]
+    plan.append(_samples(order, _SAMPLE, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
     return plan
 
 

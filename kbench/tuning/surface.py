@@ -18,19 +18,21 @@ from scipy.stats import norm
 # Log-likelihood of drifts: a normal prior with mean 0.3 and deviation 0.2 octaves of width for each
 # doubling of the rows.
 _DRIFTS, _DRIFT_MEAN, _DRIFT_DEVIATION = (0.0, 0.2, 0.4, 0.6), 0.3, 0.2
-# Correlation lengths in octaves of width and of C: of the shape, and of how it varies with t.
-_SHAPE_LENGTHS, _SLOW_LENGTHS = (2.2, 2.8), (4.0, 6.0)
+# Correlation lengths in octaves of width and of C: of the shape, and of how it varies with t. With
+# these and a Matern kernel, the log errors of eight development sets have e^230 times the
+# likelihood that a Gaussian one of lengths 2.2 and 2.8 gives; that overshoots beside slopes.
+_SHAPE_LENGTHS, _SLOW_LENGTHS = (8.8, 11.2), (8.0, 12.0)
 # Deviation of the slope per doubling, and of neighbourhoods, relative to that of the shape.
-_SLOPE, _LOCAL = 0.12, 0.35
-# Range for the deviation of log errors, estimated from the points seen.
-_LEAST_DEVIATION, _MOST_DEVIATION = 0.15, 0.6
+_SLOPE, _LOCAL = 0.08, 0.25
+# Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
+_DEVIATIONS, _LEAST_DEVIATION = 1.5, 0.2
 # Deviation of the offsets that all points of a rung have in common: of the learning curve per
 # doubling, of neighbourhoods, and of every rung.
 _CURVE_OFFSET, _LOCAL_OFFSET, _OFFSET = 0.3, 1.0, 0.5
 # Deviation of the offset of one draw of training and validation rows.
 _DRAW = 0.03
 # Deviation of a log error beside its sampling error.
-_NUGGET = 0.01
+_NUGGET = 0.02
 # An expected improvement of the log error below this is not worth a machine.
 _LEAST_IMPROVEMENT = 3e-4
 # Points whose expected log error is this much above the best are not tried.
@@ -58,8 +60,7 @@ class Surface:
         self, points: np.ndarray, log_errors: np.ndarray, rungs: np.ndarray, deviations: np.ndarray
     ) -> None:
         self._points, self._prior = points, float(log_errors.max())
-        spread = float(np.std(log_errors))
-        self._deviation = min(max(spread, _LEAST_DEVIATION), _MOST_DEVIATION)
+        self._deviation = max(_DEVIATIONS * float(np.std(log_errors)), _LEAST_DEVIATION)
         noise = np.diag(deviations**2 + _NUGGET**2)
         noise += _DRAW**2 * (rungs[:, None] == rungs)
         residual = log_errors - self._prior
@@ -79,7 +80,7 @@ class Surface:
         du, dv = np.subtract.outer(P[:, 0], Q[:, 0]), np.subtract.outer(P[:, 1], Q[:, 1])
         moved = du - drift * np.subtract.outer(P[:, 2], Q[:, 2])
         doublings, local = np.outer(P[:, 2], Q[:, 2]), np.outer(P[:, 3], Q[:, 3])
-        shape, slow = _bump(moved, dv, _SHAPE_LENGTHS), _bump(du, dv, _SLOW_LENGTHS)
+        shape, slow = _matern(moved, dv, _SHAPE_LENGTHS), _matern(du, dv, _SLOW_LENGTHS)
         slopes = (_SLOPE**2 * doublings + _LOCAL**2 * local) * slow
         offsets = _CURVE_OFFSET**2 * doublings + _LOCAL_OFFSET**2 * local + _OFFSET**2
         return self._deviation**2 * (shape + slopes) + offsets
@@ -95,7 +96,12 @@ class Surface:
         return self.mean(Q), self._covariance(Q, Q, self.drift) - half.T @ half
 
     def propose(
-        self, candidates: np.ndarray, rung: tuple[float, float], goal: float, count: int
+        self,
+        candidates: np.ndarray,
+        rung: tuple[float, float],
+        goal: float,
+        count: int,
+        known: np.ndarray,
     ) -> np.ndarray:
         """Parameters to try on the next rung.
 
@@ -106,12 +112,15 @@ class Surface:
         goal : float
             t at which the parameters are to be best.
         count : int
+        known : (q,) bool
+            Candidates that have been tried on the rows of the rung already.
 
         Returns
         -------
         (at most count, 2)
             The best at the goal, the best of the rung (the two show the drift), then those of the
-            most expected improvement at the goal, each given that those before it are known.
+            most expected improvement at the goal, each given that those before it are known. None
+            if nothing is expected to improve.
         """
         q = len(candidates)
         at_goal = np.column_stack([candidates, np.full(q, goal), np.zeros(q)])
@@ -119,16 +128,16 @@ class Surface:
         mean, covariance = self._moments(np.vstack([at_goal, of_rung]))
         here, mean = int(mean[q:].argmin()), mean[:q]
         best = int(mean.argmin())
-        chosen = [best] if count < 2 or here == best else [best, here]
-        hopeless = mean > mean[best] + _HOPELESS
-        for known in chosen:
-            covariance = _conditioned(covariance, q + known)
+        chosen = [i for i in dict.fromkeys((best, here)) if not known[i]][:count]
+        useless = known | (mean > mean[best] + _HOPELESS)
+        for i in chosen:
+            covariance = _conditioned(covariance, q + i)
         while len(chosen) < count:
             variance = covariance.diagonal()[:q] + covariance[best, best] - 2 * covariance[best, :q]
             deviation = np.sqrt(np.maximum(variance, 1e-12))
             gain = (mean[best] - mean) / deviation
             improvement = deviation * (gain * norm.cdf(gain) + norm.pdf(gain))
-            improvement[hopeless] = improvement[chosen] = 0.0
+            improvement[useless] = improvement[chosen] = 0.0
             if improvement.max() < _LEAST_IMPROVEMENT:
                 break
             chosen.append(int(improvement.argmax()))
@@ -136,11 +145,13 @@ class Surface:
         return candidates[sorted(chosen)]
 
 
-def _bump(du: np.ndarray, dv: np.ndarray, lengths: tuple[float, float]) -> np.ndarray:
-    return np.exp(-0.5 * ((du / lengths[0]) ** 2 + (dv / lengths[1]) ** 2))
+def _matern(du: np.ndarray, dv: np.ndarray, lengths: tuple[float, float]) -> np.ndarray:
+    """Correlation of smoothness 3/2 at distances du and dv."""
+    r = np.sqrt(3.0 * ((du / lengths[0]) ** 2 + (dv / lengths[1]) ** 2))
+    return (1.0 + r) * np.exp(-r)
 
 
-def _conditioned(covariance: np.ndarray, known: int) -> np.ndarray:
-    """Covariance given an observation of one of the points."""
-    column = covariance[:, known]
-    return covariance - np.outer(column, column) / (column[known] + _DRAW**2)
+def _conditioned(covariance: np.ndarray, i: int) -> np.ndarray:
+    """Covariance given an observation of point i."""
+    column = covariance[:, i]
+    return covariance - np.outer(column, column) / (column[i] + _DRAW**2)

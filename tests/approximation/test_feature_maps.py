@@ -145,3 +145,22 @@ def test_feature_blocks_are_slices_of_the_feature_matrix(feature_map, sparse):
 def test_errors_name_invalid_parameters(estimator, message):
     with pytest.raises(ValueError, match=message):
         estimator.fit(rows())
+
+
+@pytest.mark.parametrize("place", [("scale", 1e-40), ("scale", 1e30), ("shift", 1e8)])
+@pytest.mark.parametrize("form", ["phase", "cos_sin"])
+@pytest.mark.parametrize("cls", [RandomFourierFeatures, Fastfood])
+def test_fourier_features_in_float32_do_not_depend_on_unit_and_origin(cls, form, place):
+    # float32 holds neither the frequencies nor the rows of these sets.
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    kind, size = place
+    moved, gamma = (X * size, 0.1 / size**2) if kind == "scale" else (X + size, 0.1)
+    products = []
+    for rows, width in ((X, 0.1), (moved, gamma)):
+        features = cls(2000, gamma=width, form=form, random_state=0).fit(rows)
+        Z = np.empty((40, 2000), np.float32)
+        features.fill(rows, Z)
+        products.append(Z @ Z.T)
+    # Centring changes the phases, which change inner products unless sines are there, too.
+    same = kind == "scale" or form == "cos_sin"
+    np.testing.assert_allclose(*products, atol=1e-4 if same else 0.2)

@@ -49,14 +49,6 @@ SPECIFIC = {
 }
 SKIPPED = {"IntelexSVC", "JointConvolutionClassifier"}  # need extras
 DIAGNOSTICS = {"SupportCurves", "DivisionBound", "BlockSpectra", "KernelSpectrum"}
-# Cases in which a machine gives wrong answers without an error today, and the reason.
-_SMALL = "random Fourier features are float32, in which 1e-40 has few digits"
-_FAR = "angles of random Fourier features of rows far from the origin lose their digits in float32"
-KNOWN: dict[tuple[str, str], str] = {
-    (name, case): reason
-    for name in ("FastfoodSVC", "RandomFourierSVC", "SDCAClassifier", "PegasosClassifier")
-    for case, reason in (("scale 1e-40", _SMALL), ("shift 1e8", _FAR))
-}
 
 
 def classes():
@@ -182,8 +174,6 @@ def require_right(cls, X, y, model):
 @pytest.mark.parametrize("case", RIGHT)
 @pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
 def test_right_or_refused(cls, case):
-    if (cls.__name__, case) in KNOWN:
-        pytest.xfail(KNOWN[cls.__name__, case])
     X, y = RIGHT[case]()
     model = fitted(cls, X, y)
     if model is not None:

@@ -88,8 +88,40 @@ def test_the_surface_goes_through_exact_observations_and_proposes_near_the_minim
     surface = Surface(points, log_errors, np.zeros(len(u), int), np.zeros(len(u)))
     np.testing.assert_allclose(surface.mean(points), log_errors, atol=0.03)
     candidates = np.array([(a, b) for a in range(-4, 5) for b in range(-4, 5)], float)
-    best = surface.propose(candidates, (0.0, 0.0), 0.0, 1)
+    known = np.zeros(len(candidates), bool)
+    best = surface.propose(candidates, (0.0, 0.0), 0.0, 1, known)
     assert np.abs(best - [1, -1]).max() <= 1
+    known = (candidates == best).all(axis=1)
+    others = surface.propose(candidates, (0.0, 0.0), 0.0, 4, known)
+    assert not (others[:, None] == best).all(axis=2).any()
+
+
+def test_the_surface_does_not_promise_a_good_corner_beside_a_steep_slope():
+    # Errors of 900 and 5,000 rows of covtype. At (-6, -4) the error of 5,000 rows is 0.482; a
+    # Gaussian covariance with lengths of 2.2 and 2.8 octaves expects 0.29 there.
+    first = """
+    .482 .481 .355 .335 .347 .422 .482
+    .469 .348 .317 .305 .300 .299 .384
+    .346 .318 .306 .268 .265 .280 .310
+    .320 .310 .255 .250 .261 .288 .310
+    .311 .255 .248 .255 .275 .297 .311
+    .261 .246 .252 .267 .288 .300 .311
+    .249 .245 .258 .280 .297 .300 .311
+    """
+    v, u = (axis.ravel() for axis in np.meshgrid(np.arange(-3.0, 10, 2), np.arange(-5.0, 8, 2)))
+    table = np.array(first.split(), float).reshape(7, 7).T.ravel()
+    later = np.array([(-6, 9), (-3, 8), (-1, 5), (0, 4), (1, 3), (1, 4), (2, 3)], float)
+    errors = np.array([0.242, 0.2316, 0.2267, 0.221, 0.2186, 0.2116, 0.2152])
+    points = np.vstack(
+        [
+            np.column_stack([u, v, np.full(49, -3.47), np.zeros(49)]),
+            np.column_stack([later, np.full(7, -1.0), np.zeros(7)]),
+        ]
+    )
+    log_errors = np.log(np.concatenate([table, errors]))
+    deviations = np.repeat([0.006, 0.007], [49, 7])
+    surface = Surface(points, log_errors, np.repeat([0, 1], [49, 7]), deviations)
+    assert np.exp(surface.mean(np.array([(-6.0, -4.0, -1.0, 0.0)])))[0] >= 0.35
 
 
 def test_the_choice_is_as_good_as_the_best_of_a_grid_within_its_noise():

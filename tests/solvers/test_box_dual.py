@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.solvers import solve_box_dual
+from kbench.solvers import solve_box_dual, solve_regression_dual
 from kbench.solvers.duplicates import Duplicates
 from kbench.solvers.options import SolverOptions
 from kbench.solvers.row_cache import RowCache
@@ -416,3 +416,55 @@ def test_preparing_a_report_does_not_count_as_time_of_the_fit(monkeypatch):
     assert len(shown) > 2
     # The last state is that of all points.
     assert trace.paused_wall_s >= 0.01 * (len(shown) - 1)
+
+
+def regression(n=500, d=3):
+    """Two distant clusters, a tenth of the rows twice, targets and bounds of different sizes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    X[: n // 3] += 40.0
+    X[-n // 10 :] = X[: n // 10]
+    targets = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=n)
+    targets[-n // 20 :] = targets[n // 10 - n // 20 : n // 10]
+    return X, targets, rng.uniform(0.5, 3.0, n)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [SolverOptions(), SolverOptions(few_points=100, first_subset=32, smallest_group=32)],
+    ids=["whole", "subsets"],
+)
+def test_regression_is_the_dual_with_every_point_twice(dtype, intercept, options):
+    X, targets, C = regression()
+    n, tol = len(X), 1e-4
+    result = solve_regression_dual(
+        matrix(X, dtype), targets, C, epsilon=0.1, intercept=intercept, tol=tol, options=options
+    )
+    twice = solve_box_dual(
+        matrix(np.vstack([X, X]), np.float64),
+        np.repeat([1.0, -1.0], n),
+        np.tile(C, 2),
+        linear=0.1 - np.concatenate([targets, -targets]),
+        intercept=intercept,
+        tol=1e-7,
+    )
+    b, K = result.coef, matrix(X, np.float64).block(np.arange(n))
+    objective = 0.5 * b @ K @ b - targets @ b + 0.1 * np.abs(b).sum()
+    assert result.objective == pytest.approx(objective, rel=1e-6)
+    assert objective == pytest.approx(twice.objective, abs=tol * np.abs(b).sum())
+    assert result.converged
+    assert np.all(np.abs(b) <= C)
+    e = targets - K @ b
+    up = e + np.where(b < 0, 0.1, -0.1)
+    down = e + np.where(b > 0, -0.1, 0.1)
+    highest, lowest = up[b < C].max(), down[b > -C].min()
+    if intercept:
+        assert b.sum() == pytest.approx(0.0, abs=1e-10)
+        assert highest - lowest <= tol * (1 + 1e-6)
+    else:
+        assert max(highest, -lowest) <= tol * (1 + 1e-6)
+    primal = 0.5 * b @ K @ b + C @ np.maximum(0.0, np.abs(e - result.intercept) - 0.1)
+    assert result.duality_gap == pytest.approx(primal + objective, rel=1e-4)
+    assert (result.n_groups > 1) == (options.few_points < n)

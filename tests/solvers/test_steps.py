@@ -10,42 +10,56 @@ from kbench.solvers.face_newton import face_steps
 from kbench.solvers.pair_descent import pair_steps
 
 
-def dense(q, seed, dtype=np.float64):
+def dense(q, seed, dtype=np.float64, *, epsilon=0.0):
+    """K, z and bounds on both sides of 0, of which one is 0 without epsilon."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(q, q))
     K = (A @ A.T / q + np.diag(rng.uniform(0, 1, q))).astype(dtype)
     y = rng.choice([-1.0, 1.0], q)
     C = rng.uniform(0, 2, q)
-    return K, y, np.minimum(0, C * y), np.maximum(0, C * y)
+    return K, y, *((-C, C) if epsilon else (np.minimum(0, C * y), np.maximum(0, C * y)))
 
 
-def test_coordinate_steps_equal_naive_greedy_descent():
-    K, z, lower, upper = dense(90, 0)
+def directions(beta, lower, upper, epsilon):
+    """Distances up and down to a bound or 0, and the slopes of epsilon |b| there; infinite at 0."""
+    up, down = np.where(beta < 0, 0, upper) - beta, beta - np.where(beta > 0, 0, lower)
+    lift = np.where(up > 0, np.where(beta < 0, epsilon, -epsilon), -np.inf)
+    drop = np.where(down > 0, np.where(beta > 0, -epsilon, epsilon), np.inf)
+    return up, down, lift, drop
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_coordinate_steps_equal_naive_greedy_descent(epsilon):
+    K, z, lower, upper = dense(90, 0, epsilon=epsilon)
     diagonal = K.diagonal().copy()
     beta, e = np.zeros(90), z.copy()
     naive, r = np.zeros(90), z.copy()
-    assert coordinate_steps(K, beta, e, lower, upper, diagonal, 1e-30, 200) == 200
-    for _ in range(200):
-        move = np.clip(naive + r / diagonal, lower, upper) - naive
-        i = (move * (r - 0.5 * diagonal * move)).argmax()
+    assert coordinate_steps(K, beta, e, lower, upper, diagonal, 1e-30, 150, epsilon) == 150
+    for _ in range(150):
+        up, down, lift, drop = directions(naive, lower, upper, epsilon)
+        rate = np.maximum(r + lift, 0) + np.minimum(r + drop, 0)
+        move = np.clip(rate / diagonal, -down, up)
+        i = (move * (rate - 0.5 * diagonal * move)).argmax()
         naive[i] += move[i]
         r -= move[i] * K[i]
     np.testing.assert_allclose(beta, naive, atol=1e-6)
     np.testing.assert_allclose(e, z - K @ beta, atol=1e-12)
 
 
-def test_pair_steps_equal_naive_sequential_minimal_optimisation():
-    K, z, lower, upper = dense(90, 0)
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_pair_steps_equal_naive_sequential_minimal_optimisation(epsilon):
+    K, z, lower, upper = dense(90, 0, epsilon=epsilon)
     diagonal = K.diagonal().copy()
     beta, e = np.zeros(90), z.copy()
     naive, r = np.zeros(90), z.copy()
-    assert pair_steps(K, beta, e, lower, upper, diagonal, 1e-30, 150) == 150
+    assert pair_steps(K, beta, e, lower, upper, diagonal, 1e-30, 150, epsilon) == 150
     for _ in range(150):
-        i = np.where(naive < upper, r, -np.inf).argmax()
+        up, down, lift, drop = directions(naive, lower, upper, epsilon)
+        i = (r + lift).argmax()
         h = diagonal[i] + diagonal - 2 * K[i]
         h[i] = np.inf
-        d = np.maximum(r[i] - r, 0)
-        t = np.minimum(np.minimum(d / h, upper[i] - naive[i]), naive - lower)
+        d = np.maximum((r + lift)[i] - (r + drop), 0)
+        t = np.minimum(np.minimum(d / h, up[i]), down)
         h[i] = 0
         j = (t * (d - 0.5 * h * t)).argmax()
         naive[i] += t[j]
@@ -69,19 +83,23 @@ def test_long_steps_between_similar_points_have_small_rounding_errors():
 
 
 @given(
-    q=st.integers(1, 200), seed=st.integers(0, 10_000), single=st.booleans(), pairs=st.booleans()
+    q=st.integers(1, 200),
+    seed=st.integers(0, 10_000),
+    single=st.booleans(),
+    pairs=st.booleans(),
+    epsilon=st.sampled_from([0.0, 0.3]),
 )
 @settings(max_examples=60, deadline=None)
-def test_steps_end_within_the_bounds_at_the_tolerance(q, seed, single, pairs):
-    K, z, lower, upper = dense(q, seed, np.float32 if single else np.float64)
+def test_steps_end_within_the_bounds_at_the_tolerance(q, seed, single, pairs, epsilon):
+    K, z, lower, upper = dense(q, seed, np.float32 if single else np.float64, epsilon=epsilon)
     tol = 1e-4 if single else 1e-6
     beta, e = np.zeros(q), z.copy()
     steps = pair_steps if pairs else coordinate_steps
-    steps(K, beta, e, lower, upper, K.diagonal().astype(float), tol, 100_000)
+    steps(K, beta, e, lower, upper, K.diagonal().astype(float), tol, 100_000, epsilon)
     assert np.all((lower <= beta) & (beta <= upper))
     np.testing.assert_allclose(e, z - K.astype(float) @ beta, atol=1e-5 if single else 1e-9)
-    up = np.where(beta < upper, e, -np.inf).max()
-    down = np.where(beta > lower, e, np.inf).min()
+    _, _, lift, drop = directions(beta, lower, upper, epsilon)
+    up, down = (e + lift).max(), (e + drop).min()
     if pairs:
         assert up - down <= tol
         assert beta.sum() == pytest.approx(0, abs=1e-12 * q)
@@ -99,17 +117,17 @@ def test_no_point_is_kept_from_its_bound_by_rounding():
     np.testing.assert_array_equal(beta, [0.0, 0.5])
 
 
-def test_newton_on_a_face_that_holds_the_solution_is_a_linear_solve():
-    K, z, lower, upper = dense(60, 1)
-    lower, upper = np.full(60, -1e3), np.full(60, 1e3)
-    lower[:20] = -1.0
-    beta = np.zeros(60)
-    beta[:20] = lower[:20]
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_newton_on_a_face_that_holds_the_solution_reaches_it(epsilon):
+    K, solution = dense(60, 1)[0], np.random.default_rng(2).uniform(0.5, 2.0, 60)
+    solution[:20] = -1.0
+    z = K @ solution + epsilon * np.sign(solution)
+    lower, upper = np.full(60, -1.0), np.full(60, 1e3)
+    beta = np.where(np.arange(60) < 20, -1.0, 0.1)
     e = z - K @ beta
-    face_steps(K, beta, e, lower, upper, ridge=1e-14)
+    face_steps(K, beta, e, lower, upper, epsilon, ridge=1e-14)
     np.testing.assert_array_equal(beta[:20], lower[:20])
-    expected = np.linalg.solve(K[20:, 20:], z[20:] - K[20:, :20] @ beta[:20])
-    np.testing.assert_allclose(beta[20:], expected, rtol=1e-9)
+    np.testing.assert_allclose(beta[20:], solution[20:], rtol=1e-9)
     np.testing.assert_allclose(e, z - K @ beta, atol=1e-9)
 
 
@@ -118,9 +136,10 @@ def test_newton_on_a_face_that_holds_the_solution_is_a_linear_solve():
     rank=st.integers(1, 40),
     seed=st.integers(0, 99),
     dtype=st.sampled_from([np.float32, np.float64]),
+    epsilon=st.sampled_from([0.0, 0.2]),
 )
 @settings(max_examples=60, deadline=None)
-def test_newton_on_a_face_keeps_the_bounds_and_never_increases_f(q, rank, seed, dtype):
+def test_newton_on_a_face_keeps_the_bounds_and_never_increases_f(q, rank, seed, dtype, epsilon):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(q, rank)) / np.sqrt(rank)
     K, z = (A @ A.T).astype(dtype), rng.normal(size=q)
@@ -129,10 +148,10 @@ def test_newton_on_a_face_keeps_the_bounds_and_never_increases_f(q, rank, seed, 
     e = z - K @ beta
 
     def objective():
-        return 0.5 * beta @ K.astype(np.float64) @ beta - z @ beta
+        return 0.5 * beta @ K.astype(np.float64) @ beta - z @ beta + epsilon * np.abs(beta).sum()
 
     before, start, at_bound = objective(), beta.copy(), (beta == lower) | (beta == upper)
-    face_steps(K, beta, e, lower, upper, ridge=100 * np.finfo(dtype).eps)
+    face_steps(K, beta, e, lower, upper, epsilon, ridge=100 * np.finfo(dtype).eps)
     assert objective() <= before + 1e-9
     assert ((lower <= beta) & (beta <= upper)).all()
     np.testing.assert_array_equal(beta[at_bound], start[at_bound])

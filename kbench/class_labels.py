@@ -93,11 +93,11 @@ def probabilities(values: np.ndarray, sigmoids: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     values : (u, m) decision values
-    sigmoids : (m, 2) Platt's A and B: 1 / (1 + exp(A value + B)) of each decision function. Those
-        of several classes are divided by their sum.
+    sigmoids : (m, 2) or (u, m, 2) Platt's A and B: 1 / (1 + exp(A value + B)) of each decision
+        function, or of each row's. Those of several classes are divided by their sum.
     """
     with np.errstate(over="ignore"):
-        P = 1.0 / (1.0 + np.exp(sigmoids[:, 0] * values + sigmoids[:, 1]))
+        P = 1.0 / (1.0 + np.exp(sigmoids[..., 0] * values + sigmoids[..., 1]))
     if P.shape[1] == 1:
         return np.hstack([1.0 - P, P])
     total = P.sum(axis=1, keepdims=True)

@@ -1,0 +1,114 @@
+"""Probabilities of every classifier with a decision function."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.metrics import log_loss
+from sklearn.svm import SVC
+
+import kbench.methods
+from kbench.class_labels import probabilities
+from kbench.methods import DCSVC, DoublySGDClassifier, KernelSVC
+from kbench.methods._probability import fitted_sigmoids
+
+X, Y = make_classification(
+    240, 5, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=0
+)
+# Diagnostics predict with a machine of theirs; the net's softmax needs no calibration, and
+# svc_intelex is scikit-learn's class.
+WITHOUT = {"BlockSpectra", "DivisionBound", "KernelSpectrum", "SupportCurves"}
+OWN = {"IntelexSVC", "JointConvolutionClassifier"}
+CLASSIFIERS = [
+    name
+    for name in kbench.methods.__all__
+    if hasattr(getattr(kbench.methods, name), "decision_function") and name not in WITHOUT | OWN
+]
+# So that the six fits take moments.
+SMALL = {"n_clusters": 2, "n_estimators": 2, "block_size": 64, "max_iter": 300, "depth": 1}
+SMALL |= {"n_leaves": 2, "n_landmarks": 4, "n_components": 10, "n_parts": 2, "random_state": 0}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.filterwarnings("ignore")
+def test_every_classifier_has_calibrated_probabilities(name):
+    cls = getattr(kbench.methods, name)
+    known = inspect.signature(cls).parameters
+    model = cls(probability=True, **{k: v for k, v in SMALL.items() if k in known})
+    labels = np.array(["a", "b", "c"])[Y]
+    model.fit(X[::2], labels[::2])
+    P = model.predict_proba(X[1::2])
+    assert P.shape == (120, 3)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_allclose(model.predict_log_proba(X[1::2]), np.log(P))
+    assert log_loss(labels[1::2], P) < 0.9 * np.log(3)
+    assert model.timings_["calibrate"] > 0.0
+    plain = cls(**({"loss": "hinge"} if name == "DoublySGDClassifier" else {}))
+    assert not hasattr(plain, "predict_proba")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_one_sigmoid_is_that_of_the_held_out_decision_values(weighted):
+    """Recomputed with SVC's decision values of the same folds."""
+    from sklearn.calibration import _sigmoid_calibration
+    from sklearn.model_selection import StratifiedKFold
+
+    two = Y < 2
+    rows, y = X[two], Y[two]
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
+    model = KernelSVC(gamma=0.2, probability=True, tol=1e-6, random_state=3).fit(rows, y, weight)
+    values = np.empty(len(y))
+    for a, b in StratifiedKFold(5, shuffle=True, random_state=3).split(rows, y):
+        values[b] = (
+            SVC(gamma=0.2, tol=1e-6).fit(rows[a], y[a], weight[a]).decision_function(rows[b])
+        )
+    a, b = _sigmoid_calibration(values, y, weight)
+    expected = 1.0 / (1.0 + np.exp(a * model.decision_function(rows) + b))
+    np.testing.assert_allclose(model.predict_proba(rows)[:, 1], expected, atol=1e-4)
+
+
+def test_rows_of_weight_zero_do_not_influence_probabilities():
+    two = Y < 2
+    rows, y = X[two], Y[two]
+    more = np.vstack([rows, rows[:3]]), np.concatenate([y, [2, 2, 2]])
+    weight = np.concatenate([np.ones(len(y)), np.zeros(3)])
+    ours = KernelSVC(gamma=0.2, multi_class="ovr", probability=True, random_state=0)
+    with pytest.raises(ValueError, match="at least 2 rows of each class"):
+        ours.fit(*more, weight)
+    weight[: len(y) // 4] = 0.0
+    kept = weight[: len(y)] > 0.0
+    a = ours.fit(rows, y, weight[: len(y)]).predict_proba(rows)
+    b = ours.fit(rows[kept], y[kept]).predict_proba(rows)
+    np.testing.assert_allclose(a, b, atol=1e-2)
+
+
+def test_a_region_with_another_scale_has_its_own_sigmoid():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4000, 1))
+    regions = np.repeat([0, 1, 2], [1900, 1900, 200])
+    # The same values mean little in region 0 and much in region 1; region 2 has one class.
+    slope = np.array([0.5, 6.0, 0.0])[regions]
+    index = (rng.uniform(size=4000) < 1.0 / (1.0 + np.exp(-slope * values[:, 0]))).astype(int)
+    index[regions == 2] = 1
+    sigmoids = fitted_sigmoids(values, index, 2, None, regions)
+    common = fitted_sigmoids(values, index, 2)
+    np.testing.assert_allclose(-sigmoids[:2, 0, 0], [0.5, 6.0], rtol=0.15)
+    np.testing.assert_array_equal(sigmoids[2], common[0])
+    local = probabilities(values, sigmoids[regions])
+    assert log_loss(index, local) < log_loss(index, probabilities(values, common[0]))
+
+
+def test_early_prediction_uses_the_sigmoids_of_the_cluster():
+    model = DCSVC(3, probability=True, random_state=0).fit(X, Y)
+    assert model._sigmoids.shape == (3, 3, 2)
+    whole = DCSVC(3, combine="naive", probability=True, random_state=0).fit(X, Y)
+    assert whole._sigmoids.shape == (1, 3, 2)
+
+
+def test_a_stream_has_no_rows_to_calibrate_on():
+    from sklearn.exceptions import NotFittedError
+
+    model = DoublySGDClassifier(loss="hinge", probability=True, block_size=64)
+    with pytest.raises(NotFittedError):
+        model.partial_fit(X, Y).predict_proba(X)
