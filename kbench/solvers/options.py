@@ -27,7 +27,8 @@ class SolverOptions:
     sampled_threshold : bool
         Find the worst violators among candidates above a sampled threshold (`block_descent`).
     face_newton : bool
-        Newton steps on a face where coordinate steps make little progress (`face_newton`).
+        Newton steps on a face where coordinate steps make little progress (`face_newton`), and the
+        minimum over the free points of a regression (`face_pivoting`).
     recompute_rows : bool
         Compute cheap kernel rows again instead of storing them (`row_cache`); off: store all rows
         at their first use.
