@@ -22,7 +22,7 @@ GRIDS = {
     "basis_sampling": ("diagonal", "partition_rows"),
     "link": ("galerkin", "sampled"),
     "rho": (0.5, 3.0),
-    "pinv_cut": (1e-5, 0.3),
+    "pinv_cut": (1e-5, 0.9),
     "eps": (0.2, 0.7),
     "zero_fraction": (0.2, 0.6),
     "rank_strategy": ("same", "eigenvalues"),
