@@ -188,8 +188,8 @@ def _check_confined(group: str, path: Path) -> None:
     Raises
     ------
     ConfigError
-        It has a package header, includes files of other groups, or uses a resolver other than
-        `use`, which could read the environment.
+        It has a package header, includes files of other groups, uses a resolver other than `use`,
+        which could read the environment, or names a file anywhere on the user's machine.
     """
     where = f"{path}: a file of {group}/"
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -202,6 +202,16 @@ def _check_confined(group: str, path: Path) -> None:
         included = path.with_name(f"{entry}.yaml")
         if entry != "_self_" and included.is_file():
             _check_confined(group, included)
+    if group == "dataset":
+        variants = content.get("variants")
+        parts = [content, *(variants.values() if isinstance(variants, Mapping) else ())]
+        for part in parts:
+            for key in ("path", "test_path"):
+                if isinstance(part, Mapping) and part.get(key) is not None:
+                    raise ConfigError(
+                        f"{where} sets {key}, which is for the command line: dataset.{key}=FILE; "
+                        "use source.files here"
+                    )
     for text in _strings(content):
         for found in re.finditer(r"\$\{\s*([^${}:]*)([${}:]?)", text):
             if found[2] == "$" or (found[2] == ":" and found[1].strip() != "use"):

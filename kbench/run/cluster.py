@@ -29,6 +29,7 @@ from kbench.errors import ConfigError, DataError, KbenchError
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome, State, Work
 from kbench.run.preload import preloading_sandbox
+from kbench.run.rows import UNKEPT
 from kbench.run.sandbox import Sandbox
 from kbench.run.task import Task
 
@@ -158,9 +159,7 @@ def run_guarded(
     for each in outcome.all:
         each.provenance = provenance()
     if unkept and outcome.status == "ok":
-        outcome.message = (
-            f"the model was not kept: {platform.node()} does not share the runner's file system"
-        )
+        outcome.message = f"{UNKEPT}: {platform.node()} does not share the runner's file system"
     return outcome
 
 

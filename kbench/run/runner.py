@@ -33,6 +33,7 @@ from kbench.run.plan import Obtain, Plan, Run
 from kbench.run.preload import estimators_named, preloading_sandbox
 from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
+from kbench.run.rows import UNKEPT
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
 
@@ -104,7 +105,7 @@ def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
 
     A run whose model cannot be stored is ok and has a message that says why.
     """
-    if row["status"] != "ok" or row.get("message"):
+    if row["status"] != "ok" or UNKEPT in (row.get("message") or ""):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
 
@@ -358,6 +359,7 @@ class Runner:
         """The row of one attempt: request, measurements, environment and start."""
         there = outcome.provenance or self.here
         measured = dict(outcome.result.get("row") or {})
+        told = [outcome.message, measured.pop("message", None)]
         if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:
             measured["peak_bytes"] += outcome.children_peak_bytes
         if outcome.status == "ok":
@@ -367,7 +369,7 @@ class Runner:
         return {
             "key": run.key,
             "status": outcome.status,
-            "message": outcome.message or measured.pop("message", None),
+            "message": "; ".join(filter(None, told)) or None,
             "method": run.method,
             "dataset": run.dataset,
             "variant": run.variant,

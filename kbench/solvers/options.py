@@ -25,7 +25,8 @@ class SolverOptions:
     keep_gram : bool
         Recompute only the new rows of the Gram matrix of a working set (`row_cache.gram`).
     face_newton : bool
-        Newton steps on a face where coordinate steps make little progress (`face_newton`).
+        Newton steps on a face where coordinate steps make little progress (`face_newton`), and the
+        minimum over the free points of a regression (`face_pivoting`).
     recompute_rows : bool
         Compute cheap kernel rows again instead of storing them (`row_cache`); off: store all rows
         at their first use.
