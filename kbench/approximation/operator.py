@@ -24,7 +24,8 @@ from scipy.sparse.linalg import LinearOperator
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.trace import Trace
 
-# Bytes of exact kernel values that `kernel_error` holds at a time.
+# Bytes of exact kernel values that `kernel_error` holds at a time: memory against the overhead of
+# a call. Set by hand.
 _BLOCK_BYTES = 1 << 26
 
 

@@ -26,8 +26,8 @@ from kbench.methods._virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.trace import Deadline, Trace
 
-_PREDICTED_ROWS = 8192  # rows that are mapped at a time in prediction
-_SAMPLE = 10_000  # mapped rows from which the bandwidth is computed
+_PREDICTED_ROWS = 8192  # rows mapped at a time in prediction; set by hand
+_SAMPLE = 10_000  # mapped rows from which the bandwidth is computed; set by hand
 # Parameters that may differ between a checkpoint and the fit that continues it.
 _NOT_OF_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 

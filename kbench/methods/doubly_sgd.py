@@ -1,7 +1,8 @@
 """Kernel machines by doubly stochastic functional gradients: random rows, random features.
 
 Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
-(NIPS 2014); the descent is `kbench.solvers.doubly_stochastic`.
+(NIPS 2014), Algorithm 1 (training) and Algorithm 2 (prediction); the descent is
+`kbench.solvers.doubly_stochastic`.
 """
 
 from dataclasses import dataclass
