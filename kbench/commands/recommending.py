@@ -2,9 +2,9 @@
 
 Which method to take, by what the rows say of the data set itself or else of the nearest ones: of
 the same kind of task, with numbers of training rows and features, and a share of entries that are
-not zero (density), of similar orders of magnitude. Methods are compared in pairs over these data sets.
-Prints the data sets, the methods with the score to expect, which of them has the best score, trains
-or predicts fastest, the reason, and the command to run. Refuses if no data set is near.
+not zero (density), of similar orders of magnitude. Methods are compared in pairs over them. Prints
+the data sets, the methods with the score to expect, which of them has the best score, trains or
+predicts fastest, the reason, and the command to run. Refuses if no data set is near.
 
 format=terminal, markdown, json or latex; reference=false leaves out the rows that came with kbench,
 results_dir=DIR reads another folder.
