@@ -10,6 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
 from kbench import class_labels
+from kbench.chunked import ChunkedRows
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._probability import Probabilities
 from kbench.methods._quick_checks import QuickChecks
@@ -46,12 +47,14 @@ class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
 
         Parameters
         ----------
-        X : (u, d) array or CSR; with kernel="precomputed" (u, n_train)
+        X : (u, d) array or CSR, or ChunkedRows; with kernel="precomputed" (u, n_train)
 
         Returns
         -------
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
+        if isinstance(X, ChunkedRows):
+            return np.concatenate([self.decision_function(block.X) for block in X.blocks()])
         values = self._decide(self._rows_to_predict(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
@@ -59,6 +62,18 @@ class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
         return class_labels.decode(self.classes_, values)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Fraction of the rows X : (u, d) that get their label y : (u,).
+
+        `ChunkedRows` bring their labels; they are read once, and no value of a row is kept.
+        """
+        if not isinstance(X, ChunkedRows):
+            return float(super().score(X, y, sample_weight))
+        if y is not None or sample_weight is not None:
+            raise ValueError("rows in chunks bring their labels, and take no sample_weight")
+        right = sum(np.count_nonzero(self.predict(block.X) == block.y) for block in X.blocks())
+        return float(right / len(X))
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Check the input, learn the classes and set up the binary problems."""

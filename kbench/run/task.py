@@ -1,4 +1,4 @@
-"""What travels from a plan to the worker that does one of its runs."""
+"""The message from a plan to the worker that executes one of its runs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -42,6 +42,8 @@ class Task:
         warm-up.
     threads : int
         Number of threads of every thread pool.
+    memory_mb : float or None
+        The run's limit in MiB, by which rows are read in chunks.
     dataset : mapping
         The checked config of the data set, for a machine that must prepare it itself.
     datasets_dir, download
@@ -62,6 +64,7 @@ class Task:
     params: Mapping[str, Any]
     warmup: Mapping[str, Any]
     threads: int
+    memory_mb: float | None
     dataset: Mapping[str, Any]
     datasets_dir: str
     download: bool

@@ -22,6 +22,7 @@ from kbench.kernels.work_sharing import Loop, divided, share
 # A number of uses that no row reaches: nothing is stored.
 NEVER = 1 << 30
 # Rows per block in which missing rows are computed; the block is a temporary array.
+# More take more memory, fewer make the calls count. Set by hand.
 _BATCH = 128
 # Side of the square tiles of a transposition: a cache line of float32.
 _TILE = 16

@@ -55,7 +55,7 @@ def make_papers(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """The papers' tables with what the rows say beside what is printed.
+    """The papers' tables with the measured values beside the printed ones.
 
     Parameters
     ----------
