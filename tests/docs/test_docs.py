@@ -69,7 +69,7 @@ FIGURE = re.compile(r"(?<![\w.=-])(?<!below )(?<!than )\d[\d,.]*(?: ?(?:s|ms|us|
 
 
 def measured_parts():
-    """(name, text) of each section of README and each page of docs/ that states measured figures."""
+    """(name, text) of the sections of README and the pages of docs/ that state measured figures."""
     for page in PAGES:
         text = BLOCK.sub("", page.read_text())
         parts = re.split(r"^(?=## )", text, flags=re.M) if page.name == "README.md" else [text]
