@@ -144,7 +144,7 @@ class BlockDescent:
                 coupled=it.coupled,
             )
             whole = len(W) == len(S)
-            K_W = self._block(W, whole, new)
+            K_W = self._block(W, whole)
             most = _STEPS_WHOLE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
@@ -225,15 +225,11 @@ class BlockDescent:
         e -= product
         return change
 
-    def _block(self, W: np.ndarray, whole: bool, new: slice) -> np.ndarray:
-        """Return K_WW; where W = S (`whole`), it is kept for the next solve.
-
-        new : positions at which W differs from the last working set
-        """
+    def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
+        """Return K_WW; where W = S (`whole`), it is kept for the next solve."""
         if self._gram is not None:
             return self._gram
-        reuse = self.options.keep_gram and not whole
-        block = self.rows.gram(W, new if reuse else None)
+        block = self.rows.gram(W)
         if whole:
             self._gram = block
         return block
