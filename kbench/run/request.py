@@ -55,7 +55,9 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
         )
         if key == "dataset" and any(re.match(r"openml\\?:", value) for value in values):
             if len(values) > 1:
-                raise ConfigError(f"{text}: a number on OpenML stands alone, as in dataset=openml:61")
+                raise ConfigError(
+                    f"{text}: a number on OpenML stands alone, as in dataset=openml:61"
+                )
             dimensions.append([f"dataset.path={values[0]}"])
             path_named = True
         elif key in ("method", "dataset", "experiment"):
