@@ -308,7 +308,7 @@ def source_sha256(target: str) -> str | None:
     """Hash of the source that a method runs: of its modules, and for kbench's own of all engines.
 
     Lets `rerun=changed` see that a method or its composition was edited; None if the source of a
-    module is not at hand.
+    module is not available.
     """
     path, parts = _paths(target)
     hashes = [_module_sha256(of.partition(":")[0]) for of in (path, *parts.values())]
