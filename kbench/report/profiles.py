@@ -15,9 +15,9 @@ LINES = 8
 _WORST = 0.1  # largest relative difference to the best score that is shown
 
 
-def profiles(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
+def profiles(ranking: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
     """Charts of the `LINES` methods of the best mean rank, with their legend."""
-    shown = found.standings[:LINES]
+    shown = ranking.standings[:LINES]
     names = [one.method for one in shown]
     styles = {name: method_styles(tuple(names))[name] for name in names}
     largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
@@ -61,7 +61,7 @@ def _steps(
     return [*points, (high * unit, points[-1][1])]
 
 
-def caption(found: Ranking) -> str:
+def caption(ranking: Ranking) -> str:
     """The caption of the charts."""
-    few = min(LINES, len(found.standings))
-    return f"Performance profiles, {found.task}: the {few} methods of the best mean rank"
+    few = min(LINES, len(ranking.standings))
+    return f"Performance profiles, {ranking.task}: the {few} methods of the best mean rank"
