@@ -1,10 +1,12 @@
-"""Performance profiles of a ranking as charts: by seconds to accuracy, and by the score's gap."""
+"""Charts of a ranking: performance profiles by seconds to accuracy and by the score's gap, and mean
+ranks."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 from kbench.report.charts import Axis, Chart, Plot
 from kbench.report.papers.drawing import method_styles
+from kbench.report.rank_chart import rank_chart
 from kbench.report.rankings import Ranking
 from kbench.report.recommend import CLOSE
 from kbench.report.style import Style
@@ -15,9 +17,16 @@ LINES = 8
 _WORST = 0.1  # largest relative difference to the best score that is shown
 
 
+<<<<<<< HEAD
 def profiles(ranking: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
     """Charts of the `LINES` methods of the best mean rank, with their legend."""
     shown = ranking.standings[:LINES]
+=======
+def ranking_charts(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
+    """Profiles of the `LINES` methods of the best mean rank with their legend, and all mean
+    ranks."""
+    shown = found.standings[:LINES]
+>>>>>>> main
     names = [one.method for one in shown]
     styles = {name: method_styles(tuple(names))[name] for name in names}
     largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
@@ -27,6 +36,7 @@ def profiles(ranking: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
     charts = [
         _staircases(reached, "seconds, as a multiple of the fastest", times, styles, log=True),
         _staircases("score", "% behind the best score", gaps, styles, log=False),
+        rank_chart(found),
     ]
     return charts, list(styles.items())
 
@@ -63,5 +73,13 @@ def _steps(
 
 def caption(ranking: Ranking) -> str:
     """The caption of the charts."""
+<<<<<<< HEAD
     few = min(LINES, len(ranking.standings))
     return f"Performance profiles, {ranking.task}: the {few} methods of the best mean rank"
+=======
+    few = min(LINES, len(found.standings))
+    return (
+        f"Performance profiles, {found.task}: the {few} methods of the best mean rank; mean ranks "
+        "of all with critical differences"
+    )
+>>>>>>> main
