@@ -17,16 +17,10 @@ LINES = 8
 _WORST = 0.1  # largest relative difference to the best score that is shown
 
 
-<<<<<<< HEAD
-def profiles(ranking: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
-    """Charts of the `LINES` methods of the best mean rank, with their legend."""
-    shown = ranking.standings[:LINES]
-=======
-def ranking_charts(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
+def ranking_charts(ranking: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
     """Profiles of the `LINES` methods of the best mean rank with their legend, and all mean
     ranks."""
-    shown = found.standings[:LINES]
->>>>>>> main
+    shown = ranking.standings[:LINES]
     names = [one.method for one in shown]
     styles = {name: method_styles(tuple(names))[name] for name in names}
     largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
@@ -36,7 +30,7 @@ def ranking_charts(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]
     charts = [
         _staircases(reached, "seconds, as a multiple of the fastest", times, styles, log=True),
         _staircases("score", "% behind the best score", gaps, styles, log=False),
-        rank_chart(found),
+        rank_chart(ranking),
     ]
     return charts, list(styles.items())
 
@@ -73,13 +67,8 @@ def _steps(
 
 def caption(ranking: Ranking) -> str:
     """The caption of the charts."""
-<<<<<<< HEAD
     few = min(LINES, len(ranking.standings))
-    return f"Performance profiles, {ranking.task}: the {few} methods of the best mean rank"
-=======
-    few = min(LINES, len(found.standings))
     return (
-        f"Performance profiles, {found.task}: the {few} methods of the best mean rank; mean ranks "
+        f"Performance profiles, {ranking.task}: the {few} methods of the best mean rank; mean ranks "
         "of all with critical differences"
     )
->>>>>>> main
