@@ -69,6 +69,6 @@ def caption(ranking: Ranking) -> str:
     """The caption of the charts."""
     few = min(LINES, len(ranking.standings))
     return (
-        f"Performance profiles, {ranking.task}: the {few} methods of the best mean rank; mean ranks "
-        "of all with critical differences"
+        f"Performance profiles, {ranking.task}: the {few} methods of the best mean rank; mean "
+        "ranks of all with critical differences"
     )
