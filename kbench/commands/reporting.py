@@ -14,7 +14,7 @@ columns=roc_auc,fit_wall_s shows other columns beside it; trials=true takes the 
 in, reference=false leaves out the rows that came with kbench, results_dir=DIR reads another folder.
 
 format=mlflow writes the rows as runs of the experiment `kbench` of MLflow, without the rows that
-came with kbench unless reference=true: to mlflow.db in the results folder, or to the tracking URI
+came with kbench unless reference=true: to _mlflow.db in the results folder, or to the tracking URI
 out=http://host:5000. Rows that the store has already are left out. It needs kbench[mlflow].
 
 `kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (no HTML)
@@ -123,7 +123,7 @@ def _mlflow(values: Mapping[str, str]) -> int:
     if other := [key for key in values if key not in takes]:
         raise ConfigError(f"kbench report format=mlflow takes no {other[0]}=...")
     folder = ResultsFolder(values.get("results_dir", "results"))
-    store = values.get("out") or f"sqlite:///{folder.path.resolve() / 'mlflow.db'}"
+    store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
     written, skipped = export_runs(
         folder,
         store,

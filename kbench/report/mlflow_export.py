@@ -55,7 +55,8 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
     if "://" not in store:
         # Since version 3 MLflow refuses stores of files unless this says that they are meant.
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for name in ("alembic", "mlflow.store.db.utils"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         client = MlflowClient(tracking_uri=store)
         found = client.get_experiment_by_name(EXPERIMENT)
