@@ -1,8 +1,8 @@
-"""Composition: where configs/ is found, what kbench's own keys may hold, and how Hydra is asked.
+"""Composition of configs: their folders, the types of kbench's own keys, and calls of Hydra.
 
 Hydra composes data set x method x limits x grid (x tuned x experiment) into one plain dictionary;
-what it says about a mistake is turned into one line with the nearest right name. A folder
-`configs/` in the working directory comes first, then kbench's own, then those of plug-ins.
+its error messages become one line with the nearest valid name. A folder `configs/` in the working
+directory comes first, then kbench's own, then those of plug-ins.
 """
 
 import copy
@@ -241,7 +241,7 @@ _HYDRA_KEYS = {
 
 
 def _check_word(text: str, before: str) -> None:
-    """Refuse a word of a command that Hydra would misread, or answer in its own terms.
+    """Refuse a word of a command that Hydra would misread, or answer with its own help.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ from kbench.run.task import Task
 
 # How often a run is started before it is `crashed`, if the engine loses its worker process.
 ATTEMPTS = 2
-# Seconds between two questions whether the user stopped the run. Less delays the end of a run less,
-# but asks the scheduler more often.
+# Seconds between two checks whether the user has stopped the run. A shorter time ends the run
+# sooner, but sends the scheduler more requests.
 _STOP_POLL_S = 0.5
 
 
@@ -44,7 +44,7 @@ class Engine(Protocol):
     """Interface of a cluster engine."""
 
     def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
-        """Call `function(*args)` somewhere; the future fails when the process there dies."""
+        """Call `function(*args)` in a worker process; the future fails if that process dies."""
 
     def stop(self, future: Future[Outcome]) -> None:
         """End a call in progress; its future is then done or cancelled."""
@@ -72,7 +72,7 @@ class Cluster:
 
 
 class RemoteJob:
-    """A run somewhere else; wait on `connection`, then take `news()`."""
+    """A run on another machine; wait on `connection`, then take `news()`."""
 
     def __init__(self, engine: Engine, call: tuple[Any, ...]) -> None:
         self._engine = engine
@@ -136,7 +136,7 @@ def run_guarded(
     n_runs: int,
     stopped: Callable[[], bool] = bool,
 ) -> Outcome:
-    """Do one run in a sandbox of this process, on whichever machine that is.
+    """Do one run in a sandbox of this process, on the machine of this process.
 
     `stopped()` is called twice a second; True ends the run.
     """

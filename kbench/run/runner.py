@@ -39,13 +39,13 @@ from kbench.run.worker import work
 
 # Columns that the report of a run must have for the run to be ok.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
-# Seconds between two looks at signals and at the live line while runs go on.
+# Seconds between two checks of signals, and updates of the live line, while runs are in progress.
 _POLL_S = 0.2
 
 
 @dataclass
 class Summary:
-    """What became of a plan: rows written now, rows that were there before, and failed runs."""
+    """The result of a plan: rows written now, rows that existed before, and failed runs."""
 
     written: Counter[str] = field(default_factory=Counter)
     before: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Summary:
         return 1 if self.failed or self.absent else 0
 
 
-Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> what its row says
+Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> outcome in its row
 
 
 def finished_here(plan: Plan) -> Finished:
@@ -122,7 +122,7 @@ def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
 
 @contextlib.contextmanager
 def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
-    """Where the plan's runs are done: `sandbox` on this machine, or the cluster it names."""
+    """Starts the plan's workers: `sandbox` on this machine, or the cluster that the plan names."""
     if plan.settings.parallel.here:
         yield sandbox
     else:
@@ -132,7 +132,7 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
 
 
 def obtain_in(sandbox: Sandbox) -> Obtain:
-    """What prepares a plan's data sets in guarded children of `sandbox`."""
+    """A function that prepares a plan's data sets in guarded children of `sandbox`."""
     from kbench.run.preparing import prepare_guarded
 
     return functools.partial(prepare_guarded, sandbox=sandbox)
@@ -149,7 +149,7 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> None:
     ConfigError
         Names the first parameter that a class does not take or whose value it refuses.
     ModelError
-        Models of scikit-learn are to be kept, and what keeps them is not installed.
+        Models of scikit-learn are to be kept, and the package that stores them is not installed.
     """
     if plan.settings.keep_model and any(p.startswith("sklearn.") for p, _ in plan.estimators):
         from kbench.prediction.skops_bytes import require_skops
@@ -182,7 +182,7 @@ class _InProgress:
 
 
 class Runner:
-    """Does the runs of one plan; one instance for each command."""
+    """Executes the runs of one plan; one instance for each command."""
 
     def __init__(self, plan: Plan, sandbox: Sandbox, *, show: bool = True) -> None:
         self.plan = plan
@@ -356,7 +356,7 @@ class Runner:
             self._progress.finished(run.label, row)
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
-        """The row of one attempt: what was asked, what was measured, where and when."""
+        """The row of one attempt: request, measurements, environment and start."""
         there = outcome.provenance or self.here
         measured = dict(outcome.result.get("row") or {})
         told = [outcome.message, measured.pop("message", None)]

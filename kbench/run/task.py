@@ -1,4 +1,4 @@
-"""What travels from a plan to the worker that does one of its runs."""
+"""The message from a plan to the worker that executes one of its runs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace

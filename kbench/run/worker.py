@@ -43,7 +43,7 @@ Send = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Kept:
-    """Data and estimator that one run of a path leaves to the next."""
+    """Data and estimator that the runs of one path pass on to each other."""
 
     data: Any = None
     estimator: Any = None
@@ -153,7 +153,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     Raises
     ------
     Exception
-        Whatever the method raises; the caller decides what becomes of it.
+        Whatever the method raises; the caller turns it into a row.
     """
     from kbench.cost import COUNTS_CPU
     from kbench.data import open_prepared
