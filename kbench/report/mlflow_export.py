@@ -16,8 +16,10 @@ ROW_TAG = "kbench.row"
 # Longest value of a parameter that every MLflow server takes, in characters.
 _LONGEST_PARAMETER = 500
 # What the row says of the run itself and not of its outcome; these become tags.
-_TAGS = ("method", "dataset", "variant", "task", "status", "message", "preset", "tuned")
-_TAGS += ("environment", "kbench_version", "commit", "data_sha256", "command")
+_TAGS = (
+    *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
+    *("environment", "kbench_version", "commit", "data_sha256", "command"),
+)
 _NOT_METRICS = {"schema_version", "seed"}
 
 
