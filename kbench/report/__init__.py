@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.report import latex, markdown, terminal, tidy, versus
+from kbench.report.mlflow_export import export_rows
 from kbench.report.pages import page
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
@@ -32,6 +33,7 @@ __all__ = [
     "FORMATS",
     "PAPER_FORMATS",
     "SETTINGS",
+    "export_runs",
     "make_comparison",
     "make_papers",
     "make_recommendation",
@@ -243,6 +245,40 @@ def make_recommendation(
     for line in skipped:
         _LOG.warning(line)
     return text
+
+
+def export_runs(
+    folder: "ResultsFolder",
+    store: str,
+    *,
+    methods: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    reference: bool = False,
+    trials: bool = False,
+) -> tuple[int, int]:
+    """Write the rows as runs of MLflow's experiment `kbench`; parameters as in `make_report`.
+
+    Parameters
+    ----------
+    store : str
+        MLflow's tracking URI, such as ``sqlite:///mlflow.db``.
+
+    Returns
+    -------
+    int, int
+        Numbers of runs written, and of rows that the store had already.
+
+    Raises
+    ------
+    UnavailableError
+        mlflow is not installed.
+    ConfigError
+        The store refuses the first request, or no row has one of `methods` or `datasets`.
+    """
+    rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
+    for line in skipped:
+        _LOG.warning(line)
+    return export_rows(records(rows), store)
 
 
 def write_report(folder: "ResultsFolder") -> list[Path]:
