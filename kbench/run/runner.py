@@ -25,7 +25,7 @@ from kbench.config import Limits, Settings
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
-from kbench.run.cluster import Cluster, RemoteJob, open_cluster
+from kbench.run.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
 from kbench.run.command import canonical
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome
@@ -121,9 +121,12 @@ def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
 
 
 @contextlib.contextmanager
-def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
+def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster | SharedModel]:
     """Starts the plan's workers: `sandbox` on this machine, or the cluster that the plan names."""
-    if plan.settings.parallel.here:
+    if plan.settings.parallel.split == "model":
+        with scheduler_of(plan.settings) as scheduler:
+            yield SharedModel(sandbox, scheduler)
+    elif plan.settings.parallel.here:
         yield sandbox
     else:
         estimators = sorted({path for path, _ in plan.estimators})
@@ -243,14 +246,14 @@ class Runner:
         paths: dict[str, list[Run]] = {}
         for run in todo:
             paths.setdefault(run.path_id or run.key, []).append(run)
-        most = math.ceil(len(todo) / self.settings.parallel.jobs)
+        most = math.ceil(len(todo) / self.settings.parallel.at_once)
         return deque(
             runs[i : i + most] for runs in paths.values() for i in range(0, len(runs), most)
         )
 
     def _loop(self, todo: deque[list[Run]]) -> None:
         held: deque[list[Run]] = deque()  # claimed by another runner
-        slots = list(range(self.settings.parallel.jobs))
+        slots = list(range(self.settings.parallel.at_once))
         while todo or held or self._jobs:
             if self.summary.stopped_by is not None:
                 todo.clear()

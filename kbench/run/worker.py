@@ -25,6 +25,7 @@ from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import chunked, measure, metrics, processes, registry
+from kbench.run.cluster import joblib_on
 from kbench.run.learning import LearningCurves
 from kbench.run.rows import UNKEPT
 from kbench.run.task import Task
@@ -198,7 +199,11 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     with _warnings() as warned:
         trace.restart()
         contention = measure.Contention()
-        with processes.PeakMemory() as peak, measure.Stopwatch(live.compiled) as fit:
+        with (
+            joblib_on(task.scheduler),
+            processes.PeakMemory() as peak,
+            measure.Stopwatch(live.compiled) as fit,
+        ):
             estimator.fit(*training, **keywords)
         contention.close()
         live.phase("predict")
