@@ -58,7 +58,7 @@ _SETS_PER_FACE = 5e5
 _MOST_FREE = 4000
 # If there are more than _FEW candidates per value wanted, the threshold above which the largest lie
 # is estimated from every _STRIDE-th candidate instead of partitioning all of them.
-_FEW, _STRIDE = 40, 8
+_FEW, _STRIDE = 5, 8
 # Stop after this many working sets without a new minimum of the violation: rounding can keep
 # points moving back and forth for ever.
 _PATIENCE = 200
