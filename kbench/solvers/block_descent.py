@@ -298,7 +298,7 @@ def largest(values: np.ndarray, k: int, *, sampled: bool = True) -> np.ndarray:
 
     sampled : whether to look only at values above a threshold estimated from a sample
     """
-    if sampled and len(values) > _FEW * k:
+    if sampled and len(values) > _FEW * max(k, _STRIDE):
         places = _candidates(values, k)
         if len(places) >= k:
             return places[np.argpartition(values[places], -k)[-k:]]
