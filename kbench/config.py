@@ -1,8 +1,8 @@
-"""Composition: where configs/ is found, what kbench's own keys may hold, and how Hydra is asked.
+"""Composition of configs: their folders, the types of kbench's own keys, and calls of Hydra.
 
 Hydra composes data set x method x limits x grid (x tuned x experiment) into one plain dictionary;
-what it says about a mistake is turned into one line with the nearest right name. A folder
-`configs/` in the working directory comes first, then kbench's own, then those of plug-ins.
+its error messages become one line with the nearest valid name. A folder `configs/` in the working
+directory comes first, then kbench's own, then those of plug-ins.
 """
 
 import copy
@@ -49,17 +49,24 @@ class Parallel:
     jobs : number of simultaneous runs; more than one per machine disturbs the timings, and the
     rows have the number. address : of a running Dask scheduler or Ray cluster; without an address,
     a local one is started. options : arguments of the engine, or submitit's parameters of a job.
+    split : what a cluster divides: the runs of a plan, or the model of each run, one run at a time.
     """
 
     backend: str = "loky"
     jobs: int = 1
     address: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    split: str = "runs"
 
     @property
     def here(self) -> bool:
-        """Whether this machine does the runs, without a cluster engine."""
-        return self.backend == "loky"
+        """Whether guarded processes of this machine do the runs."""
+        return self.backend == "loky" or self.split == "model"
+
+    @property
+    def at_once(self) -> int:
+        """Number of runs at the same time."""
+        return 1 if self.split == "model" else self.jobs
 
 
 @dataclass
@@ -241,7 +248,7 @@ _HYDRA_KEYS = {
 
 
 def _check_word(text: str, before: str) -> None:
-    """Refuse a word of a command that Hydra would misread, or answer in its own terms.
+    """Refuse a word of a command that Hydra would misread, or answer with its own help.
 
     Parameters
     ----------
@@ -446,6 +453,13 @@ def settings(config: Mapping[str, Any]) -> Settings:
         )
     if typed.parallel.jobs < 1:
         raise ConfigError(f"parallel.jobs is {typed.parallel.jobs}, should be 1 or more")
+    if typed.parallel.split not in ("runs", "model"):
+        raise ConfigError(f"parallel.split is {typed.parallel.split!r}, should be runs or model")
+    if typed.parallel.split == "model" and typed.parallel.backend != "dask":
+        raise ConfigError(
+            f"parallel.split=model needs parallel=dask, parallel.backend is "
+            f"{typed.parallel.backend}"
+        )
     if typed.parallel.backend not in BACKENDS:
         raise ConfigError(
             f"parallel.backend is {typed.parallel.backend!r}, should be one of "

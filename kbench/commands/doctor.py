@@ -18,7 +18,7 @@ from typing import Any
 from kbench.commands.arguments import read
 from kbench.errors import ConfigError
 
-EXTRAS = {"intelex": "sklearnex", "models": "skops"}
+EXTRAS = {"intelex": "sklearnex", "models": "skops", "xrfm": "xrfm"}
 
 
 def main(argv: Sequence[str]) -> int:

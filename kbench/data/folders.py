@@ -69,8 +69,8 @@ class Folders:
     read_only : tuple of Path
         Further folders with raw files.
     file_urls : bool
-        Whether `file:` URLs may be fetched. Only the user may say so, on the command line: a config
-        that comes from others could otherwise copy any file of this machine.
+        Whether `file:` URLs may be fetched. Only the user may allow it, on the command line: a
+        config that comes from others could otherwise copy any file of this machine.
     """
 
     own: Path

@@ -309,6 +309,10 @@ max_iter, max_time, dtype, shrinking
                 f"n_clusters={settings['n_clusters']} is more than "
                 f"n_samples={settings['n_samples']}, the points that are clustered"
             )
+        if settings["n_levels"] == 1 and settings["branching"] != presets.BRANCHING:
+            raise ValueError(
+                f"branching={settings['branching']} has no effect with n_levels=1; leave it out"
+            )
         if partition == "random" and self.combine == "early":
             raise ValueError(
                 "combine='early' needs the cluster of a new point, which partition='random' does "

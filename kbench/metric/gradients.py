@@ -26,7 +26,7 @@ from kbench.kernels.matern import Matern12
 # Number of kernel rows evaluated per block: 512 rows against 10,000 points are 20 MB of float32,
 # which bounds the memory; fewer rows make the matrix products slower (`scripts/bench_metric.py`).
 _BLOCK_ROWS = 512
-# Smallest exponent gamma * r that is told apart from zero in float32. Closer pairs are left out:
+# Smallest exponent gamma * r that float32 distinguishes from zero. Closer pairs are left out:
 # their direction is rounding.
 _CLOSEST = 1e-5
 

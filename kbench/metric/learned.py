@@ -114,7 +114,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     rank : int or None, default=None
         Most columns of the map, those of the largest eigenvalues of M; None keeps every direction.
     task : {"auto", "classification", "regression"}, default="auto"
-        What y is. "auto" takes the type of the target as scikit-learn tells it: integers are
+        What y is. "auto" uses scikit-learn's `type_of_target`: integers are
         classes.
     max_rows : int, default=8000
         Rows that the metric is learned from, the held-out rows left out.
@@ -227,7 +227,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         trace : Trace, optional
-            Told the held-out error of every candidate.
+            Receives the held-out error of every candidate.
 
         Raises
         ------

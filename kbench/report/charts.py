@@ -19,6 +19,7 @@ from kbench.report.style import COLOURS, MARKERS, Style
 # Width of a letter of 12 px, and the height of a line, in units of the view box.
 LETTER, LINE = 6.4, 14.0
 
+# Least number of ticks of an axis.
 _LEAST_TICKS = 3
 _TOP, _RIGHT, _BOTTOM = 14, 16, 44  # margins around the axes, units of the view box
 _SHADES = 64  # grey levels of an image

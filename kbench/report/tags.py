@@ -1,6 +1,6 @@
 """Elements of the web pages: the one builder of their tables, charts, legends and notes.
 
-Text is escaped here, once; arguments that are HTML already say so.
+Text is escaped here, once; the names of arguments that are HTML already say so.
 """
 
 from collections.abc import Iterable, Sequence

@@ -29,8 +29,8 @@ from kbench.run import processes, temporary
 from kbench.run.environment import Provenance
 from kbench.run.rows import TIMED_OUT
 
-# Seconds between two looks at the processes of a run: how late a limit may be noticed. A look costs
-# about 0.1 ms of CPU time per process.
+# Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
+# costs about 0.1 ms of CPU time per process.
 LOOK_EVERY_S = 0.05
 # Seconds between two messages about a run in progress, which the live line shows once a second.
 SEND_EVERY_S = 0.5
@@ -38,7 +38,7 @@ SEND_EVERY_S = 0.5
 HEAD_BYTES = 8_192
 TAIL_BYTES = 16_384
 # Bytes that a process may reserve beyond its memory limit: stacks and arenas count against
-# RLIMIT_DATA before they are used. The guard's own look at used memory enforces the limit itself.
+# RLIMIT_DATA before they are used. The guard's samples of used memory enforce the limit itself.
 _RESERVED_BYTES = 64 << 20
 
 Send = Callable[[dict[str, Any]], None]
@@ -282,7 +282,7 @@ class _Watch:
         os.set_blocking(printed, False)
 
     def until_end(self) -> Outcome | None:
-        """Watch until the worker ends or has to; None if the runner is gone."""
+        """Watch until the worker ends or must be ended; None if the runner has ended."""
         poll = select.poll()
         for fd in (self.runner.fileno(), self.reported, self.printed):
             poll.register(fd, select.POLLIN)

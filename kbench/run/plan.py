@@ -34,7 +34,7 @@ class Run:
 
     Attributes
     ----------
-    key : hash of all that its outcome depends on. command : a command line that reproduces it.
+    key : hash of everything its outcome depends on. command : a command line that reproduces it.
     label : name among the runs of its plan, for messages.
     estimator : `module:Class`.
     tuned, tuned_sha256 : the tuned file that set some of the parameters, and its hash.
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def about(self) -> About:
-        """What a kept model says of this run."""
+        """The origin that is stored in a kept model of this run."""
         return About(
             key=self.key,
             method=self.method,
@@ -90,7 +90,7 @@ class Run:
 
 @dataclass
 class Plan:
-    """The runs of a command in order, and what is left out of it with the reason.
+    """The runs of a command in order, and what is left out, with the reasons.
 
     Attributes
     ----------

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Version of the columns; raised when a column is added or changes its meaning.
 SCHEMA_VERSION = 4
 
 # Begins the message of a run that is ok but whose model could not be stored.

@@ -1,4 +1,4 @@
-"""What travels from a plan to the worker that does one of its runs."""
+"""The message from a plan to the worker that executes one of its runs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -54,6 +54,8 @@ class Task:
         CPUs that the worker is bound to.
     model : str or None
         File to keep the fitted model in.
+    scheduler : str or None
+        Address of a Dask cluster that trains the parts of the model.
     path : tuple of mappings
         If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
         with `warm_start`, and their times are those of the steps.
@@ -71,6 +73,7 @@ class Task:
     prepared: str
     cpus: tuple[int, ...] | None = None
     model: str | None = None
+    scheduler: str | None = None
     path: tuple[Mapping[str, Any], ...] = ()
 
     @property

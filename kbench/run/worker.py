@@ -25,6 +25,7 @@ from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
 from kbench.run import chunked, measure, metrics, processes, registry
+from kbench.run.cluster import joblib_on
 from kbench.run.learning import LearningCurves
 from kbench.run.rows import UNKEPT
 from kbench.run.task import Task
@@ -43,7 +44,7 @@ Send = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Kept:
-    """Data and estimator that one run of a path leaves to the next."""
+    """Data and estimator that the runs of one path pass on to each other."""
 
     data: Any = None
     estimator: Any = None
@@ -153,7 +154,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     Raises
     ------
     Exception
-        Whatever the method raises; the caller decides what becomes of it.
+        Whatever the method raises; the caller turns it into a row.
     """
     from kbench.cost import COUNTS_CPU
     from kbench.data import open_prepared
@@ -198,7 +199,11 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     with _warnings() as warned:
         trace.restart()
         contention = measure.Contention()
-        with processes.PeakMemory() as peak, measure.Stopwatch(live.compiled) as fit:
+        with (
+            joblib_on(task.scheduler),
+            processes.PeakMemory() as peak,
+            measure.Stopwatch(live.compiled) as fit,
+        ):
             estimator.fit(*training, **keywords)
         contention.close()
         live.phase("predict")

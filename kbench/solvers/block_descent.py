@@ -13,9 +13,8 @@ stays, and small dense solvers inside:
         the minimum over all free points of S
     until the violation on S <= target
 
-Invariant: `residual` is up to date on all of S. Keeping half of a working set shows on cod-rna and
-mnist_20k, which take over four times as long without it (`scripts/ablate_svm.py`, `keep_half`),
-the sampled threshold on covtype_30k_unsplit, 1.1 times (`sampled_threshold`).
+Invariant: `residual` is up to date on all of S. Keeping half of a working set shows on cod-rna,
+which takes 30 times as long without it (`scripts/ablate_svm.py`, `keep_half`).
 """
 
 import math
@@ -26,7 +25,7 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.coordinate_descent import coordinate_steps
 from kbench.solvers.face_newton import face_steps
 from kbench.solvers.face_pivoting import face_minimum
-from kbench.solvers.iterate import Iterate, extremes
+from kbench.solvers.iterate import MINUS_INFINITY, Iterate, extremes
 from kbench.solvers.options import SolverOptions
 from kbench.solvers.pair_descent import pair_steps
 from kbench.solvers.row_cache import RowCache
@@ -56,9 +55,6 @@ _FACE_FOUND = 0.1
 _SETS_PER_FACE = 5e5
 # Limit on its points: K of so many takes 128 MB in float64, its factorisation 0.35 s.
 _MOST_FREE = 4000
-# If there are more than _FEW candidates per value wanted, the threshold above which the largest lie
-# is estimated from every _STRIDE-th candidate instead of partitioning all of them.
-_FEW, _STRIDE = 5, 8
 # Stop after this many working sets without a new minimum of the violation: rounding can keep
 # points moving back and forth for ever.
 _PATIENCE = 200
@@ -146,10 +142,9 @@ class BlockDescent:
                 new,
                 size,
                 coupled=it.coupled,
-                sampled=options.sampled_threshold,
             )
             whole = len(W) == len(S)
-            K_W = self._block(W, whole, new)
+            K_W = self._block(W, whole)
             most = _STEPS_WHOLE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
@@ -230,15 +225,11 @@ class BlockDescent:
         e -= product
         return change
 
-    def _block(self, W: np.ndarray, whole: bool, new: slice) -> np.ndarray:
-        """Return K_WW; where W = S (`whole`), it is kept for the next solve.
-
-        new : positions at which W differs from the last working set
-        """
+    def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
+        """Return K_WW; where W = S (`whole`), it is kept for the next solve."""
         if self._gram is not None:
             return self._gram
-        reuse = self.options.keep_gram and not whole
-        block = self.rows.gram(W, new if reuse else None)
+        block = self.rows.gram(W)
         if whole:
             self._gram = block
         return block
@@ -259,7 +250,6 @@ def working_set(
     size: int,
     *,
     coupled: bool,
-    sampled: bool,
 ) -> tuple[np.ndarray, slice]:
     """Return the working set after `last`, and at which positions it differs from `last`.
 
@@ -283,33 +273,23 @@ def working_set(
     if not coupled:
         worst = np.maximum(e_up - intercept, e_down + intercept)
         worst[kept] = -np.inf
-        W[new] = largest(worst, n_new, sampled=sampled)
+        W[new] = largest(worst, n_new)
         return W, new
     e_up[kept] = e_down[kept] = -np.inf
-    ups = largest(e_up, n_new // 2, sampled=sampled)
+    ups = largest(e_up, n_new // 2)
     e_down[ups] = -np.inf
     # Interleaved, so that each half of the new points has as many of both.
-    W[new][::2], W[new][1::2] = ups, largest(e_down, n_new - len(ups), sampled=sampled)
+    W[new][::2], W[new][1::2] = ups, largest(e_down, n_new - len(ups))
     return W, new
 
 
-def largest(values: np.ndarray, k: int, *, sampled: bool = True) -> np.ndarray:
+def largest(values: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k largest values, in any order. O(m).
 
-    sampled : whether to look only at values above a threshold estimated from a sample
+    Values of minus infinity are left out of the search if the others suffice: most are, of points
+    at a bound, and partitioning many equal values takes ten times as long as different ones.
     """
-    if sampled and len(values) > _FEW * max(k, _STRIDE):
-        places = _candidates(values, k)
-        if len(places) >= k:
-            return places[np.argpartition(values[places], -k)[-k:]]
-    return np.argpartition(values, -k)[-k:]
-
-
-def _candidates(values: np.ndarray, k: int) -> np.ndarray:
-    """Return the positions of about the 2 k largest values, above a threshold from a sample.
-
-    Partitioning all values takes several times as long, because most are equal: points at a bound.
-    """
-    sample = values[::_STRIDE]
-    rank = 2 * (k // _STRIDE + 1)
-    return np.flatnonzero(values >= np.partition(sample, -rank)[-rank])
+    finite = np.flatnonzero(values > MINUS_INFINITY)
+    if len(finite) <= k:
+        return np.argpartition(values, -k)[-k:]
+    return finite[np.argpartition(values[finite], -k)[-k:]]

@@ -1,5 +1,6 @@
 """Rows in chunks: the early-prediction DC-SVM out of core against the machine in memory."""
 
+import importlib.util
 import os
 import pickle
 import resource
@@ -215,6 +216,21 @@ def test_an_interrupted_fit_goes_on(data, fitted, tmp_path, monkeypatch, how):
     assert trained == [4, 5]
     assert again.n_iter_ == fitted.n_iter_
     assert not list(tmp_path.iterdir())
+    packed = [found._machine.machines.records.data.tobytes() for found in (again, fitted)]
+    assert packed[0] == packed[1]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")
+def test_a_dask_cluster_that_loses_a_worker_makes_the_same_model(data, fitted):
+    import joblib
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
+        lost = next(iter(cluster.workers.values())).pid
+        kill = _Stop(2, lambda: os.kill(lost, signal.SIGKILL))
+        with joblib.parallel_config("dask"):
+            again = model().fit(small(*data), trace=kill)
     packed = [found._machine.machines.records.data.tobytes() for found in (again, fitted)]
     assert packed[0] == packed[1]
 
