@@ -10,7 +10,7 @@ here; above 1e-3 a problem has not been solved. `must` is the ratio that is aske
 The classification sets take 80 % of the training file and predict the rest; binary sets are the
 first n of 500 to 8,000 rows. --regression compares KernelSVR with SVR, features and targets scaled
 to unit variance, gamma = 1 / d. --crossover times both engines of KernelSVC on the binary sets.
-Data that are not at hand are named and passed over.
+Data sets that are not available are named and skipped.
 """
 
 import argparse
@@ -54,7 +54,7 @@ MOST_ROWS = 10_000  # of regression sets
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Training rows and targets in an order drawn with seed 0; ([], []) if not at hand."""
+    """Training rows and targets in an order drawn with seed 0; ([], []) if not available."""
     try:
         with composer() as hydra:
             config = hydra.compose([f"dataset={name}"])["dataset"]

@@ -6,7 +6,7 @@ Two to four commands work at a time in one folder: most of them runners of the s
 others merge, report, predict, tune, or prepare a data set. At random moments one of their processes
 is killed: first its kind is drawn (runner, fork server, guard, worker or another command), then the
 process. Some runners find the disk full, by a limit on the size of files; with `--quota`, for which
-one has to be root, the results lie in a file system of so many MiB, which is full at times. Some
+one has to be root, the results lie in a file system of a few MiB, which is full at times. Some
 runners have a clock that jumps by two days while they run, by `jumping_clock.c`; if there is no C
 compiler, a line says that clocks were not tested. In the end a last runner completes the sweep, and
 an oracle checks that every run has exactly one row, that all rows are ok, that every file can be

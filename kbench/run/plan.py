@@ -154,7 +154,7 @@ def make_plan(
     overrides : Hydra overrides as they were typed.
     multirun : whether `a=1,2` sweeps.
     obtain : downloads and prepares a data set, so that every run has its checksum; without it,
-        data that are not at hand are listed in `absent`.
+        data that are not available are listed in `absent`.
 
     Raises
     ------

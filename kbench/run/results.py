@@ -147,14 +147,14 @@ class ResultsFolder:
 
     def environments(self) -> dict[str, dict[str, Any]]:
         """The stored descriptions by id, including those of the reference rows."""
-        found = {}
+        descriptions = {}
         for folder in (self.path / "_reference", self.path):
             for path in sorted((folder / "_environments").glob("[!.]*.json")):
                 try:
-                    found[path.stem] = json.loads(path.read_text())
+                    descriptions[path.stem] = json.loads(path.read_text())
                 except (OSError, ValueError) as exc:
                     self.warnings.append(f"{path}: no description of an environment ({exc})")
-        return found
+        return descriptions
 
     def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, str | None]]:
         """Outcomes of the user's own runs in an environment (None: any) with a thread count.
@@ -175,9 +175,9 @@ class ResultsFolder:
         here = pc.equal(table["threads"], threads)
         if environment is not None:
             here = pc.and_(here, pc.equal(table["environment"], environment))
-        found = rows.newest(table.filter(here)).sort_by("started_at")
-        found = found.select(["key", *_OUTCOME])
-        return {row.pop("key"): row for row in found.to_pylist()}
+        newest = rows.newest(table.filter(here)).sort_by("started_at")
+        newest = newest.select(["key", *_OUTCOME])
+        return {row.pop("key"): row for row in newest.to_pylist()}
 
     def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
         """As `finished`, for one run, and "started_at"; None if it has no row.
@@ -193,12 +193,12 @@ class ResultsFolder:
                 table = rows.conform(pq.ParquetFile(path).read(), _KEYED_ATTEMPT)
                 return dict(table.select(_ATTEMPT).to_pylist()[0])
         self._read_new_merges()
-        found = [
+        matches = [
             row
             for row in self._merged.get(key, ())
             if row["threads"] == threads and environment in (None, row["environment"])
         ]
-        return max(found, key=lambda row: row["started_at"] or _OLDEST, default=None)
+        return max(matches, key=lambda row: row["started_at"] or _OLDEST, default=None)
 
     def _started_at(self, key: str, environment: str, threads: int) -> datetime | None:
         """When the run's row in this folder began, if there is one that says it."""
@@ -258,9 +258,9 @@ class ResultsFolder:
     def _read_curves(self, folder: Path) -> "pd.DataFrame":
         import pyarrow as pa
 
-        found = read_parquet_files(folder / "_curves")
-        self.warnings = found.skipped
-        known = [file.table for file in found.files if file.table.schema.equals(_curve_schema())]
+        content = read_parquet_files(folder / "_curves")
+        self.warnings = content.skipped
+        known = [file.table for file in content.files if file.table.schema.equals(_curve_schema())]
         return pa.concat_tables([_curve_schema().empty_table(), *known]).to_pandas()
 
     def row(self, key_prefix: str) -> dict[str, Any]:
@@ -316,11 +316,11 @@ class ResultsFolder:
         """Every row of the files in `folder`, including rows that a newer one replaces."""
         import pyarrow as pa
 
-        found = read_parquet_files(folder, columns)
-        self.warnings = found.skipped
+        content = read_parquet_files(folder, columns)
+        self.warnings = content.skipped
         wanted = schema() if columns is None else pa.schema([schema().field(c) for c in columns])
         tables = [wanted.empty_table()]
-        for file in found.files:
+        for file in content.files:
             try:
                 tables.append(rows.conform(file.table, columns))
             except rows.ForeignFileError as exc:
