@@ -188,10 +188,10 @@ def _prepared_here(task: Task, limits: Limits, sandbox: Sandbox) -> Path:
     settings = Settings(datasets_dir=task.datasets_dir, download=task.download, limits=limits)
     prepared = prepare_guarded(task.dataset, settings, sandbox)
     folders = Folders.from_environment(task.datasets_dir)
-    if (found := fingerprint(task.dataset, folders)) != task.about.data_sha256:
+    if (sha256 := fingerprint(task.dataset, folders)) != task.about.data_sha256:
         raise DataError(
             f"data set {task.dataset['name']} is another one on {platform.node()}: checksum "
-            f"{found}, should be {task.about.data_sha256} as on the machine that runs kbench"
+            f"{sha256}, should be {task.about.data_sha256} as on the machine that runs kbench"
         )
     return prepared
 
