@@ -26,6 +26,7 @@ from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._compiled import CompiledRows
+from kbench.methods._sizes import number_of_groups
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import (
@@ -62,7 +63,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
-        "n_leaves": [Interval(Integral, 1, None, closed="left")],
+        "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "pseudo": [StrOptions(set(PSEUDO))],
         "n_pseudo": [Interval(Integral, 1, None, closed="left"), None],
@@ -75,7 +76,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         "n_jobs": [Integral, None],
     }
 
-    n_leaves: int = 64
+    n_leaves: int | None = None
     _: KW_ONLY
     n_landmarks: int = 16
     pseudo: str = "monomials"
@@ -126,7 +127,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
     def _warn_of_sizes(self, n: int) -> None:
         """Warn of sizes above the number of rows, which have the effect of that number."""
         for name in ("n_leaves", "n_landmarks"):
-            if getattr(self, name) > n:
+            if (getattr(self, name) or 0) > n:
                 warnings.warn(
                     f"{name}={getattr(self, name)} is more than the {n} rows; {n} are used",
                     stacklevel=3,
@@ -149,7 +150,8 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         assert isinstance(function, RBF)
         self.gamma_ = function.gamma
         with trace.phase("cluster"):
-            tree = kmeans_tree(X, self.n_leaves, rng, branching=self.branching)
+            n_leaves = number_of_groups(self.n_leaves, X.shape[0])
+            tree = kmeans_tree(X, n_leaves, rng, branching=self.branching)
             labels = tree.assign(X)
         with trace.phase("train"):
             groups = group_rows(labels)

@@ -28,8 +28,9 @@ class ExactRidge(KernelRidgeMachine):
 
     Parameters
     ----------
-    alpha : float, default=1.0
+    alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -79,7 +80,7 @@ class ExactRidge(KernelRidgeMachine):
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 
-    alpha: float = 1.0
+    alpha: float | str = "loo"
     _: KW_ONLY
     kernel: KernelParameter = "rbf"
     gamma: float | str = "scale"
@@ -105,7 +106,7 @@ class ExactRidge(KernelRidgeMachine):
             result = solve_kernel_ridge(
                 kernel,
                 Y,
-                self.alpha,
+                self.alpha_,
                 precondition=precondition,
                 tol=self.tol,
                 max_iter=self.max_iter,
@@ -140,7 +141,7 @@ class ExactRidge(KernelRidgeMachine):
             random_state=0,
         ).fit(X)
         matrix = LowRankKernel(feature_map, X, self.dtype)
-        return matrix.preconditioner(self.alpha, size), size**2 + n * feature_map.n_landmarks_
+        return matrix.preconditioner(self.alpha_, size), size**2 + n * feature_map.n_landmarks_
 
 
 class KernelRidge(RidgeRegressorMixin, ExactRidge):

@@ -27,9 +27,10 @@ from kbench.trace import Trace
 class RACQPClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept by multi-block ADMM.
 
-    Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.racqp`). With the
-    defaults, those of the authors' driver for SVMs, it stops after five iterations, far from the
-    optimum; tol=1e-6 and max_iter=5000 solve it.
+    Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.racqp`). The
+    authors' driver for SVMs stops after max_iter=5 or at tol=0.1, far from the optimum: on 4,000
+    rows of a9a that is 69.6 % accuracy, and 83.6 % with the defaults. tol=1e-6 and max_iter=5000
+    solve it.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         for covtype and 500 for the others.
     beta : float or "auto", default="auto"
         "auto" is a tenth of the number of blocks.
-    max_iter : int, default=5
-    tol : float, default=0.1
+    max_iter : int, default=50
+    tol : float, default=0.01
         Primal residual at which iterations stop.
     halved : bool, default=True
         The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, which gives half the
@@ -137,8 +138,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         mode: str = "rac",
         block_size: int = 500,
         beta: float | str = "auto",
-        max_iter: int = 5,
-        tol: float = 0.1,
+        max_iter: int = 50,
+        tol: float = 0.01,
         halved: bool = True,
         decimals: int | None = None,
         class_weight: dict | str | None = None,
