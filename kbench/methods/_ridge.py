@@ -23,36 +23,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
-from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.kernels import Kernel, make_kernel
+from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.methods._probability import Probabilities
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult
 from kbench.trace import Trace
-from kbench.tuning.leave_one_out import errors_by_ridge
-
-# Values of the parameter `alpha`.
-ALPHA = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})]
-# Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s, one thread.
-_ALPHA_ROWS = 500
-# Ridges that are compared. Approximate kernel matrices of kbench have eigenvalues as low as -0.01,
-# so that a smaller ridge can make a system indefinite.
-_ALPHAS = 2.0 ** np.arange(-7, 4, 2)
-
-
-def chosen_alpha(alpha: float | str, kernel: Callable[[], Kernel], X: Any, Y: np.ndarray) -> float:
-    """The ridge, or with "loo" the one with the lowest leave-one-out error on at most 500 rows.
-
-    The best ridge is the variance of the noise where the function's is 1, so that it hardly depends
-    on the number of rows. Deterministic: the rows depend on n alone.
-
-    X : (n, d). Y : (n, m) targets.
-    """
-    if not isinstance(alpha, str):
-        return float(alpha)
-    rows = compared_rows(X, _ALPHA_ROWS)
-    few = KernelMatrix(kernel(), X[rows], np.float64)
-    errors = errors_by_ridge(few.block(np.arange(len(rows))), Y[rows], _ALPHAS)
-    return float(_ALPHAS[np.mean(errors**2, axis=(0, 1)).argmin()])
 
 
 class RidgeMachine(CountedPrediction, BaseEstimator, ABC):

@@ -23,11 +23,11 @@ from kbench.approximation import (
 )
 from kbench.kernels import KernelMatrix
 from kbench.methods._composition import fresh_part
+from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
     RidgeClassifierMixin,
     RidgeMachine,
     RidgeRegressorMixin,
-    chosen_alpha,
     compared_rows,
     warn_unconverged,
 )

@@ -21,7 +21,7 @@ from kbench.methods._box_svc import solve_problems
 from kbench.methods._landmark_leaves import LandmarkLeaves, LeafResult, approximation, expansion
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._one_vs_rest import OneVsRest
-from kbench.methods._ridge import ALPHA, chosen_alpha
+from kbench.methods._penalty import ALPHA, PENALTY, chosen_alpha
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
@@ -58,7 +58,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Number p of products or rows. None is all m (m + 1) / 2 products, or m rows.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
         "kmeans" omits the weights; "support" keeps the exact machine of each leaf.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     branching : int, default=4
         Children of a node of the tree.
@@ -133,7 +133,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     _checks_finite = False
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "tol": [Interval(Real, 0, None, closed="neither")],
         "linear_tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -142,7 +142,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         "probability": ["boolean"],
     }
 
-    C: float = 1.0
+    C: float | str = 1.0
     tol: float = 1e-3
     linear_tol: float = 0.1
     max_iter: int = 1000

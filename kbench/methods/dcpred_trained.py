@@ -21,6 +21,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._one_vs_rest import OneVsRest, Targets
+from kbench.methods._penalty import PENALTY
 from kbench.methods._sizes import number_of_groups
 from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
@@ -74,7 +75,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         rows as targets. Requires target="global".
     epochs : int, default=20
         Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
         Of the exact machines, and initial width of the landmarks.
     tol : float, default=0.05
@@ -133,7 +134,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         "router": [StrOptions({"classes", "variance"})],
         "target": [StrOptions({"leaf", "global", "labels"})],
         "n_synthetic": [Interval(Real, 0, None, closed="left")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "tol": [Interval(Real, 0, None, closed="neither")],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -145,7 +146,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
     target: str = "leaf"
     n_synthetic: float = 0.0
-    C: float = 1.0
+    C: float | str = 1.0
     tol: float = 0.05
     cache_mb: float = 200.0
     class_weight: dict | str | None = None
@@ -226,7 +227,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         if self.router == "variance":
             return variance_tree(X, n_leaves, self.min_rows, rng)
         classes = targets.Y[:, 0] if targets.Y.shape[1] == 1 else targets.Y.argmax(axis=1)
-        weights = targets.C / self.C
+        weights = targets.C / self.C_
         return class_tree(X, classes, n_leaves, self.min_rows, weights)
 
     def _teacher(self, X: np.ndarray, targets: Targets, function: RBF) -> "_Teacher":

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation import HSSMatrix
 from kbench.methods._hss import CompressedKernel, hss_machine
-from kbench.methods._ridge import ALPHA, chosen_alpha
+from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Trace
 

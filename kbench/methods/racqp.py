@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods._penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
@@ -34,7 +35,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float or "loo", default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
@@ -109,7 +110,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
@@ -129,7 +130,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         *,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
