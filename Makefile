@@ -15,7 +15,7 @@ CREATE = $(PYTHON) -m venv $(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs tables reference bench clean
+.PHONY: help demo test lint docs wheel tables reference bench clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ lint: $(VENV)/.lint ## Style, format, types and the contracts between packages
 docs: $(VENV)/.docs ## The documentation as a site with its gallery, in docs/_build/html; needs no network
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 	@echo docs/_build/html/index.html
+
+wheel: $(VENV)/.test ## The wheel and the sdist of a release, in dist
+	$(BIN)/python -m hatchling build -d dist
 
 tables: $(VENV)/.run ## Write results/_report from the rows at hand and the committed reference rows
 	$(BIN)/kbench report pages

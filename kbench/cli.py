@@ -36,13 +36,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
         return _dispatch(words)
     except KbenchError as error:
-        print(f"kbench: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"kbench: {_one_line(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _one_line(text: str) -> str:
+    """A message without line ends and terminal escapes, which names of files may hold."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def _dispatch(words: list[str]) -> int:

@@ -1,8 +1,8 @@
-"""Composition: where configs/ is found, what kbench's own keys may hold, and how Hydra is asked.
+"""Composition of configs: their folders, the types of kbench's own keys, and calls of Hydra.
 
 Hydra composes data set x method x limits x grid (x tuned x experiment) into one plain dictionary;
-what it says about a mistake is turned into one line with the nearest right name. A folder
-`configs/` in the working directory comes first, then kbench's own, then those of plug-ins.
+its error messages become one line with the nearest valid name. A folder `configs/` in the working
+directory comes first, then kbench's own, then those of plug-ins.
 """
 
 import copy
@@ -49,17 +49,24 @@ class Parallel:
     jobs : number of simultaneous runs; more than one per machine disturbs the timings, and the
     rows have the number. address : of a running Dask scheduler or Ray cluster; without an address,
     a local one is started. options : arguments of the engine, or submitit's parameters of a job.
+    split : what a cluster divides: the runs of a plan, or the model of each run, one run at a time.
     """
 
     backend: str = "loky"
     jobs: int = 1
     address: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    split: str = "runs"
 
     @property
     def here(self) -> bool:
-        """Whether this machine does the runs, without a cluster engine."""
-        return self.backend == "loky"
+        """Whether guarded processes of this machine do the runs."""
+        return self.backend == "loky" or self.split == "model"
+
+    @property
+    def at_once(self) -> int:
+        """Number of runs at the same time."""
+        return 1 if self.split == "model" else self.jobs
 
 
 @dataclass
@@ -188,8 +195,8 @@ def _check_confined(group: str, path: Path) -> None:
     Raises
     ------
     ConfigError
-        It has a package header, includes files of other groups, or uses a resolver other than
-        `use`, which could read the environment.
+        It has a package header, includes files of other groups, uses a resolver other than `use`,
+        which could read the environment, or names a file anywhere on the user's machine.
     """
     where = f"{path}: a file of {group}/"
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -202,6 +209,16 @@ def _check_confined(group: str, path: Path) -> None:
         included = path.with_name(f"{entry}.yaml")
         if entry != "_self_" and included.is_file():
             _check_confined(group, included)
+    if group == "dataset":
+        variants = content.get("variants")
+        parts = [content, *(variants.values() if isinstance(variants, Mapping) else ())]
+        for part in parts:
+            for key in ("path", "test_path"):
+                if isinstance(part, Mapping) and part.get(key) is not None:
+                    raise ConfigError(
+                        f"{where} sets {key}, which is for the command line: dataset.{key}=FILE; "
+                        "use source.files here"
+                    )
     for text in _strings(content):
         for found in re.finditer(r"\$\{\s*([^${}:]*)([${}:]?)", text):
             if found[2] == "$" or (found[2] == ":" and found[1].strip() != "use"):
@@ -231,7 +248,7 @@ _HYDRA_KEYS = {
 
 
 def _check_word(text: str, before: str) -> None:
-    """Refuse a word of a command that Hydra would misread, or answer in its own terms.
+    """Refuse a word of a command that Hydra would misread, or answer with its own help.
 
     Parameters
     ----------
@@ -288,8 +305,8 @@ class Composer:
             return parsed
         except HydraException as error:
             text = getattr(error, "override", None) or overrides[0]
-            said = _one_line(str(error).split("\n")[0])
-            raise ConfigError(f"{text}: {said}; quote a value with special characters") from None
+            reason = _one_line(str(error).split("\n")[0])
+            raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
 
     def value(self, key: str, text: str) -> Any:
         """The typed value that Hydra's grammar reads in `text`."""
@@ -436,6 +453,13 @@ def settings(config: Mapping[str, Any]) -> Settings:
         )
     if typed.parallel.jobs < 1:
         raise ConfigError(f"parallel.jobs is {typed.parallel.jobs}, should be 1 or more")
+    if typed.parallel.split not in ("runs", "model"):
+        raise ConfigError(f"parallel.split is {typed.parallel.split!r}, should be runs or model")
+    if typed.parallel.split == "model" and typed.parallel.backend != "dask":
+        raise ConfigError(
+            f"parallel.split=model needs parallel=dask, parallel.backend is "
+            f"{typed.parallel.backend}"
+        )
     if typed.parallel.backend not in BACKENDS:
         raise ConfigError(
             f"parallel.backend is {typed.parallel.backend!r}, should be one of "

@@ -1,14 +1,14 @@
-"""The errors that are a user's to mend: one clear line each, no traceback.
+"""Errors that the user can correct: one clear line each, no traceback.
 
-The command line prints `str(error)` and exits with code 2. Everything else that is raised is a
-defect of kbench, or a method's own failure, which becomes a row.
+The command line prints `str(error)` and exits with code 2. Any other exception is a
+defect of kbench, or a failure of a method, which is stored in the row of its run.
 """
 
 
 class KbenchError(Exception):
-    """A mistake or a circumstance that the user can mend; its text is one line.
+    """A mistake or a circumstance that the user can correct; its text is one line.
 
-    The line names the parameter or `file:line`, what was found, and what would be right.
+    The line names the parameter or `file:line`, the value found there, and what is expected.
     """
 
 
@@ -17,11 +17,11 @@ class ConfigError(KbenchError):
 
 
 class DataError(KbenchError):
-    """A raw file that is malformed, or facts that the loaded data do not match."""
+    """A malformed raw file, or loaded data that contradict the facts of their config."""
 
 
 class DataNotFoundError(DataError):
-    """A raw file that is nowhere and cannot be fetched: which, from where, and where to put it."""
+    """A raw file that is absent and cannot be fetched; its address and folder are named."""
 
 
 class ModelError(KbenchError):
@@ -29,4 +29,4 @@ class ModelError(KbenchError):
 
 
 class UnavailableError(KbenchError):
-    """A method whose optional package is absent or does not do its work here."""
+    """A method whose optional package is not installed or does not work on this machine."""

@@ -1,7 +1,7 @@
 """Atomic writes: a file is complete and on disk before it gets its name.
 
 While a temporary file is written, its writer holds a lock on it. A file whose lock is free was left
-by a process that was killed. Its age would not tell: the clock may jump.
+by a process that was killed. Its age is no evidence, because the clock may jump.
 """
 
 import fcntl
@@ -58,7 +58,7 @@ def _new_temporary_file(path: Path) -> tuple[Path, BinaryIO]:
     while True:
         temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
         file = temporary.open("xb")
-        with suppress(OSError):  # without file locks, nobody removes temporary files
+        with suppress(OSError):  # without file locks, temporary files are not removed
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink > 0:
             return temporary, file

@@ -40,6 +40,9 @@ MEKA: Table = {
     | {"eps": 0.0, "zero_fraction": 0.1, "rank_strategy": "total", "n_samples": 10000},
 }
 
+# Ratio of the numbers of clusters of consecutive levels of DC-SVM in the paper, in every preset.
+BRANCHING = 4
+
 # DC-SVM of local machines. None: ours; the number of clusters follows from the number of rows
 # (`kbench.methods._sizes`). A looser tolerance is up to 7 times as fast, and the
 # machines are approximate anyway. "paper": Hsieh, Si and Dhillon (ICML 2014), section 4: two levels
@@ -47,7 +50,7 @@ MEKA: Table = {
 _DCSVM_LOCAL_PAPER = {
     "n_clusters": 64,
     "n_levels": 2,
-    "branching": 4,
+    "branching": BRANCHING,
     "partition": "kmeans",
     "n_samples": 1000,
     "tol": 0.1,
@@ -64,7 +67,7 @@ DCSVM_LOCAL: Table = {
 _DCSVM_PAPER = {
     "n_clusters": 4,
     "n_levels": 4,
-    "branching": 4,
+    "branching": BRANCHING,
     "partition": "kernel_kmeans",
     "n_samples": 1000,
     "tol": 1e-3,

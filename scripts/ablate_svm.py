@@ -135,8 +135,6 @@ def switches(coupled: bool) -> dict[str, Setting]:
         "groups": Setting(groups=False),
         "duplicates": Setting(SolverOptions(duplicates=False)),
         "keep_half": Setting(SolverOptions(keep_half=False)),
-        "keep_gram": Setting(SolverOptions(keep_gram=False)),
-        "sampled_threshold": Setting(SolverOptions(sampled_threshold=False), only_time=True),
         "face_newton": Setting(SolverOptions(face_newton=False)),
         "recompute_rows": Setting(SolverOptions(recompute_rows=False)),
         "refinement": Setting(SolverOptions(refinement=False)),

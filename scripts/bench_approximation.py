@@ -20,7 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from kbench.approximation import Fastfood, Nystrom, RandomFourierFeatures, walsh_hadamard
 
-N = 10_000
+N = 10_000  # rows
+LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # of rows that Fastfood transforms
+ELEMENTS = 2**22  # of such rows together
 
 
 def seconds(*calls: Callable[[], object]) -> list[float]:
@@ -55,11 +57,10 @@ def compare(name: str, d: int, m: int, dtype: type) -> None:
 
 def fastfood(figure: str | None) -> None:
     """Print nanoseconds by length d', and draw them."""
-    lengths = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
     measured = []
     print("d' = D   transform ns/element   fastfood ns/feature   dense ns/feature")
-    for length in lengths:
-        n = 2**22 // length
+    for length in LENGTHS:
+        n = ELEMENTS // length
         X = np.random.default_rng(0).normal(size=(n, length)).astype(np.float32)
         structured = Fastfood(length, gamma=1.0 / length, random_state=0).fit(X)
         dense = RandomFourierFeatures(length, gamma=1.0 / length, random_state=0).fit(X)
@@ -76,17 +77,17 @@ def fastfood(figure: str | None) -> None:
         measured.append((fast, plain))
         print(f"{length:6} {transform:22.2f} {fast:21.2f} {plain:18.2f}", flush=True)
     if figure is not None:
-        draw_crossover(lengths, measured, figure)
+        draw_crossover(measured, figure)
 
 
-def draw_crossover(lengths: list[int], measured: list[tuple[float, float]], figure: str) -> None:
+def draw_crossover(measured: list[tuple[float, float]], figure: str) -> None:
     """Nanoseconds a feature of Fastfood and of dense features, by d' = D."""
     from matplotlib.figure import Figure
 
     canvas = Figure(figsize=(5, 3.5), layout="constrained")
     axes = canvas.subplots()
     for name, values in zip(("Fastfood", "dense"), zip(*measured, strict=True), strict=True):
-        axes.loglog(lengths, values, marker="o", label=name)
+        axes.loglog(LENGTHS, values, marker="o", label=name)
     axes.set(xlabel="d' = D", ylabel="nanoseconds a feature")
     axes.legend()
     canvas.savefig(figure)

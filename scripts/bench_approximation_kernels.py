@@ -26,6 +26,11 @@ from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods import ApproximateRidgeClassifier, FalkonClassifier
 
+PROBLEMS = (("ijcnn1", 1.0, 128, 10), ("covtype_93k", 10.0, 256, 15))  # gamma, rank, clusters
+PRODUCT_ROWS = 200_000
+SIZES = (25_000, 50_000, 100_000, 200_000, 400_000)
+RIDGE_ROWS = 581_012
+
 
 def seconds(call: Callable[[], object], repeats: int = 3) -> float:
     """Median CPU seconds of a call."""
@@ -73,7 +78,7 @@ def build(name: str, gamma: float, rank: int, n_clusters: int) -> None:
 
 
 def product() -> None:
-    X = landscape(200_000).X_train
+    X = landscape(PRODUCT_ROWS).X_train
     G = MEKA(256, n_clusters=15, gamma=4.0, random_state=0).fit(X).matrix_
     v = np.random.default_rng(0).normal(size=len(X))
     source = np.ones(G.nbytes_ // 8)
@@ -85,22 +90,20 @@ def product() -> None:
 
 
 def scaling(figure: str | None) -> None:
-    sizes = [25_000, 50_000, 100_000, 200_000, 400_000]
     taken, held = [], []
-    for n in sizes:
+    for n in SIZES:
         X = landscape(n).X_train
         model = MEKA(128, n_clusters=10, gamma=4.0, random_state=0)
         taken.append(seconds(lambda: model.fit(X), 1))  # noqa: B023
         held.append(model.matrix_.nbytes_)
         print(f"n={n:7}: {taken[-1]:6.2f} s, {held[-1] / 2**20:6.0f} MiB", flush=True)
-    exponents = [np.polyfit(np.log(sizes), np.log(values), 1)[0] for values in (taken, held)]
+    exponents = [np.polyfit(np.log(SIZES), np.log(values), 1)[0] for values in (taken, held)]
     print("exponent of time: {:.2f}\nexponent of memory: {:.2f}".format(*exponents), flush=True)
     if figure is not None:
-        draw_scaling(sizes, taken, held, exponents, figure)
+        draw_scaling(taken, held, exponents, figure)
 
 
 def draw_scaling(
-    sizes: list[int],
     taken: list[float],
     held: list[float],
     exponents: list[float],
@@ -114,9 +117,9 @@ def draw_scaling(
     for axes, (label, values), exponent in zip(
         canvas.subplots(1, 2), panels, exponents, strict=True
     ):
-        axes.loglog(sizes, values, marker="o", label=f"n^{exponent:.2f}")
+        axes.loglog(SIZES, values, marker="o", label=f"n^{exponent:.2f}")
         axes.set(xlabel="rows", ylabel=label)
-        axes.set_xticks(sizes, [f"{n // 1000}k" for n in sizes])
+        axes.set_xticks(SIZES, [f"{n // 1000}k" for n in SIZES])
         axes.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         axes.legend()
     canvas.savefig(figure)
@@ -149,14 +152,14 @@ def main() -> None:
     chosen = [word for word in sys.argv[1:] if not word.isdigit() and word not in figures]
     chosen = chosen or ["build", "product", "scaling", "ridge"]
     if "build" in chosen:
-        build("ijcnn1", 1.0, 128, 10)
-        build("covtype_93k", 10.0, 256, 15)
+        for problem in PROBLEMS:
+            build(*problem)
     if "product" in chosen:
         product()
     if "scaling" in chosen:
         scaling(figures[0] if figures else None)
     if "ridge" in chosen:
-        ridge(sizes[0] if sizes else 581_012)
+        ridge(sizes[0] if sizes else RIDGE_ROWS)
 
 
 if __name__ == "__main__":

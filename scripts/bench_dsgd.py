@@ -47,6 +47,9 @@ from kbench.trace import Trace
 
 BATCH, BLOCK, D = 4096, 2048, 100
 N_FEATURES, STEPS = 2**14, 16  # of the pass over mnist
+STREAM_ROWS, CHUNK = 10**7, 50_000
+SIZES = (4000, 8000, 16000, 32000)
+MINUTE = 60.0  # seconds that a machine may take for `forest`
 
 
 def seconds(call: Callable[[], object], repeats: int = 7) -> float:
@@ -113,21 +116,21 @@ def mnist() -> None:
     print(f"RBFSampler + SGD     {theirs:6.1f} s   error {error:.2%}   ratio {theirs / ours:.1f}")
 
 
-def stream(n_rows: int = 10**7, chunk: int = 50_000) -> None:
+def stream() -> None:
     model = DoublySGDClassifier(
-        block_size=256, batch_size=chunk, max_blocks=8, gamma=0.1, random_state=0
+        block_size=256, batch_size=CHUNK, max_blocks=8, gamma=0.1, random_state=0
     )
     rng = np.random.default_rng(0)
     start, first = time.process_time(), 0
-    for k in range(n_rows // chunk):
-        X = rng.standard_normal((chunk, 20), np.float32)
+    for k in range(STREAM_ROWS // CHUNK):
+        X = rng.standard_normal((CHUNK, 20), np.float32)
         model.partial_fit(X, X[:, 0] * X[:, 1] > 0, classes=[False, True])
         if k == 9:
             first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    rate = n_rows / (time.process_time() - start)
+    rate = STREAM_ROWS / (time.process_time() - start)
     last = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
-        f"{n_rows:.0e} rows, {rate:,.0f} a second; peak resident {last / 1024:.0f} MiB, "
+        f"{STREAM_ROWS:.0e} rows, {rate:,.0f} a second; peak resident {last / 1024:.0f} MiB, "
         f"of that {(last - first) / 1024:.1f} MiB after the first ten chunks; "
         f"accuracy {model.score(X, X[:, 0] * X[:, 1] > 0):.2%}"
     )
@@ -143,7 +146,6 @@ def virtual() -> None:
 
 
 def growth() -> None:
-    sizes = np.array([4000, 8000, 16000, 32000])
     machines = {
         "doubly_sgd": DoublySGDClassifier(gamma=4.0, block_size=256, batch_size=256),
         "norma": NORMA(gamma=4.0, batch_size=256),
@@ -151,14 +153,14 @@ def growth() -> None:
         "r_pegasos": PegasosClassifier(gamma=4.0, batch_size=256),
         "n_pegasos": PegasosClassifier(features="nystrom", gamma=4.0, batch_size=256),
     }
-    X, y = make_rows(int(sizes[-1]))
+    X, y = make_rows(SIZES[-1])
     for name, machine in machines.items():
         spent, held = [], []
-        for n in sizes:
+        for n in SIZES:
             model = clone(machine).set_params(random_state=0)
             spent.append(seconds(functools.partial(model.fit, X[:n], y[:n]), 1))
             held.append(model.model_bytes_)
-        exponents = [np.polyfit(np.log(sizes), np.log(value), 1)[0] for value in (spent, held)]
+        exponents = [np.polyfit(np.log(SIZES), np.log(value), 1)[0] for value in (spent, held)]
         print(
             f"{name:12} seconds n^{exponents[0]:.2f} ({spent[-1]:.2f} s), "
             f"bytes n^{exponents[1]:.2f} ({held[-1] / 2**20:.2f} MiB)"
@@ -169,7 +171,7 @@ class Seen(Exception):
     """A fit has been looked at long enough."""
 
 
-def forest(minute: float = 60.0) -> None:
+def forest() -> None:
     X, y, X_test, y_test = read("covtype_93k")
     exact = KernelSVC(C=32.0, gamma=32.0, fit_intercept=False)
     problem = {"gamma": 32.0, "nu": 1.0 / (32.0 * len(y)), "random_state": 0}
@@ -190,7 +192,7 @@ def forest(minute: float = 60.0) -> None:
     spent, error = time.process_time() - start, 1 - exact.score(X_test, y_test)
     print(f"kernel_svc   {spent:6.1f} s   error {error:.2%}")
     for name, machine in machines.items():
-        spent, reached = until(machine, X, y, X_test, y_test, error + 0.01, minute)
+        spent, reached = until(machine, X, y, X_test, y_test, error + 0.01, MINUTE)
         print(f"{name:12} {spent:6.1f} s   error {reached:.2%}")
 
 
@@ -255,10 +257,15 @@ SECTIONS = {
     "forest": forest,
 }
 
+
+def main() -> None:
+    for name in sys.argv[1:] or SECTIONS:
+        try:
+            SECTIONS[name]()
+        except DataNotFoundError as error:
+            print(error)
+
+
 if __name__ == "__main__":
     with threadpool_limits(limits=1):
-        for name in sys.argv[1:] or SECTIONS:
-            try:
-                SECTIONS[name]()
-            except DataNotFoundError as error:
-                print(error)
+        main()

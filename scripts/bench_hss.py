@@ -42,6 +42,10 @@ from kbench.run.processes import PeakMemory
 from kbench.solvers import solve_admm
 
 SHIFT = 1000.0
+DENSE_SIZES = (1_250, 2_500, 5_000, 10_000, 20_000)
+SIZES = (25_000, 50_000, 100_000, 200_000, 400_000)
+RIDGE_ROWS = 50_000
+WARM_UP_ROWS = 6000
 
 
 def load(*overrides: str) -> Dataset:
@@ -117,7 +121,7 @@ def dense() -> None:
         "     n   HSS fit  factor  solve   K~ v   Cholesky: kernel + factor  solve     K v  "
         "ratio: solution  product"
     )
-    for n in (1_250, 2_500, 5_000, 10_000, 20_000):
+    for n in DENSE_SIZES:
         data = load("dataset=covtype_like", f"dataset.n={n}", "dataset.n_test=10", "dataset.d=18")
         v = np.ones((n, 1))
         matrix = HSSMatrix(gamma=0.5, preset="accurate", random_state=0)
@@ -195,9 +199,8 @@ def _exact_path(data: Dataset, gamma: float, values: list[float]) -> tuple[np.nd
 
 def growth() -> None:
     print("     n    fit  factor  solve      MB  peak MB")
-    sizes = (25_000, 50_000, 100_000, 200_000, 400_000)
     seconds, megabytes, peaks = [], [], []
-    for n in sizes:
+    for n in SIZES:
         data = load("dataset=covtype_like", f"dataset.n={n}", "dataset.n_test=10", "dataset.d=18")
         matrix = HSSMatrix(gamma=0.5, random_state=0)
         with PeakMemory() as peak:
@@ -213,7 +216,7 @@ def growth() -> None:
             flush=True,
         )
     for name, values in (("time", seconds), ("memory", megabytes)):
-        exponent = np.polyfit(np.log(sizes), np.log(values), 1)[0]
+        exponent = np.polyfit(np.log(SIZES), np.log(values), 1)[0]
         must(f"exponent of {name}", exponent, 1.1)
     must("peak GiB", peaks[-1] / 2**30, 6.0)
 
@@ -234,7 +237,9 @@ def predict() -> None:
 
 
 def ridge() -> None:
-    data = load("dataset=covtype_like", "dataset.n=50000", "dataset.n_test=1000", "dataset.d=18")
+    data = load(
+        "dataset=covtype_like", f"dataset.n={RIDGE_ROWS}", "dataset.n_test=1000", "dataset.d=18"
+    )
     matrix = HSSMatrix(gamma=0.5, preset="precise", random_state=0)
     model = HSSKernelRidge(matrix, alpha=10.0, error_rows=0, warm_start=True)
     _, first = timed(model.fit, data.X_train, data.y_train)
@@ -252,7 +257,7 @@ def main() -> None:
         for section in (compress, dense, grid_a9a, grid_ijcnn1, growth, predict, ridge)
     }
     # Compiled kernels, once.
-    X = np.random.default_rng(0).normal(size=(6000, 3))
+    X = np.random.default_rng(0).normal(size=(WARM_UP_ROWS, 3))
     HSSMatrix(preset="paper_table4").fit(X).factorise(SHIFT).solve(X)
     for name in sys.argv[1:] or sections:
         print(f"-- {name}")

@@ -24,18 +24,18 @@ from kbench.solvers import solve_linear_dual
 N, D, TOL = 50_000, 1_000, 0.01
 
 
-def rows(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """X : (N, D) float32 and y : (N,) of -1, +1."""
+def rows(name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """X : (n, D) float32 and y : (n,) of -1, +1."""
     rng = np.random.default_rng(0)
     if name == "gaussian":
         # In place and in float32: a peak of memory made here would hide the solvers'.
-        X = rng.standard_normal((N, D), dtype=np.float32)
+        X = rng.standard_normal((n, D), dtype=np.float32)
         X /= np.float32(np.sqrt(D))
-        score = X @ rng.standard_normal(D, dtype=np.float32) + 0.5 * rng.standard_normal(N)
+        score = X @ rng.standard_normal(D, dtype=np.float32) + 0.5 * rng.standard_normal(n)
     else:
-        inputs = rng.uniform(size=(N, 8)).astype(np.float32)
+        inputs = rng.uniform(size=(n, 8)).astype(np.float32)
         X = RandomFourierFeatures(D, gamma=4.0, random_state=0).fit_transform(inputs)
-        score = np.sin(9.0 * inputs[:, 0]) + inputs[:, 1] - 0.5 + 0.3 * rng.standard_normal(N)
+        score = np.sin(9.0 * inputs[:, 0]) + inputs[:, 1] - 0.5 + 0.3 * rng.standard_normal(n)
     return X, np.where(score > 0, 1.0, -1.0)
 
 
@@ -53,10 +53,10 @@ def liblinear(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
     return model.coef_[0], model.n_iter_
 
 
-def measure(name: str, solver: str, connection) -> None:
+def measure(name: str, solver: str, n: int, connection) -> None:
     """Send (CPU seconds, MiB added to the peak, primal objective, passes)."""
     solve = {"kbench": ours, "liblinear": liblinear}[solver]
-    X, y = rows(name)
+    X, y = rows(name, n)
     with threadpool_limits(1):
         solve(X[:200], y[:200])
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -75,7 +75,7 @@ def main() -> None:
         seconds = {}
         for solver in ("liblinear", "kbench"):
             receiver, sender = context.Pipe(duplex=False)
-            child = context.Process(target=measure, args=(name, solver, sender))
+            child = context.Process(target=measure, args=(name, solver, N, sender))
             child.start()
             cpu, added, primal, passes = receiver.recv()
             child.join()

@@ -109,8 +109,12 @@ def run(n: int, seed: int) -> int:
     return sum(check(mutate(rng), rng.choice((None, None, 10))) for _ in range(n))
 
 
-if __name__ == "__main__":
+def main() -> None:
     inputs = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     begin = time.perf_counter()
     accepted = run(inputs, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     print(f"{inputs} inputs, {accepted} accepted, {time.perf_counter() - begin:.0f} s: all agree")
+
+
+if __name__ == "__main__":
+    main()

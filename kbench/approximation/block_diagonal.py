@@ -5,6 +5,7 @@ partition by spectral clustering is ratio association on the kernel matrix of a 
 error is the sum of the squares of the entries left out, which is small where gamma is large.
 """
 
+import copy
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -103,6 +104,15 @@ class BlockDiagonalKernel(KernelApproximation):
             for kernel, rows in zip(self.kernels, self.groups, strict=True)
         ]
         return LocalExpansions(self.centres, machines, coef.shape[1])
+
+    def scaled(self, scale: np.ndarray) -> "BlockDiagonalKernel":
+        """S G S for S = diag(scale); O(sum n_s^2)."""
+        other = copy.copy(self)
+        other.blocks = [
+            block * np.outer(scale[rows], scale[rows]).astype(block.dtype)
+            for block, rows in zip(self.blocks, self.groups, strict=True)
+        ]
+        return other
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y, a Cholesky factorisation for each block. O(sum n_s^3 / 3)."""

@@ -11,6 +11,7 @@ Woodbury's identity without an inverse of L, which may be singular. (The paper p
 positive definite.
 """
 
+import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -115,6 +116,16 @@ class FactoredKernel(KernelApproximation):
         for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
             out[:, rows] = linked[:, columns] @ basis.T
         return out
+
+    def scaled(self, scale: np.ndarray) -> "FactoredKernel":
+        """S G S for S = diag(scale), with the link of G; O(n k)."""
+        other = copy.copy(self)
+        for cached in ("_core", "_spectrum"):
+            other.__dict__.pop(cached, None)
+        other.bases = [
+            basis * scale[rows, None].astype(basis.dtype) for basis, rows in self._blocks()
+        ]
+        return other
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y. O(n k^2 + r^3 / 3) time, O(r^2) memory."""

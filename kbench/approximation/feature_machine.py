@@ -14,7 +14,7 @@ from kbench.prediction.flops import expansion_flops, require_width
 from kbench.prediction.landmarks import LocalLandmarks, fits_float32, float32_offset
 from kbench.prediction.packing import LandmarkMachine
 
-# Rows per block of features.
+# Rows per block of features: memory against the overhead of a call. Set by hand.
 _BATCH = 2048
 # At most this many Gaussian landmarks, on at most this many features, are evaluated by the float32
 # code of fast prediction, sixteen landmarks at a time, provided that its rounding error is below

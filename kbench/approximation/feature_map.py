@@ -26,6 +26,7 @@ from kbench.kernels import Kernel
 from kbench.trace import Trace
 
 # Rows of a batch at least, however many features there are: fewer make BLAS calls inefficient.
+# Set by hand.
 _MIN_BATCH = 32
 
 

@@ -50,9 +50,11 @@ from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.trace import Trace
 
-# Rows per block of kernel values between rows and landmarks.
+# Rows per block of kernel values between rows and landmarks: memory against the overhead of a
+# call. Set by hand.
 _BATCH = 8192
 # Iterations of the k-means that chooses landmarks within a cluster; it need not converge.
+# Set by hand.
 _LANDMARK_ITER = 5
 
 

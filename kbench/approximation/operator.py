@@ -24,7 +24,8 @@ from scipy.sparse.linalg import LinearOperator
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.trace import Trace
 
-# Bytes of exact kernel values that `kernel_error` holds at a time.
+# Bytes of exact kernel values that `kernel_error` holds at a time: memory against the overhead of
+# a call. Set by hand.
 _BLOCK_BYTES = 1 << 26
 
 
@@ -119,6 +120,16 @@ class KernelApproximation(LinearOperator, ABC):
 
         Symmetric positive definite for alpha > 0, even if G is indefinite.
         """
+
+    def scaled(self, scale: np.ndarray) -> "KernelApproximation":
+        """S G S for S = diag(scale), scale : (n,); for weighted least squares.
+
+        Raises
+        ------
+        ValueError
+            This form of matrix has no cheap product with S.
+        """
+        raise ValueError(f"{type(self).__name__} takes no sample_weight")
 
     def solve_path(self, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """`solve` for several alphas; (len(alphas), n, m).

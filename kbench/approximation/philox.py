@@ -22,6 +22,7 @@ _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _WORD = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
+# Rounds of Philox4x32-10.
 _ROUNDS = 10
 
 _TO_UNIT = np.float32(2.0**-24)

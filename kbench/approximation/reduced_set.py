@@ -30,7 +30,7 @@ _RIDGE = 1e-8
 _FIXED_STEPS, _CONVERGED = 200, 1e-12
 # A denominator below this multiple of the sum of its absolute terms is zero up to rounding.
 _VANISHES = 1e-10
-# Stop when the squared residual is below this multiple of ||w||^2.
+# Stop when the squared residual is below this multiple of ||w||^2: float64 rounding.
 _NEGLIGIBLE = 1e-12
 
 

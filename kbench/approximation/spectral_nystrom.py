@@ -23,7 +23,7 @@ from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
 from kbench.kernels import KernelMatrix
 
-# Rows per block of float64 kernel values.
+# Rows per block of float64 kernel values: memory against the overhead of a call. Set by hand.
 _BATCH = 1024
 
 

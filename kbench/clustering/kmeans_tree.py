@@ -112,6 +112,24 @@ class KMeansTree:
             taken[children] = taken[node] + self.n_children[node]
         return taken[self.n_children == 0]
 
+    def divided(self, leaf: int, subtree: "KMeansTree") -> "KMeansTree":
+        """The tree with `subtree` in place of a leaf; every row keeps its way to its old leaf.
+
+        The leaves after `leaf` move up by one, and those of `subtree` follow at the end.
+        """
+        (node,) = np.flatnonzero(self.leaf == leaf)
+        tree, n = KMeansTree.__new__(KMeansTree), len(self.first)
+        tree.n_features, tree.n_leaves = self.n_features, self.n_leaves + subtree.n_leaves - 1
+        tree.n_children = np.concatenate([self.n_children, subtree.n_children[1:]])
+        tree.first = np.concatenate([self.first, subtree.first[1:] + n - 1])
+        tree.n_children[node], tree.first[node] = subtree.n_children[0], subtree.first[0] + n - 1
+        tree.halves = np.concatenate([self.halves, subtree.halves[1:]])
+        planes = np.concatenate([self.planes, subtree.planes[1:]])
+        tree.planes = aligned(planes.ravel()).reshape(planes.shape)
+        is_leaf = tree.n_children == 0
+        tree.leaf = np.where(is_leaf, np.cumsum(is_leaf) - 1, -1).astype(np.int64)
+        return tree
+
     def moved(self, offset: np.ndarray | None) -> "KMeansTree":
         """The tree for rows from which `offset` : (d,) was subtracted; itself if that is None."""
         if offset is None:

@@ -24,14 +24,14 @@ _DATASETS = {"binary": "breast_cancer", "multiclass": "digits", "regression": "d
 _ROWS, _FEATURES = 256, 64
 
 
-def compile_methods(say: Callable[[str], None]) -> bool:
+def compile_methods(show_line: Callable[[str], None]) -> bool:
     """Fit every installed method of kbench; returns whether numba's cache keeps the result."""
     from kbench.run.sandbox import Sandbox
 
     folder = cache_folder()
     writable = os.access(folder, os.W_OK | os.X_OK)
     if not writable:
-        say(f"  NOT WRITABLE: {folder}; set NUMBA_CACHE_DIR to a folder that is")
+        show_line(f"  NOT WRITABLE: {folder}; set NUMBA_CACHE_DIR to a folder that is")
     sandbox = Sandbox()
     with composer() as hydra:
         for name in options("method"):
@@ -41,7 +41,7 @@ def compile_methods(say: Callable[[str], None]) -> bool:
                 outcome = sandbox.start(_fit_both, order, limits).outcome()
                 row = outcome.result.get("row") or {}
                 what = f"compiled {row['compiled_s']:.1f} s" if row else outcome.message
-                say(f"  {name:24} {task:10} {what}")
+                show_line(f"  {name:24} {task:10} {what}")
     return writable
 
 

@@ -1,9 +1,9 @@
 """kbench data where|check|prepare [NAME ...|openml:NUMBER ...|all] [datasets_dir=DIR]
                                                                 [allow_file_urls=true]
 
-where    each raw file, of variants too: where it lies, or where it is looked for and comes from
-check    read the raw files that are at hand and hold them against the facts of their config, also
-         those of variants that have files of their own (half of census, a tenth of kddcup99)
+where    each raw file, those of variants too: its path, or the folders searched and its address
+check    read the raw files that are present and compare them with the facts of their config, also
+         for variants with separate files (half of census, a tenth of kddcup99)
 prepare  download what is missing and write the prepared arrays that runs map into memory;
          allow_file_urls=true also copies files that a config names by a file: address
 
@@ -24,7 +24,7 @@ _BOOLEANS = ("true", "false")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Do what the first word says for each data set that is named."""
+    """Carry out the first word's action for each named data set."""
     from kbench.data import Folders
 
     bare, values = read(argv, KEYS)
@@ -60,7 +60,7 @@ def _words(name: str) -> list[str]:
 
 
 def _forms(config: dict[str, Any], folders: Any) -> Iterator[dict[str, Any]]:
-    """The data set, and its variants with files of their own where those are at hand."""
+    """The config of the data set, and of its variants whose separate files are present."""
     from kbench.data import status
 
     yield config
@@ -92,7 +92,7 @@ def _where(names: list[str], folders: Any) -> int:
 
 
 def _prepare(config: dict[str, Any], folders: Any, *, download: bool, all_: bool) -> bool:
-    """Prepare one data set and print what it holds; whether it is as its facts say."""
+    """Prepare one data set and print its size; returns whether its facts hold."""
     from kbench.data import open_prepared, prepare, with_variant
 
     try:

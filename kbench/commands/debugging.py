@@ -1,10 +1,11 @@
-"""kbench debug KEY [results_dir=DIR] [pdb=true]: do the run behind a row again, in this process.
+"""kbench debug KEY [results_dir=DIR] [pdb=true]: repeat the run of a row in this process.
 
-KEY is the key of a row or its first letters. Prints the traceback of what goes wrong, or the row
-that comes out; nothing is written. pdb=true opens the debugger at the failure.
+KEY is the key of a row or its first letters. Prints the traceback of a failure, or the columns of
+the new row; writes nothing. pdb=true opens the debugger at the failure.
 
 The method, the data set, the seed and the parameters come from the row's columns. Of its command
-only keys of the data set and limits are used: a row from elsewhere cannot choose what is run.
+only keys of the data set and limits are used: a row from an untrusted source cannot choose which
+code runs.
 """
 
 import json
@@ -19,7 +20,8 @@ from kbench.commands.arguments import flags, one_of, read
 from kbench.config import Limits, composer, options
 from kbench.errors import ConfigError
 
-# Keys of a data set that a row's command may set. `source` is not among them: it names addresses.
+# Keys of a data set that a row's command may set. `source` is not among them, because it holds
+# addresses to download from.
 _DATASET_KEYS = (
     "first_test",
     "first_train",
@@ -88,10 +90,10 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     from kbench.run.command import hydra_value
     from kbench.run.tuned import NONE
 
-    # A tuned file written since must not add to the row's parameters.
+    # A tuned file that is newer than the row must not add parameters.
     typed = list(_command_words(row["command"] or ""))
     dataset = row["dataset"]
-    if dataset not in options("dataset"):  # a user's own file is named after itself
+    if dataset not in options("dataset"):  # a data set of a user's file has the file's name
         dataset = "file" if "dataset=file" in typed else dataset
     words = [f"method={row['method']}", f"dataset={dataset}", NONE, f"seed={row['seed']}"]
     for name, value in _parameters(row).items():
@@ -123,7 +125,9 @@ def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
         if name in RESERVED or not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise ConfigError(f"row {row['key'][:8]}: {name!r} is no parameter of a method")
         if "${" in json.dumps(value):
-            raise ConfigError(f"row {row['key'][:8]}: {name} holds an interpolation, should not")
+            raise ConfigError(
+                f"row {row['key'][:8]}: {name} holds an interpolation, which is not allowed"
+            )
     return params
 
 
@@ -136,5 +140,5 @@ def _command_words(command: str) -> Iterator[str]:
 
 
 def _printable(text: str) -> str:
-    """`text` without control characters, which a terminal would obey."""
+    """`text` with control characters, which a terminal would interpret, replaced by ?."""
     return "".join(c if c.isprintable() or c in " \n" else "?" for c in text)

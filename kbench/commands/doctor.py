@@ -1,4 +1,4 @@
-"""kbench doctor: this machine as kbench sees it, and which of its limits work here.
+"""kbench doctor: what kbench finds on this machine, and which of its limits work here.
 
 CPU, memory, Python and package versions, BLAS and its threads, optional extras, the folders that
 are read and written, and a short trial of each limit in a real worker.
@@ -18,7 +18,7 @@ from typing import Any
 from kbench.commands.arguments import read
 from kbench.errors import ConfigError
 
-EXTRAS = {"intelex": "sklearnex", "models": "skops"}
+EXTRAS = {"intelex": "sklearnex", "models": "skops", "xrfm": "xrfm"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -42,9 +42,9 @@ def main(argv: Sequence[str]) -> int:
         print(f"  {extra:12} {here}")
     healthy = _folders(values)
     print("limits")
-    for name, works, said in _trials():
+    for name, works, detail in _trials():
         healthy &= works
-        print(f"  {name:12} {'works' if works else 'DOES NOT WORK'} ({said})")
+        print(f"  {name:12} {'works' if works else 'DOES NOT WORK'} ({detail})")
     return 0 if healthy else 1
 
 
@@ -67,7 +67,7 @@ def _show(values: dict[str, Any], indent: str = "  ") -> None:
 
 
 def _pools() -> list[str]:
-    import numpy  # noqa: F401  loads the BLAS that is asked about
+    import numpy  # noqa: F401  loads the BLAS that is listed
     from threadpoolctl import threadpool_info
 
     return [
@@ -122,7 +122,7 @@ def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Non
 
 
 def _trials() -> list[tuple[str, bool, str]]:
-    """(limit, whether it ended the worker as it should, what happened)."""
+    """(limit, whether it ended the worker as expected, status and seconds)."""
     from kbench.config import Limits
     from kbench.run.sandbox import Sandbox
 
@@ -142,5 +142,7 @@ def _trials() -> list[tuple[str, bool, str]]:
         works = outcome.status in expected
         results.append((name, works, f"{outcome.status} after {taken:.2f} s"))
     if sys.platform == "darwin":
-        results.append(("threads", True, "no CPU affinity on macOS: libraries are asked instead"))
+        results.append(
+            ("threads", True, "no CPU affinity on macOS: only the libraries limit their threads")
+        )
     return results

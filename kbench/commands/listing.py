@@ -1,7 +1,7 @@
-"""kbench list [methods|datasets|experiments|grids|limits|parallel] [--json]: what there is.
+"""kbench list [methods|datasets|experiments|grids|limits|parallel] [--json]: names of each kind.
 
-Data sets say whether their raw files are at hand: in datasets/ of the working directory, in a
-folder of $KBENCH_DATA, or inside an installed package; "present (half)": those of a variant alone.
+A data set is "present" if its raw files are: in datasets/ of the working directory, in a folder of
+$KBENCH_DATA, or inside an installed package; "present (half)": only those of the variant half.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from kbench.commands.arguments import one_of, read
 from kbench.config import options, read_yaml
 
-# What can be listed, and the group of configs that it is.
+# What can be listed, and its group of configs.
 KINDS = {
     "methods": "method",
     "datasets": "dataset",
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _named(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
-    """A row for programs: what a column means, and the file behind the name."""
+    """A row with named columns, and the path of the YAML file."""
     name, tasks, state, about = row
     entry: dict[str, Any] = {"name": name}
     if kind == "methods":
@@ -61,7 +61,7 @@ def _named(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:
 
 
 def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
-    """(name, task, state, what it is), by name."""
+    """(name, task, state, description), sorted by name."""
     rows = []
     for name, path in options(KINDS[kind]).items():
         if kind == "methods":

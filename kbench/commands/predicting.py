@@ -2,15 +2,15 @@
 
 model         a file that a run with keep_model=true has written, or the first letters of that run's
               key, looked for in results_dir/_models
-out           *.csv, *.parquet or *.npy: a prediction for each row, in the terms of the training
-              files (their labels, the unit of their targets)
+out           *.csv, *.parquet or *.npy: a prediction for each row, with the labels and in the unit
+              of the training files
 proba         true: probabilities too (decision values where the method has no probabilities)
 dataset.path  the rows; read as the training files were, unless dataset.source.* says otherwise, and
               scaled and encoded as those were. dataset=NAME in its place: that data set's test rows
 Further: results_dir, datasets_dir, download.
 
-Rows go through in blocks; those of LIBSVM text lie on disk meanwhile, in $TMPDIR. Where the model
-knows their targets, the scores are printed; in a file without targets zeros stand in their place.
+Rows are read in blocks; those of LIBSVM text are stored in $TMPDIR meanwhile. If the model knows
+the rows' targets, the scores are printed. A LIBSVM file without targets has zeros in their place.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     proba = one_of("proba", values.get("proba", "false"), ["true", "false"]) == "true"
     download = one_of("download", values.get("download", "true"), ["true", "false"]) == "true"
     require_format(out)
-    path = _find(values["model"], Path(values.get("results_dir", "results")))
+    path = _model_file(values["model"], Path(values.get("results_dir", "results")))
     stored = load_model(path)
     if stored.preparation is None:
         raise ConfigError(f"{path} holds no preparation of rows: load_model reads it in Python")
@@ -68,16 +68,18 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _find(model: str, results: Path) -> Path:
-    """The file that `model=` means."""
+def _model_file(model: str, results: Path) -> Path:
+    """The file with this path, or the one whose key begins with these letters."""
     if Path(model).is_file():
         return Path(model)
     folder = results / "_models"
-    found = sorted(folder.glob(f"{model}*.npz")) if model.isalnum() else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ConfigError(f"model={model}: {len(found)} keys in {folder} begin so; give more of it")
+    matches = sorted(folder.glob(f"{model}*.npz")) if model.isalnum() else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise ConfigError(
+            f"model={model}: {len(matches)} keys in {folder} begin so; give more of it"
+        )
     raise ConfigError(
         f"model={model}: no such file, and no key in {folder} begins so; a run with "
         "keep_model=true keeps its model"
@@ -87,12 +89,12 @@ def _find(model: str, results: Path) -> Path:
 def _dataset(overrides: list[str], task: str) -> dict[str, Any]:
     """The config of the data set that the command names, or of a file."""
     words = list(overrides)
-    given = {word.partition("=")[0] for word in words}
-    if "dataset" not in given:
-        if "dataset.path" not in given:
+    keys = {word.partition("=")[0] for word in words}
+    if "dataset" not in keys:
+        if "dataset.path" not in keys:
             raise ConfigError("kbench predict takes dataset.path=ROWS, or dataset=NAME")
         words.append("dataset=file")
-    if "dataset=file" in words and "dataset.task" not in given:
+    if "dataset=file" in words and "dataset.task" not in keys:
         words.append(f"dataset.task={task}")
     for word in words:
         group, equals, name = word.partition("=")

@@ -1,9 +1,10 @@
 """kbench recommend dataset=NAME [variant=NAME] | task=TASK n=ROWS d=FEATURES [density=P] [KEY=...]
 
-Which method to take, by what the rows say of the nearest data sets: of the same task, with numbers
-of training rows and features, and a share of entries that are not zero (density), of similar
-orders of magnitude. Prints these data sets, the methods
-that have runs on all of them, and which of them has the best score, trains or predicts fastest.
+Which method to take, by what the rows say of the data set itself or else of the nearest ones: of
+the same kind of task, with numbers of training rows and features, and a share of entries that are
+not zero (density), of similar orders of magnitude. Methods are compared in pairs over them. Prints
+the data sets, the methods with the score to expect, which of them has the best score, trains or
+predicts fastest, the reason, and the command to run. Refuses if no data set is near.
 
 format=terminal, markdown, json or latex; reference=false leaves out the rows that came with kbench,
 results_dir=DIR reads another folder.

@@ -39,7 +39,7 @@ from kbench.run.command import hydra_value
 from kbench.run.search import Search
 
 if TYPE_CHECKING:
-    from kbench.run.tune import Found
+    from kbench.run.tune import SearchResult
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
 _SHOWN = 5  # settings, and failed trials, that are printed
@@ -63,55 +63,55 @@ def main(argv: Sequence[str]) -> int:
             print(f"left out: {message}", file=sys.stderr)
         worst = 1 if asked.absent else 0
         for one in asked.each:
-            found = tune(hydra, one, search, asked.sandbox, _say, asked.of)
-            worst = max(worst, _tell(found, search, command))
-            if found.stopped_by is not None:
+            result = tune(hydra, one, search, asked.sandbox, _print_line, asked.of)
+            worst = max(worst, _report(result, search, command))
+            if result.stopped_by is not None:
                 break
     return worst
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _tell(found: "Found", search: Search, command: str) -> int:
+def _report(result: "SearchResult", search: Search, command: str) -> int:
     """Print the best settings of a search and write its file; the exit code."""
     from kbench.run.tuned import users, write_tuned
 
-    for reason in found.dropped:
+    for reason in result.dropped:
         print(f"dropped: {reason}", file=sys.stderr)
-    if found.stopped_by is not None:
-        print(f"stopped: {_counted(found)}; the same command continues from there")
-        return found.exit_code
-    if not found.ranked:
-        budget = f"the budget of {search.budget} is reached and " if found.reached else ""
-        print(f"nothing is written: {budget}no setting finished every fold; {_counted(found)}")
-        for run, status, message in found.failed[:_SHOWN]:
+    if result.stopped_by is not None:
+        print(f"stopped: {_counted(result)}; the same command continues from there")
+        return result.exit_code
+    if not result.ranked:
+        budget = f"the budget of {search.budget} is reached and " if result.budget_spent else ""
+        print(f"nothing is written: {budget}no setting finished every fold; {_counted(result)}")
+        for run, status, message in result.failed[:_SHOWN]:
             print(f"{run.label}: {status}: {message} [kbench debug {run.key[:8]}]", file=sys.stderr)
         return 1
-    for line in _table(found):
+    for line in _table(result):
         print(line)
-    pair = found.method, found.dataset
-    path = write_tuned(*pair, found.params, found.told(search), command, found.of)
-    if found.reached:
+    pair = result.method, result.dataset
+    path = write_tuned(*pair, result.params, result.summary(search), command, result.of)
+    if result.budget_spent:
         print(f"the budget of {search.budget} is reached: this is the best so far")
-    print(f"{_counted(found)}; wrote {path}, {users(*pair, found.of)}")
-    return found.exit_code
+    print(f"{_counted(result)}; wrote {path}, {users(*pair, result.of)}")
+    return result.exit_code
 
 
-def _counted(found: "Found") -> str:
+def _counted(result: "SearchResult") -> str:
     """'trials: 124 ok, 1 timeout'."""
-    counts = ", ".join(f"{n} {status}" for status, n in sorted(found.counts.items()))
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(result.counts.items()))
     return f"trials: {counts or 'none'}"
 
 
-def _table(found: "Found") -> list[str]:
+def _table(result: "SearchResult") -> list[str]:
     """The best settings, one a line: score, training rows, parameters."""
-    head = [f"validation {found.metric.name}", "rows", *found.varied]
+    head = [f"validation {result.metric.name}", "rows", *result.varied]
     lines = [head]
-    for candidate in found.ranked[:_SHOWN]:
+    for candidate in result.ranked[:_SHOWN]:
         spread = "" if candidate.sd is None else f" ± {candidate.sd:.4f}"
-        values = [_shown(candidate.params[name]) for name in found.varied]
+        values = [_shown(candidate.params[name]) for name in result.varied]
         lines.append([f"{candidate.mean:.4f}{spread}", str(candidate.rows), *values])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
@@ -127,7 +127,7 @@ def _search(words: Sequence[str]) -> Search:
     given = {key.removeprefix("tune."): value for key, value in values.items()}
     if "cv" in given and "validation" in given:
         raise ConfigError("tune.cv and tune.validation are both given; use one of them")
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, name, least in (
         ("cv", "folds", 2),
         ("factor", "factor", 2),
@@ -136,14 +136,14 @@ def _search(words: Sequence[str]) -> Search:
         ("runs", "runs", 1),
     ):
         if key in given:
-            found[name] = whole(f"tune.{key}", given[key], least)
+            fields[name] = whole(f"tune.{key}", given[key], least)
     if "validation" in given:
-        found["validation"] = _number("tune.validation", given["validation"], below=1.0)
+        fields["validation"] = _number("tune.validation", given["validation"], below=1.0)
     if "seconds" in given:
-        found["seconds"] = _number("tune.seconds", given["seconds"])
+        fields["seconds"] = _number("tune.seconds", given["seconds"])
     if "halving" in given:
-        found["halving"] = one_of("tune.halving", given["halving"], ["true", "false"]) == "true"
-    return Search(**found, metric=given.get("metric"))
+        fields["halving"] = one_of("tune.halving", given["halving"], ["true", "false"]) == "true"
+    return Search(**fields, metric=given.get("metric"))
 
 
 def _number(what: str, text: str, *, below: float = math.inf) -> float:

@@ -6,7 +6,9 @@
 Importing this package is cheap; numba, SciPy and tqdm are imported when the first file is read.
 """
 
+from kbench.chunked import ChunkedRows
 from kbench.data.application import Preparation
+from kbench.data.chunked import chunked_files, chunked_generator
 from kbench.data.config import by_files, check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.later_rows import read_rows
@@ -15,6 +17,7 @@ from kbench.data.prepared import Dataset, open_prepared
 from kbench.data.stream import chunks
 
 __all__ = [
+    "ChunkedRows",
     "Dataset",
     "DatasetStatus",
     "FileStatus",
@@ -22,6 +25,8 @@ __all__ = [
     "Preparation",
     "by_files",
     "check_config",
+    "chunked_files",
+    "chunked_generator",
     "chunks",
     "fingerprint",
     "influence",

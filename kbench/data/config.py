@@ -19,7 +19,7 @@ from kbench.errors import ConfigError
 
 _KNOWN = frozenset(KEYS)
 _WITHOUT_INFLUENCE = frozenset(
-    ("about", "homepage", "licence", "use", "variants", "source", "path", "test_path")
+    ("about", "homepage", "licence", "use", "variants", "source", "path", "test_path", "chunks")
 )
 
 

@@ -69,8 +69,8 @@ class Folders:
     read_only : tuple of Path
         Further folders with raw files.
     file_urls : bool
-        Whether `file:` URLs may be fetched. Only the user may say so, on the command line: a config
-        that comes from others could otherwise copy any file of this machine.
+        Whether `file:` URLs may be fetched. Only the user may allow it, on the command line: a
+        config that comes from others could otherwise copy any file of this machine.
     """
 
     own: Path
@@ -203,5 +203,13 @@ def _bundled(name: str) -> FileStatus:
 def _at_path(role: str, path: str) -> FileStatus:
     place = Path(path).expanduser()
     return FileStatus(
-        role, place.name, place if place.is_file() else None, None, None, (str(place),)
+        role, place.name, place if is_file(place) else None, None, None, (str(place),)
     )
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file; False also where the system refuses to look."""
+    try:
+        return path.is_file()
+    except OSError:  # for example a name that is too long
+        return False

@@ -264,6 +264,11 @@ KEYS: dict[str, Key] = {
         _one_of("auto", "dense", "csr"),
         "form of the prepared arrays; auto: dense unless wide and sparse",
     ),
+    "chunks": Key(
+        _one_of("auto", "always", "never"),
+        "whether a method that can learn out of core reads the prepared rows in chunks; auto: if"
+        " their arrays take more than half of limits.memory_mb",
+    ),
     "variant": Key(_name, "which of `variants` to use"),
 }
 """Every key of a data set's config except the free ones: `use.<use>.<parameter>` (kernel and

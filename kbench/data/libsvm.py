@@ -32,6 +32,7 @@ MAX_INDEX = 100_000_000
 _LF, _CR, _TAB, _SPACE, _HASH, _COLON = (ord(c) for c in "\n\r\t #:")
 _ZERO, _POINT, _PLUS, _MINUS, _LOWER_E, _UPPER_E = (ord(c) for c in "0.+-eE")
 _Q, _I, _D = (ord(c) for c in "qid")
+# Outcomes of parsing a number, as compiled code returns them.
 _EXACT, _ROUNDED, _MALFORMED = 0, 1, 2
 
 _POWERS = np.array([float(f"1e{e}") for e in range(309)])

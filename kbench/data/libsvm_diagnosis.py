@@ -11,6 +11,7 @@ NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _QID = re.compile(rb"qid:[0-9]+")
 _TEXT_CONTROLS = frozenset(b"\t\n\r")
+# The largest finite float32.
 _LARGEST_FLOAT32 = 3.4028235e38
 
 

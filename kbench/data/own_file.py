@@ -15,7 +15,8 @@ import numpy as np
 
 from kbench.data import formats, guarded
 from kbench.data.folders import SUFFIXES as COMPRESSED
-from kbench.data.folders import is_mirror, mirrored_name
+from kbench.data.folders import is_file, is_mirror, mirrored_name
+from kbench.errors import DataNotFoundError
 
 DEFAULT_NAME = "file"
 """Name in `configs/dataset/file.yaml`, which stands for no name."""
@@ -36,6 +37,8 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     ------
     DataError
         The file cannot be read.
+    DataNotFoundError
+        The file is needed to find the task, and there is none.
     """
     source = dict(config.get("source") or {})
     path = config.get("path")
@@ -51,8 +54,11 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         name = bare.stem if is_format else bare.name
         completed["name"] = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip("._-") or DEFAULT_NAME
     known = formats.FORMATS.get(source["format"])
-    if config.get("task") is None and place.is_file() and known and not known.pieces:
-        completed["task"] = task_of(source["format"], {"all": [place]}, source)
+    if config.get("task") is None and known and not known.pieces:
+        if is_file(place):
+            completed["task"] = task_of(source["format"], {"all": [place]}, source)
+        elif not is_mirror(path):
+            raise DataNotFoundError(f"dataset.path: there is no file {place}")
     return completed
 
 

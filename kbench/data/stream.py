@@ -20,6 +20,7 @@ from kbench.data.formats import row_of
 from kbench.errors import ConfigError
 
 Chunks = Iterator[tuple[Any, np.ndarray]]
+Pieces = Iterator[tuple[Any, np.ndarray, str]]
 
 
 def chunks(
@@ -35,16 +36,17 @@ def chunks(
     Parameters
     ----------
     *paths : str or Path
-        The file; for npy the files of the features and of the targets. LIBSVM text and tables may
-        be compressed; a compressed .npy or Parquet file is read into memory.
+        Files whose rows follow one another; for npy the files of the features and of the targets.
+        LIBSVM text and tables may be compressed; a compressed .npy or Parquet file is read into
+        memory.
     format : {"libsvm", "csv", "parquet", "npy"}
     rows : int
         Rows per chunk; the last chunk may be smaller.
     n_features : int, optional
-        libsvm: number of columns and largest index allowed. Without it the file is read twice.
+        libsvm: number of columns and largest index allowed. Without it the files are read twice.
     columns : mapping, optional
         csv, parquet: `source.columns` of a config (target, categorical, drop, delimiter, ...). If
-        there are columns of texts, the file is read twice: first for their categories.
+        there are columns of texts, the files are read twice: first for their categories.
     task : {"binary", "multiclass", "regression"}
         csv: targets of a regression have to be numbers; others may be texts, which become their
         index in sorted order.
@@ -68,30 +70,61 @@ def chunks(
     -----
     O(bytes) time.
     """
-    if format not in _READERS:
-        hint = nearest(format, _READERS) or f"; there are {', '.join(_READERS)}"
-        raise ConfigError(f"format is {format!r}, which cannot be read in chunks{hint}")
-    wanted = 2 if format == "npy" else 1
-    if len(paths) != wanted:
-        raise ConfigError(f"{len(paths)} files of format {format}, should be {wanted}")
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ConfigError(f"rows is {rows!r}, should be a whole number from 1")
     options = {"n_features": n_features, "columns": columns or {}, "task": task}
-    return _READERS[format]([Path(path) for path in paths], rows, options)
+    found = pieces(format, [Path(path) for path in paths], rows, options)
+    return _regrouped(((X, y) for X, y, _ in found), rows)
 
 
-def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
+def pieces(
+    format: str, paths: list[Path], rows: int, options: Mapping[str, Any]
+) -> Iterator[tuple[Any, np.ndarray, str]]:
+    """The rows of files in pieces of any size, each with its file and number for messages.
+
+    `options` : n_features, columns and task of `chunks`, which describes everything else.
+    """
+    require_readable(format, paths)
+    return _READERS[format](paths, rows, options)
+
+
+def require_readable(format: str, paths: list[Path]) -> None:
+    """Raise a ConfigError unless files of this format, and so many, can be read in pieces."""
+    if format not in _READERS:
+        hint = nearest(format, _READERS) or f"; there are {', '.join(_READERS)}"
+        raise ConfigError(f"format is {format!r}, which cannot be read in chunks{hint}")
+    if format == "npy" and len(paths) != 2:
+        raise ConfigError(f"{len(paths)} files of format npy, should be 2")
+    if not paths:
+        raise ConfigError(f"no file of format {format}, should be at least one")
+
+
+def width_of(format: str, paths: list[Path], options: Mapping[str, Any]) -> int:
+    """Number of columns of the rows that `pieces` gives; reads LIBSVM files once."""
+    if format != "libsvm":
+        X, _, _ = next(pieces(format, paths, 1, options))
+        return int(X.shape[1])
+    from kbench.data import libsvm  # imports numba
+
+    width = 1
+    for path in paths:
+        for found in libsvm.pieces(path):
+            width = max(width, found.n_features)
+    return width
+
+
+def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     from kbench.data import libsvm  # imports numba
 
     width = options["n_features"]
     if width is None:
-        for found in libsvm.pieces(paths[0]):
-            width = found.n_features
-    pieces = libsvm.pieces(paths[0], n_features=max(width, 1))
-    yield from _regrouped(((found.to_csr(), found.labels) for found in pieces), rows)
+        width = width_of("libsvm", paths, options)
+    for path in paths:
+        for k, found in enumerate(libsvm.pieces(path, n_features=width), start=1):
+            yield found.to_csr(), found.labels, f"{path}, chunk {k}"
 
 
-def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
+def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     from kbench.data.formats import arrays
 
     X, y = (arrays.npy(path) for path in paths)
@@ -102,37 +135,42 @@ def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
         part = slice(begin, begin + rows)
         arrays.require_finite(X[part], row_of(paths[0], begin, rows))
         arrays.require_finite_targets(y[part], row_of(paths[1], begin, rows))
-        yield np.array(X[part]), y[part].astype(np.float64)
+        place = f"{paths[0]}, rows from {begin + 1} on"
+        yield np.array(X[part]), y[part].astype(np.float64), place
 
 
-def _csv(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
+def _csv(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     from kbench.data.formats.csv_text import tables
 
     text_target = options["task"] != "regression"
-    yield from _tables(partial(tables, text_target=text_target), paths[0], rows, options)
+    return _tables(partial(tables, text_target=text_target), paths, options)
 
 
-def _parquet(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Chunks:
+def _parquet(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     from kbench.data.formats.parquet import tables
 
-    yield from _tables(partial(tables, chunk=rows), paths[0], rows, options)
+    return _tables(partial(tables, chunk=rows), paths, options)
 
 
 def _tables(
-    tables: Callable[..., Iterator[Any]], path: Path, rows: int, options: Mapping[str, Any]
-) -> Chunks:
+    tables: Callable[..., Iterator[Any]], paths: list[Path], options: Mapping[str, Any]
+) -> Pieces:
     from kbench.data.formats.table import Coding
 
     coding = Coding(options["columns"])
-    for table in tables(path, options["columns"]):
-        coding.learn(table, training=True)
-        if coding.only_numbers:
-            break
-    parts = (coding.part([table]) for table in tables(path, options["columns"]))
-    yield from _regrouped(((part.X, part.y) for part in parts), rows)
+    for path in paths:
+        for table in tables(path, options["columns"]):
+            coding.learn(table, training=True)
+            if coding.only_numbers:
+                break
+    for path in paths:
+        for k, table in enumerate(tables(path, options["columns"]), start=1):
+            coding.learn(table, training=False)  # refuses a file with other columns
+            part = coding.part([table])
+            yield part.X, part.y, f"{path}, chunk {k}"
 
 
-_READERS: dict[str, Callable[[list[Path], int, Mapping[str, Any]], Chunks]] = {
+_READERS: dict[str, Callable[[list[Path], int, Mapping[str, Any]], Pieces]] = {
     "libsvm": _libsvm,
     "csv": _csv,
     "parquet": _parquet,

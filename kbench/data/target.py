@@ -176,12 +176,12 @@ def learn(
 
 
 def _require_distinct(labels: np.ndarray) -> None:
-    """Refuse class labels from 2^53 on, where float64 no longer tells whole numbers apart."""
+    """Refuse class labels from 2^53 on, where float64 no longer distinguishes whole numbers."""
     if np.abs(labels).max(initial=0.0) >= 2.0**53:
         worst = labels[np.argmax(np.abs(labels))]
         raise DataError(
-            f"label {worst:.17g}: whole numbers from 2^53 on are not told apart, class labels "
-            "should be smaller"
+            f"label {worst:.17g}: whole numbers from 2^53 on are not distinct in float64, "
+            "class labels should be smaller"
         )
 
 

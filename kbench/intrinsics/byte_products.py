@@ -15,6 +15,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+# Numbers of 32 bits in a vector register of AVX-512.
 LANES = 16
 # A tile is ROWS rows against VECTORS vectors of 16 columns: its sums stay in 24 of the 32
 # registers of AVX-512 (VECTORS more hold the columns).

@@ -14,6 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+# Rows that descend together: 64-bit numbers in a vector register of AVX-512.
 ROWS = 8
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
+# Numbers of float32 in a vector register of AVX-512.
 LANES = 16
 # Smallest exponent of a power of two. Smaller ones would give denormal products with coefficients,
 # which are slow; 2^-100 is far below the rounding error of any sum of kernel values.

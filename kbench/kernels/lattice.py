@@ -14,6 +14,7 @@ import numpy as np
 from kbench.kernels.chunks import dense_chunks, each_chunk
 from kbench.kernels.columns import take_columns
 
+# Largest 8-bit number.
 LEVELS = 255
 # Sums of squared differences are 32-bit integers.
 _MOST_COLUMNS = (2**31 - 1) // LEVELS**2

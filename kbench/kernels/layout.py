@@ -24,7 +24,7 @@ _FEWEST_BITS = 8
 # CSR rows plus _DENSE_BYTES per row: tiles are faster than sparse products, but take memory.
 _DENSE_GROWTH = 4
 _DENSE_BYTES = 256
-# Rows examined at a time.
+# Rows examined at a time: memory against the overhead of a call. Set by hand.
 _CHUNK = 4096
 # Least number of 8-bit features for byte products, below which tiles are as fast, and the number of
 # bits per such feature up to which bits are better stored as bytes too.

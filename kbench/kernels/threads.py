@@ -29,7 +29,7 @@ _NANOSECONDS_PER_BLOCK = 5_000
 
 
 class _Helper:
-    """A thread that does what it is handed, and is itself allowed one thread."""
+    """A thread that executes loops and tasks of others, and is itself allowed one thread."""
 
     def __init__(self) -> None:
         # In the caller, so that the helper does not start with compiling.
@@ -86,7 +86,7 @@ def _helper() -> _Helper:
 
 
 def _core() -> int:
-    """Return the core that this thread runs on; -1 where the system does not say."""
+    """Return the core that this thread runs on; -1 if the system cannot tell it."""
     try:
         return int(ctypes.CDLL(None).sched_getcpu())
     except (AttributeError, OSError, TypeError):

@@ -51,6 +51,8 @@ _MODULES = {
     "TunedKernelRidge": "kbench.methods.tuned_ridge",
     "TunedKernelSVC": "kbench.methods.tuned",
     "TunedKernelSVR": "kbench.methods.tuned",
+    "XRFMClassifier": "kbench.methods.xrfm",
+    "XRFMRegressor": "kbench.methods.xrfm",
 }
 
 __all__ = sorted(_MODULES)

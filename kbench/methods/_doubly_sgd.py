@@ -15,7 +15,7 @@ from joblib import Parallel
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kbench.approximation.named_blocks import median_gamma, seeded_features
 from kbench.kernels.named import make_kernel
@@ -26,8 +26,8 @@ from kbench.methods._virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.trace import Deadline, Trace
 
-_PREDICTED_ROWS = 8192  # rows that are mapped at a time in prediction
-_SAMPLE = 10_000  # mapped rows from which the bandwidth is computed
+_PREDICTED_ROWS = 8192  # rows mapped at a time in prediction; set by hand
+_SAMPLE = 10_000  # mapped rows from which the bandwidth is computed; set by hand
 # Parameters that may differ between a checkpoint and the fit that continues it.
 _NOT_OF_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
@@ -101,7 +101,7 @@ class DoublySGD(BaseEstimator):
     random_state: Any = None
 
     @abstractmethod
-    def _learn_targets(self, y: np.ndarray) -> None:
+    def _learn_targets(self, y: np.ndarray, weight: np.ndarray | None) -> None:
         """Learn the classes, or the mean of regression targets; sets `n_outputs_`."""
 
     @abstractmethod
@@ -113,13 +113,16 @@ class DoublySGD(BaseEstimator):
     def _loss_name(self) -> str: ...
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         """Descend on batches of these rows, in `n_epochs` passes over all of them.
 
         Parameters
         ----------
         X : (n, d) array (also memory-mapped) or CSR
         y : (n,) labels; for regression (n,) or (n, q) targets
+        sample_weight : (n,), optional
+            Weights of the rows in the loss, divided by their mean. The bandwidth and the map of
+            the rows do not depend on them.
         trace : Trace, optional
             Receives the mean loss of the batch, the number of rows seen and the machine after
             each step, and the phases.
@@ -149,7 +152,11 @@ class DoublySGD(BaseEstimator):
 
         with trace.phase("prepare"):
             X, y = self._checked(X, y, reset=True)
-            self._learn_targets(y)
+            weight = self._weights(X, sample_weight)
+            self._learn_targets(y, weight)
+            weight = self._with_class_weights(y, weight)
+            if weight is not None:
+                weight /= weight.mean()
             self._begin(X)
             n_rows = X.shape[0]
             n = n_rows * self.n_copies
@@ -161,7 +168,7 @@ class DoublySGD(BaseEstimator):
                 descent.average_from = n_steps - max(1, round(self.average * n_steps))
             if self.n_epochs > 1:
                 descent.memories = [Memory(len(rows), self.n_outputs_) for rows in batches]
-            checkpoint = self._open_checkpoint(X, y)
+            checkpoint = self._open_checkpoint(X, y, weight)
         with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
             while descent.n_steps < n_steps:
                 epoch, position = divmod(descent.n_steps, len(batches))
@@ -175,6 +182,7 @@ class DoublySGD(BaseEstimator):
                     prepared,
                     self._targets(y[rows]),
                     memory,
+                    weight=None if weight is None else weight[rows],
                     n_shards=self.n_shards,
                     parallel=parallel,
                 )
@@ -188,7 +196,7 @@ class DoublySGD(BaseEstimator):
         self._finish(trace)
         return self
 
-    def _partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         first = not hasattr(self, "_descent")
         if self.average:
             raise ValueError(
@@ -203,9 +211,11 @@ class DoublySGD(BaseEstimator):
             if row is None:
                 raise
             raise ValueError(f"chunk {chunk}, row {row + 1}: {error}") from None
+        weight = self._weights(X, sample_weight)
         if first:
-            self._learn_targets(y if classes is None else np.asarray(classes))
+            self._learn_targets(y if classes is None else np.asarray(classes), weight)
         targets = self._targets(y)
+        weight = self._with_class_weights(y, weight)
         if first:
             self._begin(X)
         trace = Trace()
@@ -216,7 +226,11 @@ class DoublySGD(BaseEstimator):
                 copies, rows = np.divmod(batch, n_rows)
                 prepared = self._prepared(X[rows], before + rows, copies)
                 self._descent.step(
-                    prepared, targets[rows], n_shards=self.n_shards, parallel=parallel
+                    prepared,
+                    targets[rows],
+                    weight=None if weight is None else weight[rows],
+                    n_shards=self.n_shards,
+                    parallel=parallel,
                 )
         self.n_chunks_: int = chunk
         self._finish(trace)
@@ -237,6 +251,17 @@ class DoublySGD(BaseEstimator):
         if not reset:
             self.row_map_.require_moderate(X)
         return X, y
+
+    def _weights(self, X: Any, sample_weight: Any) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        return _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=True
+        )
+
+    def _with_class_weights(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        """Weights of rows times those of their classes; None if all are 1."""
+        return weight
 
     def _begin(self, X: Any) -> None:
         """Learn the seed, the map of the rows and the bandwidth from the first rows."""
@@ -318,7 +343,9 @@ class DoublySGD(BaseEstimator):
         """Coefficients of the features of each block, (blocks, block_size, q) float32."""
         return np.float32(self._function.scale) * np.array(self._function.coef)
 
-    def _open_checkpoint(self, X: Any, y: np.ndarray) -> Checkpoint | None:
+    def _open_checkpoint(
+        self, X: Any, y: np.ndarray, weight: np.ndarray | None
+    ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, Integral):
@@ -328,7 +355,9 @@ class DoublySGD(BaseEstimator):
             )
         parameters = {k: v for k, v in self.get_params().items() if k not in _NOT_OF_THE_FIT}
         checkpoint = Checkpoint(
-            self.checkpoint, self.checkpoint_s, {**parameters, "data": fingerprint(X, y)}
+            self.checkpoint,
+            self.checkpoint_s,
+            {**parameters, "data": fingerprint(X, y, *([] if weight is None else [weight]))},
         )
         state = checkpoint.read()
         if state is not None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import _fit_context
 
+from kbench.chunked import ChunkedRows
 from kbench.methods._box_svc import BoxSVC, Problem
 from kbench.methods._parts import Part
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -60,14 +61,21 @@ class DualSVC(BoxSVC):
     def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
         """Solve the dual of the method's parts of the rows."""
 
+    def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
+        """Train on rows that are larger than memory."""
+        raise ValueError(f"{type(self).__name__} needs all rows in memory, not in chunks")
+
     # Subclasses have nested sets of parameters and no nested estimators.
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Train the machine or machines.
 
         Parameters
         ----------
         X : (n, d) array or CSR; with kernel="precomputed" (n, n)
+            Or `ChunkedRows`, where the class says so; they bring their labels.
         y : (n,) labels
         sample_weight : (n,), optional
             Multiplies C row by row. It does not influence how the rows are divided.
@@ -84,6 +92,10 @@ class DualSVC(BoxSVC):
             A parameter is out of range or contradicts another one, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        if isinstance(X, ChunkedRows):
+            if y is not None or sample_weight is not None:
+                raise ValueError("rows in chunks bring their labels, and take no sample_weight")
+            return self._fit_chunks(X, trace)
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)

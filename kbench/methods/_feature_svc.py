@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
-from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods._one_vs_rest import Chunk, OneVsRest
 from kbench.methods._penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_linear_dual
@@ -109,6 +109,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         alpha = result.alpha if copies is None else result.alpha[copies.kind]
         self.n_support_ = self._count_by_class(targets.Y[alpha.any(axis=1)])
         self.n_iter_ = result.n_iter
+        self.n_seen_ = len(targets.Y)
         self.objective_ = float(result.objective.sum())
         self.duality_gap_ = float(result.gap.sum())
         self.violation_ = result.violation
@@ -125,6 +126,14 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             )
         self._calibrate(targets.X, y, sample_weight, trace)
         return self
+
+    def _begin_or_go_on(self, chunk: Chunk) -> np.ndarray:
+        """w at the start of a chunk of a stream, (r, m); the first chunk chooses the features."""
+        if not hasattr(self, "coef_"):
+            seed = check_random_state(self.random_state).randint(2**31)
+            self.feature_map_ = self._feature_map(seed).fit(chunk.X)
+            return np.zeros((self.feature_map_.n_features_out_, chunk.Y.shape[1]))
+        return np.array(self.coef_.T)
 
     def _set_machine(self, coef: np.ndarray) -> None:
         """Set the function <w, z(x)> with coef : (n_features_out_, m)."""

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -32,6 +33,9 @@ class KernelPasses(CountedPrediction, MeanLoss):
         "random_state": ["random_state"],
     }
 
+    support_: np.ndarray
+    dual_coef_: np.ndarray
+
     @abstractmethod
     def _step(
         self,
@@ -41,6 +45,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         coef: np.ndarray,  # (n, m), changed in place
         targets: Targets,
         matrix: KernelMatrix,
+        n: int,  # rows in the mean loss
     ) -> None:
         """Take the step of one batch."""
 
@@ -68,7 +73,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
             kernel = make_kernel(
                 self.kernel, targets.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
             )
-            matrix = KernelMatrix(kernel, targets.X)
+            self._kernel, matrix = kernel, KernelMatrix(kernel, targets.X)
             n, m = targets.Y.shape
             coef = np.zeros((n, m))
         t = n_seen = 0
@@ -81,7 +86,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
             for batch in random_batches(n, self.batch_size, self.n_epochs, rng):
                 centres = np.flatnonzero(coef.any(axis=1))
                 F = matrix.product(centres, coef[centres], batch)
-                self._step(t, batch, F, coef, targets, matrix)
+                self._step(t, batch, F, coef, targets, matrix, n)
                 t += 1
                 n_seen += len(batch)
                 trace(samples=n_seen, predict=predict)
@@ -94,8 +99,76 @@ class KernelPasses(CountedPrediction, MeanLoss):
         self.kernel_entries_ = matrix.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
+        self.support_vectors_, self.n_seen_ = targets.X[self.support_], n
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take the steps of one chunk of a stream, batch by batch, in order.
+
+        The first chunk determines gamma="scale" and "auto". Time grows with the expansion.
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) labels
+        classes : (n_classes,)
+            All classes of the stream; needed with the first chunk.
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            See `fit`; or no classes with the first chunk, or other classes or features than before.
+        """
+        chunk = self._chunk(X, y, classes, sample_weight)
+        b, m = chunk.Y.shape
+        if hasattr(self, "dual_coef_"):
+            kernel, t, before = self._kernel, self.n_iter_, self.n_seen_
+            held, positions = self.dual_coef_.T, self.support_
+            rows = sp.vstack if sp.issparse(chunk.X) else np.vstack
+            X = rows([self._like(self.support_vectors_, chunk.X), chunk.X])
+            X = X.tocsr() if sp.issparse(X) else X
+        else:
+            kernel = make_kernel(
+                self.kernel, chunk.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
+            )
+            t = before = 0
+            X, held, positions = chunk.X, np.zeros((0, m)), np.zeros(0, np.intp)
+        s, n = len(held), before + b
+        self._kernel, matrix = kernel, KernelMatrix(kernel, X)
+        coef = np.vstack([self._carried(held, before, n), np.zeros((b, m))])
+        Y = np.vstack([np.where(held >= 0.0, 1.0, -1.0), chunk.Y])
+        weight = np.concatenate([np.zeros(s), chunk.weight])
+        targets = Targets(X=X, Y=Y, C=weight / (self.nu * n))
+        for batch in np.array_split(s + np.arange(b), -(-b // self.batch_size)):
+            centres = np.flatnonzero(coef.any(axis=1))
+            F = matrix.product(centres, coef[centres], batch)
+            self._step(t, batch, F, coef, targets, matrix, n)
+            t += 1
+        self._set_machine(matrix, coef)
+        self.support_vectors_ = X[self.support_]
+        # Row numbers of the whole stream.
+        self.support_ = np.concatenate([positions, before + np.arange(b)])[self.support_]
+        self.n_iter_, self.n_seen_ = t, n
+        self.model_bytes_ = self._machine.nbytes
+        return self
+
+    def _carried(self, coef: np.ndarray, before: int, n: int) -> np.ndarray:
+        """Coefficients of `before` rows when a stream has grown to n rows."""
+        return coef
+
+    @staticmethod
+    def _like(X: Any, other: Any) -> Any:
+        """X : (s, d) as an array or CSR, as `other` is."""
+        if sp.issparse(X) == sp.issparse(other):
+            return X
+        return X.toarray() if sp.issparse(X) else sp.csr_array(X)
 
     def _set_machine(self, matrix: KernelMatrix, coef: np.ndarray) -> None:
         """Set the machine to that with coefficients coef : (n, m)."""

@@ -41,6 +41,8 @@ from kbench.trace import Trace
 # Least number of sampled rows per column of Cb when the factor R is fitted. With fewer rows R
 # overfits the sample, which costs more accuracy than the columns add.
 _ROWS_PER_COLUMN = 4
+# Rows for each leaf if there are more leaves than rows. Machines of one row ignore C.
+_FEW_POINTS = 10
 # Numbers of landmarks of a leaf that are tried for a `target_cost`.
 _LANDMARKS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128)
 
@@ -124,12 +126,17 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         coef = np.ones((columns.n_columns, n_outputs))
         return approximation(columns, coef, np.zeros(n_outputs)), pseudo
 
+    def _leaves_for(self, n: int) -> int:
+        """Leaves of a tree of n rows: `n_leaves` or their default, fewer if those exceed n."""
+        n_leaves = number_of_groups(self.n_leaves, n)
+        return n_leaves if n_leaves <= n else max(1, n // _FEW_POINTS)
+
     def _warn_of_sizes(self, n: int) -> None:
-        """Warn of sizes above the number of rows, which have the effect of that number."""
-        for name in ("n_leaves", "n_landmarks"):
+        """Warn of sizes above the number of rows n."""
+        for name, used in (("n_leaves", self._leaves_for(n)), ("n_landmarks", n)):
             if (getattr(self, name) or 0) > n:
                 warnings.warn(
-                    f"{name}={getattr(self, name)} is more than the {n} rows; {n} are used",
+                    f"{name}={getattr(self, name)} is more than the {n} rows; {used} are used",
                     stacklevel=3,
                 )
 
@@ -150,8 +157,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         assert isinstance(function, RBF)
         self.gamma_ = function.gamma
         with trace.phase("cluster"):
-            n_leaves = number_of_groups(self.n_leaves, X.shape[0])
-            tree = kmeans_tree(X, n_leaves, rng, branching=self.branching)
+            tree = kmeans_tree(X, self._leaves_for(X.shape[0]), rng, branching=self.branching)
             labels = tree.assign(X)
         with trace.phase("train"):
             groups = group_rows(labels)

@@ -7,9 +7,11 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.multiclass import _check_partial_fit_first_call
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kbench import class_labels
+from kbench.chunked import ChunkedRows
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._penalty import chosen_c
 from kbench.methods._probability import Probabilities
@@ -22,6 +24,14 @@ class Targets(NamedTuple):
     X: Any  # (n, d) array or CSR, checked
     Y: np.ndarray  # (n, m) of -1, +1; m = 1 for two classes, else one-vs-rest
     C: np.ndarray  # (n,) C times the weights of row and class; (n, p) for p values of C
+
+
+class Chunk(NamedTuple):
+    """Some rows of a stream."""
+
+    X: Any  # (b, d) array or CSR, checked
+    Y: np.ndarray  # (b, m) of -1, +1
+    weight: np.ndarray  # (b,) weights of row and class
 
 
 class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
@@ -47,12 +57,14 @@ class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
 
         Parameters
         ----------
-        X : (u, d) array or CSR; with kernel="precomputed" (u, n_train)
+        X : (u, d) array or CSR, or ChunkedRows; with kernel="precomputed" (u, n_train)
 
         Returns
         -------
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
+        if isinstance(X, ChunkedRows):
+            return np.concatenate([self.decision_function(block.X) for block in X.blocks()])
         values = self._decide(self._rows_to_predict(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 
@@ -60,6 +72,18 @@ class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
         return class_labels.decode(self.classes_, values)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Fraction of the rows X : (u, d) that get their label y : (u,).
+
+        `ChunkedRows` bring their labels; they are read once, and no value of a row is kept.
+        """
+        if not isinstance(X, ChunkedRows):
+            return float(super().score(X, y, sample_weight))
+        if y is not None or sample_weight is not None:
+            raise ValueError("rows in chunks bring their labels, and take no sample_weight")
+        right = sum(np.count_nonzero(self.predict(block.X) == block.y) for block in X.blocks())
+        return float(right / len(X))
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Check the input, learn the classes and set up the binary problems."""
@@ -90,10 +114,42 @@ class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
         if self.class_weight is not None:
             class_weight = compute_class_weight(self.class_weight, classes=classes, y=y)
             weight = weight * class_weight[index]
-        C = chosen_c(self, X, index, len(classes))
+        C = chosen_c(self, X, index, len(classes), weight)
         if "C" in vars(self):
             self.C_ = C
         return X, index, np.multiply.outer(weight, C)
+
+    def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
+        """Check a chunk of a stream; the first one sets the classes and the number of features.
+
+        Raises
+        ------
+        ValueError
+            No classes with the first chunk, other classes or features than in earlier ones, or
+            class_weight="balanced", which needs all rows. The model is not changed.
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows, which a stream does not have; pass a dict "
+                "of class weights, or sample_weight"
+            )
+        first = not hasattr(self, "classes_")
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
+        )
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if first and classes is not None:
+            class_labels.index_of(np.unique(classes), y)
+            class_labels.require_two(len(np.unique(classes)))
+        _check_partial_fit_first_call(self, classes)
+        index = class_labels.index_of(self.classes_, y)
+        if self.class_weight is not None:
+            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+            weight = weight * by_class[index]
+        # They belong to the machine that `fit` trained.
+        if hasattr(self, "_sigmoids"):
+            del self._sigmoids
+        return Chunk(X, self._signs(index), weight)
 
     def _signs(self, index: np.ndarray) -> np.ndarray:
         """Y of the binary problems for classes index : (n,); (n, m)."""

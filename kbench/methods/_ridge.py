@@ -2,9 +2,10 @@
 
     min_f  ||f - y||^2 + alpha ||f||^2,    f = sum_i c_i k(x_i, .),    (G + alpha I) c = y
 
-with G the kernel matrix or an approximation of it (Si, Hsieh and Dhillon, JMLR 18, 2017, section
-6.3; no intercept, as there). Classifiers fit targets -1 and +1, one-vs-rest for more than two
-classes.
+With weights w of the rows, ||f - y||^2 is sum_i w_i (f(x_i) - y_i)^2 and, for S = diag(sqrt w),
+c = S b with (S G S + alpha I) b = S y. G is the kernel matrix or an approximation of it (Si, Hsieh
+and Dhillon, JMLR 18, 2017, section 6.3; no intercept, as there). Classifiers fit targets -1 and +1,
+one-vs-rest for more than two classes.
 """
 
 import warnings
@@ -19,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_co
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
@@ -54,10 +55,18 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
 
     @abstractmethod
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
-        """The function fitted to checked rows X : (n, d) and targets Y : (n, m) float64."""
+        """The function fitted to checked rows X : (n, d) and targets Y : (n, m) float64.
 
-    def _fit(self, X: Any, Y: np.ndarray, trace: Trace) -> Self:
-        self._machine = self._solve(X, Y, trace)
+        Machines that take weights of rows, (n,), have them as a further argument `weight`.
+        """
+
+    def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
+        weights = {}
+        if sample_weight is not None:
+            weights["weight"] = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        self._machine = self._solve(X, Y, trace, **weights)
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         return self
@@ -87,10 +96,11 @@ class KernelRidgeMachine(RidgeMachine):
 
     alpha: float | str
 
-    def _fit(self, X: Any, Y: np.ndarray, trace: Trace) -> Self:
+    def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
         with trace.phase("solve"):
-            self.alpha_ = chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y)
-        return super()._fit(X, Y, trace)
+            self.alpha_ = chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)
+        return super()._fit(X, Y, trace, sample_weight)
 
     def _kernel(self, X: Any) -> Kernel:
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
@@ -108,6 +118,9 @@ class RidgeRegressorMixin(RegressorMixin):
         ValueError
             A parameter is out of range.
         """
+        return self._fit_to_targets(X, y, None, trace)
+
+    def _fit_to_targets(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
         X, y = validate_data(
             self,
             X,
@@ -119,7 +132,8 @@ class RidgeRegressorMixin(RegressorMixin):
         )
         Y = np.asarray(y, np.float64)
         self._one_target = Y.ndim == 1
-        return self._fit(X, Y.reshape(len(Y), -1), Trace() if trace is None else trace)
+        trace = Trace() if trace is None else trace
+        return self._fit(X, Y.reshape(len(Y), -1), trace, sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) or (u, m) float64."""
@@ -153,12 +167,15 @@ class RidgeClassifierMixin(Probabilities, ClassifierMixin):
         ValueError
             A parameter is out of range, or y has fewer than two classes.
         """
+        return self._fit_to_classes(X, y, None, trace)
+
+    def _fit_to_classes(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         trace = Trace() if trace is None else trace
-        self._fit(X, class_labels.signs(index, len(self.classes_)), trace)
-        self._calibrate(X, y, None, trace)
+        self._fit(X, class_labels.signs(index, len(self.classes_)), trace, sample_weight)
+        self._calibrate(X, y, sample_weight, trace)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -175,6 +192,41 @@ class RidgeClassifierMixin(Probabilities, ClassifierMixin):
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
         return class_labels.decode(self.classes_, values)
+
+
+class WeightedRidgeRegressorMixin(RidgeRegressorMixin):
+    """`RidgeRegressorMixin` for machines that take weights of rows."""
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
+
+        `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of range, or a weight negative.
+        """
+        return self._fit_to_targets(X, y, sample_weight, trace)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WeightedRidgeClassifierMixin(RidgeClassifierMixin):
+    """`RidgeClassifierMixin` for machines that take weights of rows."""
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+        """Fit rows X : (n, d), dense or CSR, to labels y : (n,).
+
+        `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
+
+        Raises
+        ------
+        ValueError
+            A parameter is out of range, a weight negative, or y has fewer than two classes.
+        """
+        return self._fit_to_classes(X, y, sample_weight, trace)
 
 
 def compared_rows(X: Any, error_rows: int) -> np.ndarray:

@@ -6,10 +6,10 @@
 # and 88.6 % (2,000 test rows).
 _LEAST_ROWS = 500
 # Groups that are not set, at most: the 64 clusters of Hsieh, Si and Dhillon (ICML 2014).
-_MOST = 64
+MOST_GROUPS = 64
 
 
-def number_of_groups(given: int | None, n: int, most: int = _MOST) -> int:
+def number_of_groups(given: int | None, n: int, most: int = MOST_GROUPS) -> int:
     """The number of clusters, leaves or members that the user set, or one for each 500 of n rows.
 
     `most` limits the number that is not set, for large n.

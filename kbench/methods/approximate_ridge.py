@@ -1,6 +1,6 @@
 """Kernel ridge regression on an approximate kernel matrix.
 
-    (G~ + alpha I) c = y
+    (G~ + alpha I) c = y,   with weights w of the rows (G~ + alpha diag(1/w)) c = y,
 
 with G~ from any approximation of `kbench.approximation`: MEKA, BKA, the Nystrom kinds, random
 Fourier features, Fastfood. This is the comparison of Si, Hsieh and Dhillon, "Memory Efficient
@@ -25,9 +25,9 @@ from kbench.kernels import KernelMatrix
 from kbench.methods._composition import fresh_part
 from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
-    RidgeClassifierMixin,
     RidgeMachine,
-    RidgeRegressorMixin,
+    WeightedRidgeClassifierMixin,
+    WeightedRidgeRegressorMixin,
     compared_rows,
     warn_unconverged,
 )
@@ -58,7 +58,9 @@ class _ApproximateRidge(RidgeMachine):
     error_rows: int = 1000
     random_state: Any = None
 
-    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+    def _solve(
+        self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
+    ) -> Machine:
         # The fitted part is not kept: it may hold features of all training rows.
         part = fresh_part(self.approximation, MEKA(), self.random_state)
         matrix = part.fit(X, trace=trace).kernel_matrix(X, trace=trace)
@@ -66,12 +68,18 @@ class _ApproximateRidge(RidgeMachine):
         if matrix.kernel_entries_:
             self.kernel_entries_ = matrix.kernel_entries_
         with trace.phase("solve"):
-            self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y)
+            self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y, weight)
+            weighted, targets = matrix, Y
+            if weight is not None:
+                scale = np.sqrt(weight)
+                weighted, targets = matrix.scaled(scale), scale[:, None] * Y
             if self.solver == "direct":
-                coef = matrix.solve(Y, self.alpha_)
+                coef = weighted.solve(targets, self.alpha_)
                 self.n_iter_, self.converged_ = 1, True
             else:
-                coef = self._conjugate_gradients(matrix, Y, trace)
+                coef = self._conjugate_gradients(weighted, targets, trace)
+            if weight is not None:
+                coef = scale[:, None] * coef
             machine = matrix.machine(coef)
         if self.error_rows:
             with trace.pause():
@@ -101,7 +109,7 @@ class _ApproximateRidge(RidgeMachine):
         return result.x
 
 
-class ApproximateRidge(RidgeRegressorMixin, _ApproximateRidge):
+class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     """Kernel ridge regression without intercept on an approximate kernel matrix.
 
     Parameters
@@ -166,7 +174,7 @@ class ApproximateRidge(RidgeRegressorMixin, _ApproximateRidge):
 
 
 @dataclass(eq=False, repr=False)
-class ApproximateRidgeClassifier(RidgeClassifierMixin, _ApproximateRidge):
+class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge):
     """Kernel ridge classification on an approximate kernel matrix.
 
     Fits targets -1 and +1, one-vs-rest for more than two classes, which share the approximation and

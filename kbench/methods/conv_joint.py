@@ -30,7 +30,7 @@ from kbench.methods._mean_loss import PASSES, random_batches
 from kbench.methods._virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
 
-_PREDICTED_ROWS = 2048  # rows whose features are computed at a time
+_PREDICTED_ROWS = 2048  # rows whose features are computed at a time; set by hand
 
 
 class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):

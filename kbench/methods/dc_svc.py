@@ -8,17 +8,19 @@ Algorithm 1 (training), equation 3 (the kernel that the clusters' solutions mini
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import presets
+from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.methods._division import PARTITIONS, Division, divide, nested_divisions
 from kbench.methods._dual_svc import DualSVC, Trained, fitting_number, n_steps
+from kbench.methods._early_svc_chunks import fit_chunks
 from kbench.methods._parts import Part, solve_parts
 from kbench.methods._sizes import number_of_groups
 from kbench.prediction import (
@@ -144,6 +146,20 @@ max_iter, max_time, dtype, shrinking
         Seconds of "prepare", "cluster", "train", "refine", "conquer".
     model_bytes_ : int
     n_features_in_ : int
+
+    Rows in chunks
+    --------------
+    With combine="early" and partition "kmeans", `fit` also takes `ChunkedRows` (`kbench.chunked`),
+    which may be larger than memory. They are divided by a tree of k-means with `n_clusters` leaves
+    and `branching` children a node, grown on max(n_samples, 50 n_clusters) sampled rows, and
+    written to disk in the order of its leaves. The machine of a leaf is then, to the bit, that of
+    this class with n_clusters=1 fitted to the rows of the leaf, so that `n_levels` and `branching`
+    divide each cluster further before it is solved as a whole. A cluster whose training does not
+    fit into the rows' `memory_mb` becomes several, with a warning and a line in `notes_`.
+    `support_`, `dual_coef_` and `labels_` are not set, since they have an entry for each row;
+    `cluster_sizes_` is the number of rows of each cluster, and `timings_` has "survey", "divide"
+    and "train". `fit`
+    reports clusters_done and n_clusters to the trace after each cluster.
 
     Notes
     -----
@@ -277,6 +293,15 @@ max_iter, max_time, dtype, shrinking
         self.n_clusters_ = int(self.labels_.max()) + 1
         return Trained(parts, n_iter, partial(self._combined, problem, centres))
 
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        early = self.combine == "early" and self.kernel != "precomputed" and self.max_time is None
+        return early and self._settings()["partition"] == "kmeans"
+
+    def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
+        return fit_chunks(self, rows, trace)
+
     def _checked_settings(self) -> dict[str, Any]:
         """The settings in effect, or an error that names two parameters which contradict."""
         settings = self._settings()
@@ -285,6 +310,10 @@ max_iter, max_time, dtype, shrinking
             raise ValueError(
                 f"n_clusters={settings['n_clusters']} is more than "
                 f"n_samples={settings['n_samples']}, the points that are clustered"
+            )
+        if settings["n_levels"] == 1 and settings["branching"] != presets.BRANCHING:
+            raise ValueError(
+                f"branching={settings['branching']} has no effect with n_levels=1; leave it out"
             )
         if partition == "random" and self.combine == "early":
             raise ValueError(

@@ -1,7 +1,8 @@
 """Kernel machines by doubly stochastic functional gradients: random rows, random features.
 
 Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
-(NIPS 2014); the descent is `kbench.solvers.doubly_stochastic`.
+(NIPS 2014), Algorithm 1 (training) and Algorithm 2 (prediction); the descent is
+`kbench.solvers.doubly_stochastic`.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
 from kbench.methods._doubly_sgd import DoublySGD
@@ -31,6 +33,8 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
     ----------
     loss : {"log", "hinge", "smoothed_hinge"}, default="log"
         "log" is multinomial for more than two classes; the other losses are one-vs-rest.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes in the loss.
     probability : bool, default=False
         As in `KernelSVC`. Without it, only loss="log" has probabilities: those of its model.
     block_size : int, default=2048
@@ -139,23 +143,24 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
     _parameter_constraints: ClassVar[dict] = {
         **DoublySGD._parameter_constraints,
         "loss": [StrOptions({"log", "hinge", "smoothed_hinge"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
     }
 
     loss: str = "log"
+    class_weight: dict | str | None = None
     probability: bool = False
 
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
-        super().fit(X, y, trace=trace)
-        self._calibrate(
-            self._checked(X, y, reset=False)[0], y, None, trace, deadline, checkpoint=None
-        )
+        super().fit(X, y, sample_weight, trace=trace)
+        X, _ = self._checked(X, y, reset=False)
+        self._calibrate(X, y, sample_weight, trace, deadline, checkpoint=None)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Descend on one chunk of a stream, once over its rows, in order.
 
         Parameters
@@ -166,6 +171,8 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
             All classes of the stream; needed if the first chunk does not contain all of them. The
             first chunk also determines the bandwidth (unless it is a number) and the centre of the
             rows.
+        sample_weight : (n,), optional
+            Weights of the rows in the loss.
 
         Returns
         -------
@@ -175,11 +182,24 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
         ------
         ValueError
             A value is not finite (the message names chunk and row), or a class or the number of
-            features is new to the stream. The model is not changed.
+            features is new to the stream. The model is not changed. Or class_weight="balanced",
+            which needs all rows.
         """
-        return self._partial_fit(X, y, classes)
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows, which a stream does not have; pass a dict "
+                "of class weights, or sample_weight"
+            )
+        return self._partial_fit(X, y, classes, sample_weight)
 
-    def _learn_targets(self, y: np.ndarray) -> None:
+    def _with_class_weights(self, y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+        if self.class_weight is None:
+            return weight
+        by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        of_rows = by_class[class_labels.index_of(self.classes_, y)]
+        return of_rows if weight is None else of_rows * weight
+
+    def _learn_targets(self, y: np.ndarray, weight: np.ndarray | None) -> None:
         self.classes_, _ = class_labels.encode(y)
         n_classes = len(self.classes_)
         class_labels.require_two(n_classes)
@@ -258,17 +278,17 @@ n_features_in_
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Descend on one chunk of a stream, X : (n, d) and y : (n,) or (n, q).
 
         As `DoublySGDClassifier.partial_fit`.
         """
-        return self._partial_fit(X, y)
+        return self._partial_fit(X, y, None, sample_weight)
 
-    def _learn_targets(self, y: np.ndarray) -> None:
+    def _learn_targets(self, y: np.ndarray, weight: np.ndarray | None) -> None:
         self._single = y.ndim == 1
         targets = y.reshape(len(y), -1).astype(np.float64)
-        self.intercept_ = targets.mean(axis=0)
+        self.intercept_ = np.average(targets, axis=0, weights=weight)
         self.n_outputs_ = targets.shape[1]
 
     def _targets(self, y: np.ndarray) -> np.ndarray:

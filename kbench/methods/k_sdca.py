@@ -106,11 +106,16 @@ class KernelSDCA(KernelPasses):
         coef: np.ndarray,
         targets: Targets,
         matrix: KernelMatrix,
+        n: int,
     ) -> None:
         K = matrix.block(batch, matrix.points(batch))
         alpha = coef[batch] * targets.Y[batch]
         ascend(K, targets.Y[batch], targets.C[batch], alpha, F)
         coef[batch] = alpha * targets.Y[batch]
+
+    def _carried(self, coef: np.ndarray, before: int, n: int) -> np.ndarray:
+        # The bound of the dual variables is 1 / (nu n).
+        return coef * (before / n)
 
 
 @njit(cache=True)

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation import LowRankKernel, Machine, Nystrom
+from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
 from kbench.kernels import KernelMatrix
 from kbench.methods._ridge import (
     KernelParameter,
     KernelRidgeMachine,
-    RidgeClassifierMixin,
-    RidgeRegressorMixin,
+    WeightedRidgeClassifierMixin,
+    WeightedRidgeRegressorMixin,
     warn_unconverged,
 )
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -93,35 +93,42 @@ class ExactRidge(KernelRidgeMachine):
     dtype: str = "float32"
     memory_mb: float = 8192.0
 
-    def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+    def _solve(
+        self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
+    ) -> Machine:
+        scale = None if weight is None else np.sqrt(weight)
+        targets = Y if scale is None else scale[:, None] * Y
         precondition = None
         entries = 0
         if self.solver == "cholesky":
             check_memory(len(Y), self.dtype, self.memory_mb)
         else:
             with trace.phase("precondition"):
-                precondition, entries = self._low_rank_inverse(X)
+                precondition, entries = self._low_rank_inverse(X, scale)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
             result = solve_kernel_ridge(
                 kernel,
-                Y,
+                targets,
                 self.alpha_,
+                scale=scale,
                 precondition=precondition,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 trace=trace,
             )
         warn_unconverged(result, self.max_iter, self.tol)
-        self.dual_coef_ = result.x
+        self.dual_coef_ = result.x if scale is None else scale[:, None] * result.x
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         self.kernel_entries_ = kernel.n_entries + entries
         self.n_parameters_ = len(Y) ** 2
-        dtype = prediction_dtype(kernel, result.x)
-        return KernelExpansion(kernel, np.arange(len(Y)), result.x, dtype)
+        dtype = prediction_dtype(kernel, self.dual_coef_)
+        return KernelExpansion(kernel, np.arange(len(Y)), self.dual_coef_, dtype)
 
-    def _low_rank_inverse(self, X: Any) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
-        """(G~ + alpha I)^-1 of the Nystrom approximation, and the number of kernel values."""
+    def _low_rank_inverse(
+        self, X: Any, scale: np.ndarray | None
+    ) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
+        """(S G~ S + alpha I)^-1 of the Nystrom approximation, and the number of kernel values."""
         n = X.shape[0]
         size = min(self.n_landmarks, n)
         needed = np.dtype(self.dtype).itemsize * n * size / 2**20
@@ -140,11 +147,13 @@ class ExactRidge(KernelRidgeMachine):
             landmarks="rpcholesky",
             random_state=0,
         ).fit(X)
-        matrix = LowRankKernel(feature_map, X, self.dtype)
+        matrix: FactoredKernel = LowRankKernel(feature_map, X, self.dtype)
+        if scale is not None:
+            matrix = matrix.scaled(scale)
         return matrix.preconditioner(self.alpha_, size), size**2 + n * feature_map.n_landmarks_
 
 
-class KernelRidge(RidgeRegressorMixin, ExactRidge):
+class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):
     """Exact kernel ridge regression; parameters and attributes are those of `ExactRidge`.
 
     Examples
@@ -158,7 +167,7 @@ class KernelRidge(RidgeRegressorMixin, ExactRidge):
 
 
 @dataclass(eq=False, repr=False)
-class KernelRidgeClassifier(RidgeClassifierMixin, ExactRidge):
+class KernelRidgeClassifier(WeightedRidgeClassifierMixin, ExactRidge):
     """Exact kernel ridge classification; parameters and attributes are those of `ExactRidge`."""
 
 

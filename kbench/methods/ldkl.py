@@ -17,6 +17,8 @@ from kbench.trace import Trace
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32.
 _LEAST_SCALE = 1e-30
+# `max_iter` is limited to so many passes over the rows: on 30 rows the default would make 2,700.
+_MOST_PASSES = 300
 
 
 class LDKLClassifier(OneVsRest):
@@ -45,7 +47,7 @@ class LDKLClassifier(OneVsRest):
     rate : float, default=0.02
         First step size of "adam".
     max_iter : int, default=3000
-        Number of batches.
+        Number of batches; fewer if they are 300 passes over the rows, as below 2,500 rows.
     batch_size : int or None, default=None
         Rows of a batch; None is the square root of the number of rows.
     class_weight : dict, "balanced" or None, default=None
@@ -177,6 +179,8 @@ class LDKLClassifier(OneVsRest):
             nodes, n_vectors = tree_sizes(self.depth)
             penalties = np.repeat([self.lambda_w, self.lambda_p, self.lambda_q], nodes)[:n_vectors]
         n = len(targets.C)
+        batch_size = self.batch_size or max(1, int(np.sqrt(n)))
+        max_iter = min(self.max_iter, _MOST_PASSES * -(-n // batch_size))
         weights = (targets.C / targets.C.mean()).astype(np.float32)
         with trace.phase("train"):
             vectors = [
@@ -189,8 +193,8 @@ class LDKLClassifier(OneVsRest):
                     self.sigma,
                     rng,
                     schedule=self.schedule,
-                    max_iter=self.max_iter,
-                    batch_size=self.batch_size or max(1, int(np.sqrt(n))),
+                    max_iter=max_iter,
+                    batch_size=batch_size,
                     rate=self.rate,
                     trace=trace,
                 )
@@ -207,7 +211,7 @@ class LDKLClassifier(OneVsRest):
             if offset is not None:
                 shifted[..., -1] += shifted[..., :-1] @ offset
             self._machine = HyperplaneTrees(shifted, self.sigma, offset)
-        self.n_iter_ = self.max_iter * len(vectors)
+        self.n_iter_ = max_iter * len(vectors)
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
         self.model_bytes_ = self._machine.nbytes
         self.prediction_flops_ = self._machine.flops()

@@ -117,9 +117,10 @@ class NORMA(KernelPasses):
         coef: np.ndarray,
         targets: Targets,
         matrix: KernelMatrix,
+        n: int,
     ) -> None:
         eta = self.theta / (self.nu * (t + 1))
-        weight = targets.C[batch] * (self.nu * len(coef))
+        weight = targets.C[batch] * (self.nu * n)
         gradient = LOSSES[self.loss].gradient(F, targets.Y[batch])
         if t:
             coef *= 1.0 - eta * self.nu

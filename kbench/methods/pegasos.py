@@ -144,20 +144,64 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         with trace.phase("step"):
             for batch in random_batches(n, self.batch_size, self.n_epochs, rng):
                 t += 1
-                Z = np.empty((len(batch), len(coef)), np.float32)
-                self.feature_map_.fill(targets.X[batch], Z)
-                gradient = LOSSES["hinge"].gradient(Z @ coef, targets.Y[batch])
-                coef *= 1.0 - 1.0 / t
-                coef -= Z.T @ (weight[batch, None] * gradient) / (self.nu * t * len(batch))
-                if self.project:
-                    norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
-                    coef /= np.maximum(norms, 1.0)
+                self._step(t, targets.X[batch], targets.Y[batch], weight[batch], coef)
                 n_seen += len(batch)
                 trace(samples=n_seen, predict=predict)
                 if deadline.passed:
                     break
         self._set_machine(coef)
-        self.n_iter_ = t
+        self.n_iter_, self.n_seen_ = t, n
         self.timings_ = dict(trace.timings)
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
+        return self
+
+    def _step(
+        self,
+        t: int,
+        X: Any,  # (b, d)
+        Y: np.ndarray,  # (b, m)
+        weight: np.ndarray,  # (b,)
+        coef: np.ndarray,  # (r, m), changed in place
+    ) -> None:
+        """Take step t = 1, 2, ... on a batch."""
+        Z = np.empty((len(Y), len(coef)), np.float32)
+        self.feature_map_.fill(X, Z)
+        gradient = LOSSES["hinge"].gradient(Z @ coef, Y)
+        coef *= 1.0 - 1.0 / t
+        coef -= Z.T @ (weight[:, None] * gradient) / (self.nu * t * len(Y))
+        if self.project:
+            norms = np.sqrt(self.nu) * np.linalg.norm(coef, axis=0)
+            coef /= np.maximum(norms, 1.0)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take a step on each batch of one chunk of a stream, in order.
+
+        The first chunk determines the features: width and landmarks.
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) labels
+        classes : (n_classes,)
+            All classes of the stream; needed with the first chunk.
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            See `fit`; or no classes with the first chunk, or other classes or features than before.
+        """
+        chunk = self._chunk(X, y, classes, sample_weight)
+        coef, t = self._begin_or_go_on(chunk), getattr(self, "n_iter_", 0)
+        for batch in np.array_split(np.arange(len(chunk.Y)), -(-len(chunk.Y) // self.batch_size)):
+            t += 1
+            self._step(t, chunk.X[batch], chunk.Y[batch], chunk.weight[batch], coef)
+        self._set_machine(coef)
+        self.n_seen_ = getattr(self, "n_seen_", 0) + len(chunk.Y)
+        self.n_iter_ = t
         return self

@@ -68,6 +68,11 @@ class InMetric:
         return self.machine(self.metric.transform(X))
 
 
+def default_metric() -> LearnedMetric:
+    """A metric for tables of any kind."""
+    return LearnedMetric(kernel="any", scaling="auto")
+
+
 @dataclass(eq=False, repr=False)
 class RecursiveFeatureMachine(RidgeMachine):
     """Base of the regressor and the classifier.
@@ -75,7 +80,7 @@ class RecursiveFeatureMachine(RidgeMachine):
     Parameters
     ----------
     metric : LearnedMetric or None, default=None
-        Learns the metric; None is one with its default parameters.
+        Learns the metric; None is one that compares all kernels and scalings.
     max_exact : int, default=10000
         Most rows that one kernel matrix is factorised for; more are divided into clusters.
     cluster_size : int, default=5000
@@ -121,7 +126,7 @@ class RecursiveFeatureMachine(RidgeMachine):
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31)
-        metric = LearnedMetric() if self.metric is None else clone(self.metric)
+        metric = default_metric() if self.metric is None else clone(self.metric)
         if metric.random_state is None:
             metric.set_params(random_state=seed)
         classifier = is_classifier(self)

@@ -6,13 +6,19 @@ descent with C = 1 / (nu n), so `kbench.solvers.linear_dual` does the passes.
 """
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureMap, Nystrom, RandomFourierFeatures
 from kbench.methods._feature_svc import FeatureSVC
 from kbench.methods._mean_loss import MeanLoss
+from kbench.methods.k_sdca import ascend
+
+# Rows of a stream whose features and inner products are computed together.
+_STREAM_ROWS = 512
 
 
 class SDCAClassifier(MeanLoss, FeatureSVC):
@@ -102,6 +108,48 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         self.probability = probability
         self.memory_mb = memory_mb
         self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take an exact dual step at each row of one chunk of a stream, in order.
+
+        With n rows so far the bound of the dual variables is 1 / (nu n), so those of earlier rows
+        shrink as n grows. The first chunk determines the features: width and landmarks.
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) labels
+        classes : (n_classes,)
+            All classes of the stream; needed with the first chunk.
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            See `fit`; or no classes with the first chunk, or other classes or features than before.
+        """
+        if self.loss != "hinge":
+            raise ValueError(f"partial_fit needs loss='hinge', got {self.loss!r}")
+        chunk = self._chunk(X, y, classes, sample_weight)
+        w, before = self._begin_or_go_on(chunk), getattr(self, "n_seen_", 0)
+        n = before + len(chunk.Y)
+        w *= before / n
+        for start in range(0, len(chunk.Y), _STREAM_ROWS):
+            rows = slice(start, start + _STREAM_ROWS)
+            Y, C = chunk.Y[rows], chunk.weight[rows] / (self.nu * n)
+            Z = np.empty((len(Y), len(w)), np.float32)
+            self.feature_map_.fill(chunk.X[rows], Z)
+            alpha = np.zeros(Y.shape)
+            ascend((Z @ Z.T).astype(np.float64), Y, C, alpha, Z @ w)
+            w += Z.T @ (alpha * Y)
+        self._set_machine(w)
+        self.n_seen_, self.n_iter_ = n, 1
+        return self
 
     def _feature_map(self, seed: int) -> FeatureMap:
         options: dict[str, Any] = {"kernel": self.kernel, "gamma": self.gamma, "random_state": seed}

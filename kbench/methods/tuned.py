@@ -172,7 +172,12 @@ class TunedMachine(BaseEstimator):
         y = targets[sample]
         if len(np.unique(y[learned])) < 2 or len(held_out) < 2:
             return None
-        options: dict[str, Any] = {"task": self._kind, "random_state": int(rng.integers(2**31))}
+        options: dict[str, Any] = {
+            "task": self._kind,
+            "kernel": "laplacian" if self.kernel == "laplacian" else "auto",
+            "scaling": "auto",
+            "random_state": int(rng.integers(2**31)),
+        }
         metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
         errors = [
             self._error_of_half(Z, y, learned, held_out, deadline)

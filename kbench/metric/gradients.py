@@ -7,22 +7,26 @@ For f(z) = sum_i c_i k(z, z_i) with a kernel that depends on the distance alone,
 
 where s = 2 gamma k for the Gaussian kernel exp(-gamma r^2) and s = gamma k / r for the Matern
 kernel exp(-gamma r); there r = -log(k) / gamma, so that one kernel value gives both. All gradients
-are products of matrices: grad f(Z) = W Z_train - diag(W 1) Z with W = s * c.
+are products of matrices: grad f(Z) = W Z_train - diag(W 1) Z with W = s * c. For the Laplacian
+kernel exp(-gamma sum |z - z_i|),
+
+    df/dz_j = sum_i c_i gamma k(z, z_i) sign(z_ij - z_j)
 
 A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature learning in neural
 networks and backpropagation-free machine learning models", Science 383, 2024, equation 2.
 """
 
+import numba
 import numpy as np
 
 from kbench.kernels import KernelMatrix
-from kbench.kernels.exponential import RBF
+from kbench.kernels.exponential import RBF, Laplacian
 from kbench.kernels.matern import Matern12
 
 # Number of kernel rows evaluated per block: 512 rows against 10,000 points are 20 MB of float32,
 # which bounds the memory; fewer rows make the matrix products slower (`scripts/bench_metric.py`).
 _BLOCK_ROWS = 512
-# Smallest exponent gamma * r that is told apart from zero in float32. Closer pairs are left out:
+# Smallest exponent gamma * r that float32 distinguishes from zero. Closer pairs are left out:
 # their direction is rounding.
 _CLOSEST = 1e-5
 
@@ -39,7 +43,7 @@ def gradient_outer_product(
 
     Parameters
     ----------
-    matrix : KernelMatrix of the training rows, with a Gaussian or Matern 1/2 kernel
+    matrix : KernelMatrix of the training rows, with a Gaussian, Matern 1/2 or Laplacian kernel
     Z : (n, d) the same rows, dense
     coef : (n, m) expansion coefficients of m outputs, whose outer products are added
     rows : (a,) indices of the rows at which gradients are taken
@@ -57,12 +61,18 @@ def gradient_outer_product(
     d = Z.shape[1]
     total = np.zeros(d if diagonal else (d, d))
     coef = coef.astype(matrix.dtype)
+    by_signs = isinstance(matrix.kernel, Laplacian)
+    columns = np.ascontiguousarray(Z.T if by_signs else Z[:0].T, matrix.dtype)
     for start in range(0, len(rows), _BLOCK_ROWS):
         chosen = rows[start : start + _BLOCK_ROWS]
         slopes = _slopes(matrix, chosen)
         for output in coef.T:
             weights = slopes * output
-            gradients = (weights @ Z - weights.sum(axis=1)[:, None] * Z[chosen]).astype(np.float64)
+            if by_signs:
+                gradients = _signed_sums(weights, columns, chosen)
+            else:
+                gradients = weights @ Z - weights.sum(axis=1)[:, None] * Z[chosen]
+            gradients = gradients.astype(np.float64)
             if diagonal:
                 total += np.einsum("ij,ij->j", gradients, gradients)
             else:
@@ -76,6 +86,8 @@ def _slopes(matrix: KernelMatrix, rows: np.ndarray) -> np.ndarray:
     kernel = matrix.kernel
     if isinstance(kernel, RBF):
         values *= 2.0 * kernel.gamma
+    elif isinstance(kernel, Laplacian):
+        values *= kernel.gamma
     elif isinstance(kernel, Matern12):
         with np.errstate(divide="ignore"):
             exponents = -np.log(values)
@@ -87,3 +99,22 @@ def _slopes(matrix: KernelMatrix, rows: np.ndarray) -> np.ndarray:
     else:
         raise TypeError(f"no gradient is known for the kernel {kernel!r}")
     return values
+
+
+@numba.njit(cache=True, nogil=True, fastmath=True)
+def _signed_sums(weights: np.ndarray, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """sum_i w_ri sign(z_ij - z_rj) of some rows r against all i; (a, d).
+
+    weights : (a, n), columns : (d, n), rows : (a,)
+    """
+    a, n = weights.shape
+    sums = np.empty((a, len(columns)), weights.dtype)
+    nothing = weights.dtype.type(0)
+    for r in range(a):
+        for j in range(len(columns)):
+            here, total = columns[j, rows[r]], nothing
+            for i in range(n):
+                there, weight = columns[j, i], weights[r, i]
+                total += weight if there > here else (-weight if there < here else nothing)
+            sums[r, j] = total
+    return sums

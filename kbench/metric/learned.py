@@ -13,14 +13,15 @@ networks and backpropagation-free machine learning models", Science 383, 2024, A
 2025, choose kernel, ridge and rounds by held-out rows, too.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.spatial.distance import pdist
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -36,6 +37,7 @@ from kbench import class_labels
 from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import expand
 from kbench.kernels.named import make_kernel
+from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
 from kbench.metric.gradients import gradient_outer_product
 from kbench.solvers.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
@@ -43,12 +45,26 @@ from kbench.trace import Trace
 # Kernel widths in units of the median distance between training rows under the current metric.
 # On kin40k, protein, wine and pendigits the better of the two kernels is within 2 % of the lowest
 # held-out error over the widths 1/4, 1/2, 1 and 2 (`scripts/bench_metric.py widths`).
-_WIDTH = {"matern12": 1.0, "rbf": 0.5}
+_WIDTH = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+# Factor by which a width is changed while that lowers the held-out error, and how often at most.
+_WIDTH_STEP, _WIDTH_STEPS = 2.0, 3
+# Rounds end when the held-out error exceeds the lowest one by this factor: during the search, where
+# a round is cheap, and at full size.
+_WORSE, _WORSE_AT_FULL_SIZE = 1.05, 1.0
+# A second kernel is fitted at full size if its error in the search was within this factor of the
+# lowest; 2,000 rows do not rank kernels that are closer.
+_CLOSE = 1.05
+# Rows on which the maps of columns are compared, and by how much one must lower the held-out error
+# of the one before it in the order of their names.
+_SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
 # Most features for which "auto" tries a full metric: its eigendecomposition takes O(d^3), a second
 # for 1,000 features.
 _MOST_FULL = 1000
+# Most rows that determine means, deviations and quantiles of the columns: 50,000 estimate a mean to
+# half a per cent of the deviation.
+_MAPPED_ROWS = 50_000
 # Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
 _MEDIAN_ROWS = 500
 # Most held-out rows: 4,000 estimate an error rate of 10 % to half a point.
@@ -67,6 +83,7 @@ class Candidate:
     structure: str
     ridge: float
     gamma: float
+    width: float  # in units of the kernel's usual one
     root: np.ndarray  # (d, r), M = root root' on standardised features; (d,) of a diagonal M
     n_rows: int
 
@@ -83,15 +100,21 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     structure : {"auto", "full", "diagonal"} or array-like of d group labels, default="auto"
         "diagonal" weighs features, "full" also mixes them, labels make M block diagonal. "auto"
         takes of "full" and "diagonal" the one with the lower held-out error.
-    kernel : {"auto", "matern12", "rbf"}, default="auto"
-        Kernel of the ridge machines: exp(-gamma r) or exp(-gamma r^2). "auto" compares both.
+    kernel : {"auto", "matern12", "rbf", "laplacian", "any"}, default="auto"
+        Kernel of the ridge machines: exp(-gamma r) or exp(-gamma r^2) of the Euclidean distance r,
+        which "auto" compares, or "laplacian", exp(-gamma sum |x_j - z_j|), which has a diagonal
+        metric and suits targets that change at thresholds. "any" compares all three.
+    scaling : {"standard", "clipped", "quantile", "auto"}, default="standard"
+        Map of each column before it is standardised (`kbench.metric.columns`). Only "standard"
+        keeps `transform` linear. "auto" compares all, with and without indicators of the values of
+        integer columns. CSR rows are always standardised.
     n_rounds : int, default=3
         Most rounds; fewer are used where the held-out error is lower.
     ridge : float or "auto", default="auto"
     rank : int or None, default=None
         Most columns of the map, those of the largest eigenvalues of M; None keeps every direction.
     task : {"auto", "classification", "regression"}, default="auto"
-        What y is. "auto" takes the type of the target as scikit-learn tells it: integers are
+        What y is. "auto" uses scikit-learn's `type_of_target`: integers are
         classes.
     max_rows : int, default=8000
         Rows that the metric is learned from, the held-out rows left out.
@@ -107,21 +130,24 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     Attributes
     ----------
     components_ : (d, r) float64
-        transform(x) = (x - mean_) components_. Transformed rows have total variance 1.
+        transform(x) = (x - mean_) components_. Transformed rows have total variance 1. With another
+        scaling than "standard", x is the mapped row, which has d features or more.
     metric_ : (d, d) float64
-        M in units of the input features: the squared distance is (x - z)' M (x - z).
+        M in units of the (mapped) features: the squared distance is (x - z)' M (x - z).
     nbytes_ : int
         What `transform` needs.
     mean_ : (d,) float64
     feature_importances_ : (d,) float64
         Diagonal of M for standardised features, divided by its sum.
-    kernel_, structure_ : str
+    kernel_, structure_, scaling_ : str
+    column_map_ : ColumnMap
+        Map of the columns, the identity where `scaling_` is "standard".
     gamma_, ridge_ : float
         Kernel width for transformed rows and ridge that had the lowest held-out error.
     n_rounds_ : int
         Rounds that were used; 0 means that the standardised features were not improved upon.
     scores_ : list of dict
-        Every candidate: error, round, kernel, structure, ridge, number of rows.
+        Every candidate: error, round, kernel, structure, scaling, ridge, width, number of rows.
     n_features_in_ : int
 
     Notes
@@ -152,7 +178,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     _parameter_constraints: ClassVar[dict] = {
         "structure": [StrOptions({"auto", "full", "diagonal"}), "array-like"],
-        "kernel": [StrOptions({"auto", "matern12", "rbf"})],
+        "kernel": [StrOptions({"auto", "matern12", "rbf", "laplacian", "any"})],
+        "scaling": [StrOptions({"standard", "clipped", "quantile", "auto"})],
         "n_rounds": [Interval(Integral, 0, None, closed="left")],
         "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
@@ -169,6 +196,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         structure: Any = "auto",
         *,
         kernel: str = "auto",
+        scaling: str = "standard",
         n_rounds: int = 3,
         ridge: float | str = "auto",
         rank: int | None = None,
@@ -181,6 +209,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ) -> None:
         self.structure = structure
         self.kernel = kernel
+        self.scaling = scaling
         self.n_rounds = n_rounds
         self.ridge = ridge
         self.rank = rank
@@ -198,7 +227,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         trace : Trace, optional
-            Told the held-out error of every candidate.
+            Receives the held-out error of every candidate.
 
         Raises
         ------
@@ -212,49 +241,118 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rng = check_random_state(self.random_state)
         targets = _Targets.of(y, self._is_classification(y))
         held_out, training = self._rows(X.shape[0], rng)
-        scaler = _Standardised(X, training)
-        held_rows, held_targets = scaler(X[held_out]), targets.values[held_out]
+        sample = X[training[:_MAPPED_ROWS]]
         self.scores_: list[dict[str, Any]] = []
-
-        def compare(n_rows: int, options: Sequence[tuple[str, Any, Sequence[float]]]) -> Candidate:
-            chosen = training[:n_rows]
-            Z, Y = scaler(X[chosen]), targets.values[chosen]
-            best: Candidate | None = None
-            for kernel, structure, ridges in options:
-                for candidate in self._rounds(
-                    Z, Y, held_rows, held_targets, targets, kernel, structure, ridges, rng
-                ):
-                    trace(validation_error=candidate.error)
-                    self.scores_.append(
-                        {
-                            "error": candidate.error,
-                            "round": candidate.n_round,
-                            "kernel": kernel,
-                            "structure": candidate.structure,
-                            "ridge": candidate.ridge,
-                            "n_rows": n_rows,
-                        }
-                    )
-                    if best is None or candidate.error < best.error:
-                        best = candidate
-            assert best is not None
-            return best
-
         ridges = _RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
+
+        def problem(name: str, indicators: bool, n_rows: int, n_held_out: int) -> _Problem:
+            """Rows behind a map of the columns."""
+            scaler = _Standardised(_columns(sample, name, indicators), sample)
+            rows, held = training[:n_rows], held_out[:n_held_out]
+            return _Problem(
+                scaler,
+                scaler(X[rows]),
+                targets.values[rows],
+                scaler(X[held]),
+                targets.values[held],
+                targets.error,
+            )
+
+        def compare(
+            data: _Problem, scaling: str, options: Sequence[tuple[str, Any]], **how: Any
+        ) -> list[Candidate]:
+            """The best candidate of each kernel, the lowest error first."""
+            best: dict[str, Candidate] = {}
+            for kernel, structure in options:
+                for candidate in self._rounds(data, kernel, structure, rng=rng, **how):
+                    self._note(candidate, scaling, trace)
+                    if kernel not in best or candidate.error < best[kernel].error:
+                        best[kernel] = candidate
+            return sorted(best.values(), key=lambda candidate: candidate.error)
+
         options = [
-            (kernel, structure, ridges)
+            (kernel, structure)
             for kernel in self._kernels()
-            for structure in self._structures()
+            for structure in self._structures(kernel)
         ]
+        scaling, indicators = self._scaling(sample, problem, compare, ridges)
+        self.scaling_ = scaling + ("+indicators" if indicators else "")
         n_search = min(self.search_rows, len(training))
         n_all = min(self.max_rows, len(training))
-        best = compare(n_search, options)
+        data = problem(scaling, indicators, n_search, _MOST_HELD_OUT)
+        best, *others = compare(data, self.scaling_, options, ridges=ridges)
+        finalists = [best] + [other for other in others[:1] if other.error <= _CLOSE * best.error]
+        for candidate in self._widths(data, best, ridges, rng):
+            self._note(candidate, self.scaling_, trace)
+            if candidate.error < finalists[0].error:
+                finalists[0] = candidate
         if n_all > n_search:
-            best = compare(
-                n_all, [(best.kernel, self._structure_named(best.structure), (best.ridge,))]
-            )
-        self._set(best, scaler)
+            data = problem(scaling, indicators, n_all, _MOST_HELD_OUT)
+            fitted = [
+                compare(
+                    data,
+                    self.scaling_,
+                    [(found.kernel, self._structure_named(found.structure))],
+                    ridges=(found.ridge,),
+                    width=found.width,
+                    worse=_WORSE_AT_FULL_SIZE,
+                )[0]
+                for found in finalists
+            ]
+            finalists = sorted(fitted, key=lambda candidate: candidate.error)
+        self._set(finalists[0], data.scaler)
         return self
+
+    def _note(self, candidate: Candidate, scaling: str, trace: Trace) -> None:
+        trace(validation_error=candidate.error)
+        self.scores_.append(
+            {
+                "error": candidate.error,
+                "round": candidate.n_round,
+                "kernel": candidate.kernel,
+                "structure": candidate.structure,
+                "scaling": scaling,
+                "ridge": candidate.ridge,
+                "width": candidate.width,
+                "n_rows": candidate.n_rows,
+            }
+        )
+
+    def _scaling(
+        self,
+        X: Any,
+        problem: Callable[..., "_Problem"],
+        compare: Callable[..., list[Candidate]],
+        ridges: Sequence[float],
+    ) -> tuple[str, bool]:
+        """Name of the column maps, and whether integer columns get indicators.
+
+        Each map is tried with the diagonal metrics of one round on some rows; a diagonal takes the
+        least time, and which map is best hardly depends on the structure.
+        """
+        if self.scaling != "auto":
+            return self.scaling, False
+        if sp.issparse(X):
+            return "standard", False
+        kernels = [kernel for kernel in self._kernels() if kernel != "rbf"] or ["rbf"]
+        quick = [(kernel, "diagonal") for kernel in kernels]
+
+        def error(name: str, indicators: bool) -> float:
+            data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
+            label = name + ("+indicators" if indicators else "")
+            return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error
+
+        names = ("standard", "clipped", "quantile") if has_curved_maps(X) else ("standard",)
+        codes = code_columns(X)
+        if len(names) == 1 and not codes:
+            return "standard", False
+        chosen, lowest = names[0], error(names[0], False)
+        for name in names[1:]:
+            other = error(name, False)
+            if other < (1.0 - _SCALING_GAIN) * lowest:
+                chosen, lowest = name, other
+        indicators = bool(codes) and error(chosen, True) < (1.0 - _SCALING_GAIN) * lowest
+        return chosen, indicators
 
     def _is_classification(self, y: Any) -> bool:
         if self.task == "auto":
@@ -262,9 +360,10 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.task == "classification"
 
     def _kernels(self) -> tuple[str, ...]:
-        return ("matern12", "rbf") if self.kernel == "auto" else (self.kernel,)
+        several = {"auto": ("matern12", "rbf"), "any": ("matern12", "rbf", "laplacian")}
+        return several.get(self.kernel, (self.kernel,))
 
-    def _structures(self) -> tuple[Any, ...]:
+    def _structures(self, kernel: str) -> tuple[Any, ...]:
         if not isinstance(self.structure, str):
             groups = np.asarray(self.structure)
             if groups.shape != (self.n_features_in_,):
@@ -273,6 +372,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     f"{self.n_features_in_} features"
                 )
             return (groups,)
+        if kernel == "laplacian":
+            return ("diagonal",)
         if self.structure == "auto":
             both = 1 < self.n_features_in_ <= _MOST_FULL
             return ("full", "diagonal") if both else ("diagonal",)
@@ -291,42 +392,36 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _rounds(
         self,
-        X: np.ndarray,
-        Y: np.ndarray,
-        held_rows: np.ndarray,
-        held_targets: np.ndarray,
-        targets: "_Targets",
-        kernel_name: str,
+        data: "_Problem",
+        kernel: str,
         structure: Any,
+        *,
         ridges: Sequence[float],
         rng: np.random.RandomState,
+        width: float = 1.0,
+        n_rounds: int | None = None,
+        worse: float = _WORSE,
     ) -> Iterator[Candidate]:
         """The metrics of rounds 0, 1, ..., each with the best of the ridges."""
-        d = X.shape[1]
+        n, d = data.X.shape
+        n_rounds = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         diagonal = isinstance(structure, str) and structure == "diagonal"
         root = np.full(d, d**-0.5) if diagonal else np.eye(d) / np.sqrt(d)
-        gradient_rows = rng.permutation(len(X))[: self.gradient_rows]
+        gradient_rows = rng.permutation(n)[: self.gradient_rows]
         name = structure if isinstance(structure, str) else "blocks"
-        for n_round in range(self.n_rounds + 1):
-            Z = _apply(X, root).astype(np.float32)
-            gamma = _gamma(kernel_name, Z, rng)
-            matrix = KernelMatrix(make_kernel(kernel_name, Z, gamma=gamma), Z, np.float32)
-            new = matrix.kernel.prepare(
-                _apply(held_rows, root).astype(np.float32), np.dtype(np.float32)
-            )
-            tried = []
-            for ridge in ridges:
-                factor = shifted_cholesky(matrix, ridge)
-                coef = scipy.linalg.cho_solve(factor, Y.astype(np.float32), check_finite=False)
-                del factor
-                values = expand(matrix.kernel, new, matrix.points(slice(None)), coef, np.float32)
-                tried.append((targets.error(values, held_targets), ridge, coef))
-            error, ridge, coef = min(tried, key=lambda attempt: attempt[0])
-            yield Candidate(error, n_round, kernel_name, name, ridge, gamma, root, len(X))
-            if n_round == self.n_rounds:
+        lowest, near = np.inf, ridges
+        for n_round in range(n_rounds + 1):
+            Z, matrix, gamma = data.matrix(root, kernel, width, rng)
+            error, ridge, coef = data.solve(root, matrix, near)
+            yield Candidate(error, n_round, kernel, name, ridge, gamma, width, root, n)
+            if n_round == n_rounds or error >= worse * lowest:
                 return
+            lowest = min(lowest, error)
+            # The best ridge of a round is seldom far from that of the round before.
+            place = ridges.index(ridge)
+            near = ridges[max(place - 1, 0) : place + 2]
             G = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=diagonal)
-            del matrix, new
+            del matrix
             # Gradients with respect to z = root' x become those with respect to x.
             metric = root * G * root if diagonal else _blocks(root @ G @ root.T, structure)
             total = float(metric.sum() if diagonal else np.trace(metric))
@@ -335,9 +430,31 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 return
             root = np.sqrt(metric / total) if diagonal else _root(metric / total)
 
+    def _widths(
+        self,
+        data: "_Problem",
+        best: Candidate,
+        ridges: Sequence[float],
+        rng: np.random.RandomState,
+    ) -> Iterator[Candidate]:
+        """The best metric with narrower kernels, or wider ones, as long as that helps."""
+        for step in (1.0 / _WIDTH_STEP, _WIDTH_STEP):
+            lowest, width = best.error, best.width
+            for _ in range(_WIDTH_STEPS):
+                width *= step
+                _, matrix, gamma = data.matrix(best.root, best.kernel, width, rng)
+                error, ridge, _ = data.solve(best.root, matrix, ridges)
+                yield replace(best, error=error, ridge=ridge, gamma=gamma, width=width)
+                if error >= lowest:
+                    break
+                lowest = error
+            if lowest < best.error:
+                return
+
     def _set(self, best: Candidate, scaler: "_Standardised") -> None:
         self.kernel_, self.structure_ = best.kernel, best.structure
         self.ridge_, self.n_rounds_ = best.ridge, best.n_round
+        self.column_map_ = scaler.columns
         self.mean_ = scaler.mean
         root, deviation = best.root, scaler.deviation
         self._columns: np.ndarray | None
@@ -352,11 +469,11 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self._columns = None
             root, deviation = root[:, : self.rank], deviation[:, None]
             squares = (root**2).sum(axis=1)
-        self.feature_importances_ = squares / squares.sum()
+        self.feature_importances_ = np.bincount(scaler.columns.sources, squares) / squares.sum()
         # Standardised features have variance 1, so transformed rows have total variance trace(M).
         scale = float(np.sqrt(squares.sum()))
         self._weights = root / (scale * deviation)
-        self.gamma_ = best.gamma * (scale if best.kernel == "matern12" else scale**2)
+        self.gamma_ = best.gamma * (scale**2 if best.kernel == "rbf" else scale)
 
     @property
     def components_(self) -> np.ndarray:
@@ -375,21 +492,22 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def nbytes_(self) -> int:
         """Bytes that `transform` needs."""
-        return self._weights.nbytes + self.mean_.nbytes
+        return self._weights.nbytes + self.mean_.nbytes + self.column_map_.nbytes
 
     @property
     def _n_features_out(self) -> int:
         return self._weights.shape[-1]
 
     def transform(self, X: Any) -> np.ndarray:
-        """M^(1/2) x of rows X : (u, d), dense or CSR; (u, r) in the dtype of X."""
+        """M^(1/2) x of (mapped) rows X : (u, d), dense or CSR; (u, r) in the dtype of X."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        dtype, X = X.dtype, self.column_map_(X)
         if self._columns is None:
-            return np.asarray(X @ self._weights - self.mean_ @ self._weights, X.dtype)
+            return np.asarray(X @ self._weights - self.mean_ @ self._weights, dtype)
         rows = X[:, self._columns]
         rows = rows.toarray() if sp.issparse(rows) else rows
-        return np.asarray((rows - self.mean_[self._columns]) * self._weights, X.dtype)
+        return np.asarray((rows - self.mean_[self._columns]) * self._weights, dtype)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -399,24 +517,69 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
 
-class _Standardised:
-    """Features with mean 0 and variance 1 on the training rows; constant ones become 0."""
+def _columns(X: Any, name: str, indicators: bool) -> ColumnMap:
+    if sp.issparse(X):
+        empty = np.empty((0, X.shape[1]))
+        return ColumnMap(empty, empty)
+    return ColumnMap.of(X, name, indicators=indicators)
 
-    def __init__(self, X: Any, rows: np.ndarray) -> None:
-        chosen = X[rows]
-        if sp.issparse(chosen):
-            self.mean = np.asarray(chosen.mean(axis=0), np.float64).ravel()
-            squares = np.asarray(chosen.multiply(chosen).mean(axis=0), np.float64).ravel()
+
+class _Standardised:
+    """Mapped features with mean 0 and variance 1 on the training rows; constant ones become 0."""
+
+    def __init__(self, columns: ColumnMap, X: Any) -> None:
+        self.columns = columns
+        X = columns(X)
+        if sp.issparse(X):
+            self.mean = np.asarray(X.mean(axis=0), np.float64).ravel()
+            squares = np.asarray(X.multiply(X).mean(axis=0), np.float64).ravel()
             variance = np.maximum(squares - self.mean**2, 0.0)
         else:
-            self.mean = chosen.mean(axis=0, dtype=np.float64)
-            variance = chosen.var(axis=0, dtype=np.float64)
+            self.mean = X.mean(axis=0, dtype=np.float64)
+            variance = X.var(axis=0, dtype=np.float64)
         constant = variance <= np.finfo(np.float64).eps * self.mean**2
         self.deviation = np.where(constant, np.inf, np.sqrt(variance))
 
     def __call__(self, X: Any) -> np.ndarray:
+        X = self.columns(X)
         rows = X.toarray() if sp.issparse(X) else X
         return (rows - self.mean) / self.deviation
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Standardised training and held-out rows with their targets."""
+
+    scaler: _Standardised
+    X: np.ndarray  # (n, d)
+    Y: np.ndarray  # (n, m)
+    held_rows: np.ndarray
+    held_targets: np.ndarray
+    error: Callable[[np.ndarray, np.ndarray], float]
+
+    def matrix(
+        self, root: np.ndarray, kernel: str, width: float, rng: np.random.RandomState
+    ) -> tuple[np.ndarray, KernelMatrix, float]:
+        """Training rows in a metric, their kernel matrix, and its gamma."""
+        Z = _apply(self.X, root).astype(np.float32)
+        gamma = _gamma(kernel, Z, width, rng)
+        return Z, KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32), gamma
+
+    def solve(
+        self, root: np.ndarray, matrix: KernelMatrix, ridges: Sequence[float]
+    ) -> tuple[float, float, np.ndarray]:
+        """Lowest held-out error, its ridge and coefficients (n, m)."""
+        new = matrix.kernel.prepare(
+            _apply(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
+        )
+        tried = []
+        for ridge in ridges:
+            factor = shifted_cholesky(matrix, ridge)
+            coef = scipy.linalg.cho_solve(factor, self.Y.astype(np.float32), check_finite=False)
+            del factor
+            values = expand(matrix.kernel, new, matrix.points(slice(None)), coef, np.float32)
+            tried.append((self.error(values, self.held_targets), ridge, coef))
+        return min(tried, key=lambda attempt: attempt[0])
 
 
 @dataclass(frozen=True)
@@ -448,14 +611,14 @@ class _Targets:
         return float(wrong) + _TIE_BREAK * squared
 
 
-def _gamma(kernel: str, Z: np.ndarray, rng: np.random.RandomState) -> float:
-    """1 / width, or 1 / width^2 for the Gaussian kernel, from the median distance between rows."""
+def _gamma(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
+    """1 / width, or 1 / width^2 for the Gaussian kernel; the width is given in units of the usual
+    multiple of the median distance between rows."""
     some = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
-    squares = np.einsum("ij,ij->i", some, some)
-    distances = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * some @ some.T, 0.0))
-    median = float(np.median(distances[np.triu_indices(len(some), 1)])) if len(some) > 1 else 1.0
-    width = _WIDTH[kernel] * (median or 1.0)
-    return 1.0 / (width if kernel == "matern12" else width**2)
+    distances = pdist(some, "cityblock" if kernel == "laplacian" else "euclidean")
+    median = float(np.median(distances)) if len(some) > 1 else 1.0
+    width *= _WIDTH[kernel] * (median or 1.0)
+    return 1.0 / (width**2 if kernel == "rbf" else width)
 
 
 def _apply(X: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ class WithMetric(MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         trace : Trace, optional
-            Told the metric's held-out errors, and what the machine tells if it takes a trace.
+            Receives the metric's held-out errors, and the machine's reports if it takes a trace.
         **fit_params
             Given to the machine's `fit`.
         """

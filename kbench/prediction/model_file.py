@@ -35,6 +35,7 @@ from kbench.errors import KbenchError, ModelError
 from kbench.files import atomic_file
 from kbench.prediction.encoding import decode, encode
 
+# Version of the file format; raised when older readers would misread a new file.
 FORMAT = 1
 MANIFEST = "manifest.json"
 # Largest manifest in bytes that is read. Manifests of models have a few kilobytes; the limit bounds

@@ -338,6 +338,7 @@ def _local_landmarks(machine: LocalLandmarks) -> None:
 
 _AXIS_TREE = "kbench.clustering.axis_tree:AxisTree"
 _KMEANS_TREE = "kbench.clustering.kmeans_tree:KMeansTree"
+_PACKED_RECORDS = "kbench.prediction.packed_machines:PackedRecords"
 
 
 def _axis_tree(tree: Any) -> None:
@@ -375,6 +376,19 @@ def _kmeans_tree(tree: Any) -> None:
     _require(np.all(tree.first[own] + tree.n_children[own] <= n), "children out of range")
     _require(np.array_equal(tree.leaf, np.where(inner, -1, np.cumsum(~inner) - 1)), "wrong leaves")
     _whole(tree, "n_leaves", n - len(own), n - len(own))
+
+
+def _packed_records(records: Any) -> None:
+    data = records.data
+    _require(isinstance(data, np.ndarray) and data.dtype == np.uint8, "data should be bytes")
+    _require(data.ndim == 1, "data should have one dimension")
+    _arrays(records, offsets="i8 k")
+
+
+def _packed_machines(machines: Any) -> None:
+    _require(_path(type(machines.records)) == _PACKED_RECORDS, "records are of another class")
+    k = _arrays(machines, n_centres="i8 k")["k"]
+    _require(k == len(machines.records), f"there are {len(machines.records)} records")
 
 
 def _kernel_centres(centres: Any) -> None:
@@ -467,6 +481,8 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     },
     _AXIS_TREE: _axis_tree,
     _KMEANS_TREE: _kmeans_tree,
+    _PACKED_RECORDS: _packed_records,
+    "kbench.prediction.packed_machines:PackedMachines": _packed_machines,
     "kbench.clustering.kernel_kmeans:KernelCentres": _kernel_centres,
     "kbench.approximation.fourier:FourierFeatures": _fourier_features,
     "kbench.approximation.fastfood:Fastfood": _fastfood,

@@ -18,7 +18,7 @@ from kbench.report.pages import page
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, write
-from kbench.report.recommend import Wanted, recommend
+from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.tables import comparisons
 
@@ -210,17 +210,28 @@ def make_recommendation(
     Raises
     ------
     ConfigError
-        No data set of the task has rows of two methods.
+        No data set of the task and of a similar size has rows of two methods.
     """
     rows, skipped = frame(folder, None, None, reference=reference, trials=False)
     found = recommend(comparisons(records(rows)), wanted)
     if not found.evidence:
-        raise ConfigError(f"no {wanted.task} data sets have rows of the same two methods")
+        raise ConfigError(
+            f"nothing is known: no {wanted.task} data set within {FARTHEST:g} orders of magnitude "
+            "of this size has rows of two methods; `kbench -m method=kernel_svc,tuned_svc "
+            "dataset=NAME` makes some"
+        )
     if format == "markdown":
         text = markdown.markdown_sheets(recommendation_sheets(found))
     elif format == "json":
         sheets = [tidy.sheet_record(one) for one in recommendation_sheets(found)]
-        text = tidy.json_text({"choices": dict(found.choices), "sheets": sheets})
+        text = tidy.json_text(
+            {
+                "choices": dict(found.choices),
+                "reason": found.reason,
+                "command": found.command,
+                "sheets": sheets,
+            }
+        )
     elif format == "latex":
         text = latex.latex_sheets(recommendation_sheets(found))
     else:

@@ -19,6 +19,7 @@ from kbench.report.style import COLOURS, MARKERS, Style
 # Width of a letter of 12 px, and the height of a line, in units of the view box.
 LETTER, LINE = 6.4, 14.0
 
+# Least number of ticks of an axis.
 _LEAST_TICKS = 3
 _TOP, _RIGHT, _BOTTOM = 14, 16, 44  # margins around the axes, units of the view box
 _SHADES = 64  # grey levels of an image
@@ -184,8 +185,8 @@ class Plot:
             (_, low), (_, high) = self.at(x, y - sd), self.at(x, y + sd)
             path = f"M{short(across)} {short(low)}V{short(high)}"
             bar = f'<path class="sd c{style.colour}" d="{path}"/>'
-        said = f"<title>{escape(words)}</title>" if words else ""
-        self.add(bar + marker(across, up, style, said, hollow=hollow))
+        tooltip = f"<title>{escape(words)}</title>" if words else ""
+        self.add(bar + marker(across, up, style, tooltip, hollow=hollow))
 
     def text(self, x: float, y: float, words: str, kind: str = "") -> None:
         """Text at a position in units of the view box."""

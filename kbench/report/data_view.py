@@ -107,9 +107,9 @@ def summary(comparisons: Sequence[Comparison]) -> str:
         (len(rows), "run"),
         (len({one.machine.environment for one in comparisons}), "environment"),
     ]
-    said = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts]
-    said[2] += f" ({failed:,} failed)" if failed else ""
-    return " · ".join(said)
+    texts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counts]
+    texts[2] += f" ({failed:,} failed)" if failed else ""
+    return " · ".join(texts)
 
 
 class _Details:
@@ -240,8 +240,8 @@ def _by_problem(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
 
 
 def _legend(comparisons: Sequence[Comparison]) -> str:
-    said = f"{LEGEND}; the best of a column is marked (↑ more, ↓ less is better)"
-    return f"{said}; {REFERENCE}" if has_reference(comparisons) else said
+    legend = f"{LEGEND}; the best of a column is marked (↑ more, ↓ less is better)"
+    return f"{legend}; {REFERENCE}" if has_reference(comparisons) else legend
 
 
 def _count(value: int | None) -> str:

@@ -1,10 +1,12 @@
-"""Performance profiles of a ranking as charts: by seconds to accuracy, and by the score's gap."""
+"""Charts of a ranking: performance profiles by seconds to accuracy and by the score's gap, and mean
+ranks."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 from kbench.report.charts import Axis, Chart, Plot
 from kbench.report.papers.drawing import method_styles
+from kbench.report.rank_chart import rank_chart
 from kbench.report.rankings import Ranking
 from kbench.report.recommend import CLOSE
 from kbench.report.style import Style
@@ -15,8 +17,9 @@ LINES = 8
 _WORST = 0.1  # largest relative difference to the best score that is shown
 
 
-def profiles(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
-    """Charts of the `LINES` methods of the best mean rank, with their legend."""
+def ranking_charts(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
+    """Profiles of the `LINES` methods of the best mean rank with their legend, and all mean
+    ranks."""
     shown = found.standings[:LINES]
     names = [one.method for one in shown]
     styles = {name: method_styles(tuple(names))[name] for name in names}
@@ -27,6 +30,7 @@ def profiles(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
     charts = [
         _staircases(reached, "seconds, as a multiple of the fastest", times, styles, log=True),
         _staircases("score", "% behind the best score", gaps, styles, log=False),
+        rank_chart(found),
     ]
     return charts, list(styles.items())
 
@@ -64,4 +68,7 @@ def _steps(
 def caption(found: Ranking) -> str:
     """The caption of the charts."""
     few = min(LINES, len(found.standings))
-    return f"Performance profiles, {found.task}: the {few} methods of the best mean rank"
+    return (
+        f"Performance profiles, {found.task}: the {few} methods of the best mean rank; mean ranks "
+        "of all with critical differences"
+    )

@@ -145,7 +145,7 @@ def measured(row: Row, column: str) -> float | None:
 
 
 def contended(row: Row) -> bool:
-    """Whether other processes disturbed a run, so that its wall seconds say nothing of a method."""
+    """Whether other processes disturbed a run, so that its wall seconds do not count."""
     others = row.get("other_cpus")
     if others is not None:
         return bool(others > _MOST_OTHER_CPUS)

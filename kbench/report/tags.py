@@ -1,6 +1,6 @@
 """Elements of the web pages: the one builder of their tables, charts, legends and notes.
 
-Text is escaped here, once; arguments that are HTML already say so.
+Text is escaped here, once; the names of arguments that are HTML already say so.
 """
 
 from collections.abc import Iterable, Sequence
@@ -103,9 +103,9 @@ def plain(sheet: Sheet, kinds: Sequence[str] = ()) -> str:
     return article(content + notes(sheet.notes), title=sheet.name, wide=is_wide(len(head)))
 
 
-def notes(said: Sequence[str]) -> str:
+def notes(lines: Sequence[str]) -> str:
     """Remarks below a table."""
-    items = "".join(element("li", words(one)) for one in said)
+    items = "".join(element("li", words(line)) for line in lines)
     return element("ul", items, class_="notes") if items else ""
 
 

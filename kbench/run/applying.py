@@ -42,7 +42,7 @@ def apply_model(
     Returns
     -------
     dict of str to float or None
-        Empty where the rows' targets are none that the model knows.
+        Empty where the rows have no targets, or labels that the model does not know.
 
     Raises
     ------
@@ -71,21 +71,21 @@ def apply_model(
     if not labelled:
         return {}
     merged = {name: np.concatenate([part[name] for part in kept]) for name in kept[0]}
-    return _judge(estimator, preparation, rows.y, merged)
+    return _metrics(estimator, preparation, rows.y, merged)
 
 
-def _judge(
+def _metrics(
     estimator: Any, preparation: Preparation, labels: np.ndarray, columns: Columns
 ) -> dict[str, float | None]:
     """Every metric of the predictions."""
     y = preparation.target.encode(labels)
     predicted = columns.pop("prediction")
-    found: dict[str, float | None] = dict(metrics.score(preparation.target.task, y, predicted))
+    values: dict[str, float | None] = dict(metrics.score(preparation.target.task, y, predicted))
     if columns:
         scores = np.column_stack(list(columns.values()))
         scores = scores[:, 0] if scores.shape[1] == 1 else scores
-        found |= metrics.rank(y, scores, np.asarray(estimator.classes_))
-    return found
+        values |= metrics.rank(y, scores, np.asarray(estimator.classes_))
+    return values
 
 
 def _score_names(estimator: Any, preparation: Preparation) -> list[str]:

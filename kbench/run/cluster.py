@@ -29,13 +29,14 @@ from kbench.errors import ConfigError, DataError, KbenchError
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome, State, Work
 from kbench.run.preload import preloading_sandbox
-from kbench.run.sandbox import Sandbox
+from kbench.run.rows import UNKEPT
+from kbench.run.sandbox import Job, Sandbox
 from kbench.run.task import Task
 
 # How often a run is started before it is `crashed`, if the engine loses its worker process.
 ATTEMPTS = 2
-# Seconds between two questions whether the user stopped the run. Less delays the end of a run less,
-# but asks the scheduler more often.
+# Seconds between two checks whether the user has stopped the run. A shorter time ends the run
+# sooner, but sends the scheduler more requests.
 _STOP_POLL_S = 0.5
 
 
@@ -43,7 +44,7 @@ class Engine(Protocol):
     """Interface of a cluster engine."""
 
     def submit(self, function: Callable[..., Outcome], *args: Any) -> Future[Outcome]:
-        """Call `function(*args)` somewhere; the future fails when the process there dies."""
+        """Call `function(*args)` in a worker process; the future fails if that process dies."""
 
     def stop(self, future: Future[Outcome]) -> None:
         """End a call in progress; its future is then done or cancelled."""
@@ -70,8 +71,25 @@ class Cluster:
         return RemoteJob(self._engine, (self._preload, work, task, limits, n_runs))
 
 
+class SharedModel:
+    """Starts guarded workers on this machine whose fits use a Dask cluster.
+
+    Parameters
+    ----------
+    sandbox : Sandbox
+    scheduler : address of the cluster's scheduler.
+    """
+
+    def __init__(self, sandbox: Sandbox, scheduler: str) -> None:
+        self._sandbox, self._scheduler = sandbox, scheduler
+
+    def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> Job:
+        """As `Sandbox.start`."""
+        return self._sandbox.start(work, replace(task, scheduler=self._scheduler), limits, n_runs)
+
+
 class RemoteJob:
-    """A run somewhere else; wait on `connection`, then take `news()`."""
+    """A run on another machine; wait on `connection`, then take `news()`."""
 
     def __init__(self, engine: Engine, call: tuple[Any, ...]) -> None:
         self._engine = engine
@@ -135,7 +153,7 @@ def run_guarded(
     n_runs: int,
     stopped: Callable[[], bool] = bool,
 ) -> Outcome:
-    """Do one run in a sandbox of this process, on whichever machine that is.
+    """Do one run in a sandbox of this process, on the machine of this process.
 
     `stopped()` is called twice a second; True ends the run.
     """
@@ -158,9 +176,7 @@ def run_guarded(
     for each in outcome.all:
         each.provenance = provenance()
     if unkept and outcome.status == "ok":
-        outcome.message = (
-            f"the model was not kept: {platform.node()} does not share the runner's file system"
-        )
+        outcome.message = f"{UNKEPT}: {platform.node()} does not share the runner's file system"
     return outcome
 
 
@@ -204,6 +220,47 @@ def open_cluster(settings: Settings, preload: list[str]) -> Iterator[Cluster]:
         engine.close()
 
 
+@contextlib.contextmanager
+def scheduler_of(settings: Settings) -> Iterator[str]:
+    """The address of a Dask scheduler; a local cluster, if one is started, ends with the block.
+
+    A worker process that is lost costs what it was computing: the scheduler gives that to another.
+    """
+    if settings.parallel.address is not None:
+        yield settings.parallel.address
+        return
+    with _local_dask(settings) as cluster:
+        yield cluster.scheduler_address
+
+
+@contextlib.contextmanager
+def joblib_on(scheduler: str | None) -> Iterator[None]:
+    """Have joblib compute on a Dask cluster, in this block; None changes nothing."""
+    if scheduler is None:
+        yield
+        return
+    import joblib
+
+    distributed = _require("distributed", "dask")
+    with (
+        distributed.Client(scheduler, set_as_default=False, timeout="15s") as client,
+        joblib.parallel_config("dask", client=client),
+    ):
+        yield
+
+
+def _local_dask(settings: Settings) -> Any:
+    """A Dask cluster on this machine, with a process for each job."""
+    _require("dask", "dask")
+    return _require("distributed", "dask").LocalCluster(
+        n_workers=settings.parallel.jobs,
+        threads_per_worker=1,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+        **settings.parallel.options,
+    )
+
+
 class _Dask:
     """A Dask cluster: at the scheduler's address, or local with a process for each job."""
 
@@ -215,13 +272,7 @@ class _Dask:
         if parallel.address is None:
             # `RemoteJob` starts a lost run again, so the scheduler must not.
             with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-                self._cluster = distributed.LocalCluster(
-                    n_workers=parallel.jobs,
-                    threads_per_worker=1,
-                    dashboard_address=None,
-                    silence_logs=logging.CRITICAL,
-                    **parallel.options,
-                )
+                self._cluster = _local_dask(settings)
         where = self._cluster or parallel.address
         self._client = distributed.Client(where, set_as_default=False, timeout="15s")
         self._executor = self._client.get_executor(pure=False)

@@ -3,7 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbench.config import flatten
@@ -27,14 +27,22 @@ def canonical(value: Any) -> str:
 class Command:
     """The command line that reproduces a run: names, and all that differs from their defaults.
 
-    Tuned parameters stand in it; `untuned` says that a tuned file must not add to them.
+    Tuned parameters stand in it; `untuned` says that a tuned file must not add to them. `config` is
+    what the plan's command composes to, `bare` what the two names alone compose to. Keys of the
+    data set, such as its variant, change defaults of the method: `compose` makes a config of
+    overrides, and the method's keys are compared with the one of the names and these keys.
     """
 
     def __init__(
-        self, method: str, config: dict[str, Any], bare: dict[str, Any], *, untuned: bool
+        self,
+        config: dict[str, Any],
+        bare: dict[str, Any],
+        compose: Callable[[list[str]], dict[str, Any]],
+        *,
+        untuned: bool,
     ) -> None:
-        words = [f"method={method}", f"dataset={config['dataset']['name']}"]
-        words += ["tuned=none"] if untuned else []
+        names = [f"method={config['method']['name']}", f"dataset={config['dataset']['name']}"]
+        words = [*names, "tuned=none"] if untuned else list(names)
         for group in ("dataset", "limits"):
             plain = flatten(bare[group])
             for key, value in flatten(config[group]).items():
@@ -42,6 +50,9 @@ class Command:
                     sign = "" if key in plain else "++"
                     words.append(f"{sign}{group}.{key}={hydra_value(value)}")
         self._words = words
+        of_data = [word for word in words[len(names) :] if "dataset." in word.partition("=")[0]]
+        if of_data:
+            bare = compose([*names, "tuned=none", *of_data])
         self._method = bare["method"]
 
     def text(self, params: Mapping[str, Any], seed: int) -> str:

@@ -29,16 +29,16 @@ from kbench.run import processes, temporary
 from kbench.run.environment import Provenance
 from kbench.run.rows import TIMED_OUT
 
-# Seconds between two looks at the processes of a run: how late a limit may be noticed. A look costs
-# about 0.1 ms of CPU time per process.
+# Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
+# costs about 0.1 ms of CPU time per process.
 LOOK_EVERY_S = 0.05
 # Seconds between two messages about a run in progress, which the live line shows once a second.
-TELL_EVERY_S = 0.5
+SEND_EVERY_S = 0.5
 # Bytes of printed output that are kept from its beginning and from its end.
 HEAD_BYTES = 8_192
 TAIL_BYTES = 16_384
 # Bytes that a process may reserve beyond its memory limit: stacks and arenas count against
-# RLIMIT_DATA before they are used. The guard's own look at used memory enforces the limit itself.
+# RLIMIT_DATA before they are used. The guard's samples of used memory enforce the limit itself.
 _RESERVED_BYTES = 64 << 20
 
 Send = Callable[[dict[str, Any]], None]
@@ -276,13 +276,13 @@ class _Watch:
         self.results: list[dict[str, Any]] = []
         self.ended: Outcome | None = None
         self.abandoned = False
-        self.state = self.told = State()
-        self.tell_at = 0.0
+        self.state = self.sent = State()
+        self.send_at = 0.0
         os.set_blocking(reported, False)
         os.set_blocking(printed, False)
 
     def until_end(self) -> Outcome | None:
-        """Watch until the worker ends or has to; None if the runner is gone."""
+        """Watch until the worker ends or must be ended; None if the runner has ended."""
         poll = select.poll()
         for fd in (self.runner.fileno(), self.reported, self.printed):
             poll.register(fd, select.POLLIN)
@@ -397,8 +397,8 @@ class _Watch:
             self.ended = Outcome("timeout", f"{TIMED_OUT}{limits.wall_s:g}")
         elif limits.cpu_s is not None and self._cpu_s(below) > limits.cpu_s:
             self.ended = Outcome("timeout", f"used more than limits.cpu_s={limits.cpu_s:g}")
-        if self.state != self.told and now >= self.tell_at:
-            self.told, self.tell_at = self.state, now + TELL_EVERY_S
+        if self.state != self.sent and now >= self.send_at:
+            self.sent, self.send_at = self.state, now + SEND_EVERY_S
             with contextlib.suppress(OSError):
                 self.report.send(self.state)
 

@@ -1,7 +1,8 @@
 """Test scores of a machine while it learns: curves against seconds and against rows seen.
 
-A method that learns step by step tells its trace `samples`, the rows seen so far, and `predict`,
-its present machine. Test rows are known here alone, and the fit's clock stands still meanwhile.
+A method that learns step by step reports `samples` to its trace, the rows seen so far, and
+`predict`, its present machine. Only this module has the test rows, and the clock of the fit is
+stopped while it evaluates.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ class LearningCurves:
         self._values: list[list[float]] = []
 
     def observe(self, seconds: float, state: dict[str, Any]) -> None:
-        """Evaluate a state of the fit where it is due."""
+        """Evaluate a state of the fit if enough rows were seen since the last evaluation."""
         predict: Callable[[Any], np.ndarray] | None = state.get("predict")
         if predict is None:
             return

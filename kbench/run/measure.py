@@ -1,5 +1,5 @@
 """Clocks of a run: wall and CPU seconds of a block, its children's included; what other processes
-did meanwhile; sizes of models.
+used meanwhile; sizes of models.
 """
 
 import os
@@ -24,7 +24,7 @@ REPEATS = 5
 
 
 def _children_cpu_s() -> float:
-    """CPU seconds of the processes below this one so far, those that ended included."""
+    """CPU seconds of the processes below this one so far, those including those that have ended."""
     times = os.times()
     below = processes.descendants(os.getpid())
     waited = times.children_user + times.children_system
@@ -91,7 +91,7 @@ class Contention:
     ----------
     preempted : int or None
         Involuntary context switches of this process and of its ended children: how often the
-        scheduler gave a processor to somebody else. None where the system does not count them.
+        scheduler gave a processor to another process. None where the system does not count them.
     other_cpus : float or None
         Processors that processes outside of this one and its children kept busy, on average; on a
         virtual machine also what its host took away. None for fits below `SHORTEST_S`: the system

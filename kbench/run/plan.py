@@ -1,8 +1,8 @@
 """From a command to the list of its runs: compose once per (method, data set), expand on dicts.
 
 The grid, the seeds and the sweeps over a method's parameters are expanded without Hydra, so that
-a plan of ten thousand runs takes seconds. A run's key is a hash of all that its outcome depends on:
-method, parameters, data (checksum, scaling, split), seed, metrics and limits; not host, paths,
+a plan of ten thousand runs takes seconds. A run's key is a hash of everything its outcome depends
+on: method, parameters, data (checksum, scaling, split), seed, metrics and limits; not host, paths,
 threads or order.
 """
 
@@ -34,7 +34,7 @@ class Run:
 
     Attributes
     ----------
-    key : hash of all that its outcome depends on. command : a command line that reproduces it.
+    key : hash of everything its outcome depends on. command : a command line that reproduces it.
     label : name among the runs of its plan, for messages.
     estimator : `module:Class`.
     tuned, tuned_sha256 : the tuned file that set some of the parameters, and its hash.
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def about(self) -> About:
-        """What a kept model says of this run."""
+        """The origin that is stored in a kept model of this run."""
         return About(
             key=self.key,
             method=self.method,
@@ -90,7 +90,7 @@ class Run:
 
 @dataclass
 class Plan:
-    """The runs of a command in order, and what is left out of it with the reason.
+    """The runs of a command in order, and what is left out, with the reasons.
 
     Attributes
     ----------
@@ -127,6 +127,7 @@ class Plan:
             params=dict(run.params),
             warmup=dict(run.warmup),
             threads=run.threads,
+            memory_mb=run.limits.memory_mb,
             dataset=dict(run.dataset_config),
             datasets_dir=self.settings.datasets_dir,
             download=self.settings.download,
@@ -184,7 +185,9 @@ def make_plan(
             bare = config
             if here or tuned:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
-            runs = _expand(plan, config, bare, here, request, recipe, tuned, obtain=obtain)
+            runs = _expand(
+                plan, composer, config, bare, here, request, recipe, tuned, obtain=obtain
+            )
             for run in runs:
                 if run.key not in seen:
                     seen.add(run.key)
@@ -263,6 +266,7 @@ class _Method:
 
 def _expand(
     plan: Plan,
+    composer: Composer,
     config: dict[str, Any],
     bare: dict[str, Any],
     chosen: list[str],
@@ -318,7 +322,8 @@ def _expand(
     # The parts that the method's file names are known by the entry point's name.
     parts = method.parts if method.parts != bare["method"].get("parts") else None
     key = _Key(method.name, estimator, parts, dataset, data_sha256, limits)
-    command = Command(method.name, config, bare, untuned=tuned is not None or NONE in chosen)
+    untuned = tuned is not None or NONE in chosen
+    command = Command(config, bare, composer.compose, untuned=untuned)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
         typed = {**method.params, **varied}
@@ -351,7 +356,9 @@ class _Key:
     ) -> None:
         from kbench.data import influence
 
-        changed = {} if parts is None else {"parts": parts}
+        changed: dict[str, Any] = {} if parts is None else {"parts": parts}
+        if dataset.get("chunks") not in (None, "auto"):
+            changed["chunks"] = dataset["chunks"]
         self._head = canonical(
             {
                 **changed,

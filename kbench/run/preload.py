@@ -1,4 +1,4 @@
-"""What the fork server imports before it starts workers, and which methods a command will need.
+"""The modules that the fork server imports before it starts workers.
 
 A worker is forked from the server and has these modules from its first moment on. Everything else
 is imported by the method that needs it: the classes of scikit-learn load no numba.
@@ -22,7 +22,7 @@ _TRUSTED = ("kbench", "sklearn")
 
 
 def import_common() -> None:
-    """Import what every worker uses: NumPy, SciPy, scikit-learn's checks, kbench's measurements."""
+    """Import the modules that every worker uses: NumPy, SciPy, parts of scikit-learn and kbench."""
     import joblib  # noqa: F401
     import scipy.sparse  # noqa: F401
     import threadpoolctl  # noqa: F401
@@ -54,7 +54,7 @@ def _hidden(package: str) -> Iterator[None]:
 def import_estimators(paths: Iterable[str]) -> None:
     """Import the classes of `module:Class` paths, and those of their parts, if they are trusted.
 
-    What cannot be imported is left to the worker, which reports it.
+    A failed import is left to the worker, which reports it.
     """
     from kbench.run import registry
 
@@ -75,7 +75,7 @@ def estimators_named(overrides: Sequence[str]) -> list[str]:
 
     This costs a few milliseconds, so that the fork server imports while Hydra composes. It is a
     guess: a name that does not exist is left out here and reported by the plan, and a worker
-    imports what the guess missed.
+    imports the modules that are missing.
     """
     methods: list[str] = []
     for text in overrides:

@@ -1,4 +1,4 @@
-"""Preparation of data sets in a guarded child: a hostile file may exhaust its memory, not ours."""
+"""Preparation of data sets in a guarded child process: a hostile file cannot exhaust our memory."""
 
 import math
 from collections.abc import Mapping
@@ -22,12 +22,14 @@ class _Order:
     config: Mapping[str, Any]
     folders: Folders
     download: bool
+    memory_mb: float | None
 
 
 def prepare_guarded(config: Mapping[str, Any], settings: Settings, sandbox: Sandbox) -> Path:
     """The folder of a data set's prepared arrays, made in a child if it does not exist.
 
-    The child is limited to `limits.memory_mb`; time is unlimited, as downloads may take hours.
+    The child is limited to `limits.memory_mb`, and so is the child in which it reads formats of
+    foreign parsers; time is unlimited, as downloads may take hours.
 
     Raises
     ------
@@ -37,8 +39,9 @@ def prepare_guarded(config: Mapping[str, Any], settings: Settings, sandbox: Sand
     folders = Folders.from_environment(settings.datasets_dir)
     if (known := status(config, folders).prepared) is not None:
         return known
-    order = _Order(config, folders, settings.download)
-    limits = Limits(wall_s=None, memory_mb=settings.limits.memory_mb, setup_s=math.inf)
+    memory_mb = settings.limits.memory_mb
+    order = _Order(config, folders, settings.download, memory_mb)
+    limits = Limits(wall_s=None, memory_mb=memory_mb, setup_s=math.inf)
     outcome = sandbox.call(_prepare, order, limits, show=True)
     if outcome.status == "ok":
         return Path(outcome.result["row"]["folder"])
@@ -51,7 +54,9 @@ def prepare_guarded(config: Mapping[str, Any], settings: Settings, sandbox: Sand
 def _prepare(order: _Order, send: Send) -> None:
     send({"event": "start"})
     try:
-        folder = prepare(order.config, order.folders, download=order.download)
+        folder = prepare(
+            order.config, order.folders, download=order.download, memory_mb=order.memory_mb
+        )
     except KbenchError as error:
         kind = type(error).__name__
         send({"event": "result", "status": "error", "message": str(error), "error": kind})

@@ -1,4 +1,4 @@
-"""What the operating system knows of a tree of processes, read cheaply enough for every 50 ms.
+"""Memory and CPU time of a tree of processes, read cheaply enough for every 50 ms.
 
 Linux answers from /proc; elsewhere psutil does, with resident memory instead of private memory.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 
 LINUX = sys.platform.startswith("linux")
+# Options of prctl(2).
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -1,4 +1,4 @@
-"""What a user sees while runs go by: a line per run, and on a terminal a live one below them."""
+"""Progress for the user: a line per finished run, and on a terminal a live line below them."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ FEW = 50
 TICK_S = 1.0
 # Numbers of a fit in progress that fit on the live line.
 _NUMBERS = 3
-# Names of a method's progress that say most about when it will end; shown before all others.
+# Progress values that best predict when a fit will end; shown before all others.
 _TELLING = ("violation", "objective", "residual", "loss", "samples", "passes", "blocks", "trees")
 
 
@@ -80,7 +80,7 @@ class Progress:
         self._bar.set_postfix_str(f"{failed} failed, running {shown}")
 
     def _announce_compiling(self, runs: Sequence[Running]) -> None:
-        """Without a terminal, say once why the first run has not ended yet."""
+        """Without a terminal, report once that numba is compiling."""
         for run in runs:
             if run.state.compiling and not self._announced:
                 self._announced = True
@@ -105,7 +105,7 @@ class Progress:
 
 
 def describe(row: dict[str, Any]) -> str:
-    """'ok, accuracy 0.9872, fit 1.2 s, predict 0.03 s', or what went wrong and how to see it."""
+    """'ok, accuracy 0.9872, fit 1.2 s, predict 0.03 s', or the error and the command to show it."""
     if row["status"] != "ok":
         why = row.get("message") or "no message"
         return f"{row['status']}: {why} [kbench debug {row['key'][:8]}]"

@@ -1,4 +1,4 @@
-"""Which class a method's name stands for, and which of its parameters go where.
+"""The class of a method's name, and the assignment of its parameters to it and its parts.
 
 A method is an entry point of group `kbench.methods`, or `package.module.Class` written in its
 YAML file, where `estimator` may be a mapping from task to name. Of that file the keys `name`,
@@ -279,7 +279,7 @@ def _calibrated(estimator: Any, calibration: Any) -> Any:
 def check(runs: list[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """One line for each (target, params) that cannot be built.
 
-    A package that is not installed is no mistake: its runs become rows with status `unavailable`.
+    A package that is not installed is no error: its runs become rows with status `unavailable`.
     """
     wrong: dict[str, None] = {}
     for target, params in runs:

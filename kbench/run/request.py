@@ -1,4 +1,4 @@
-"""A command line as it was typed, sorted by who expands what.
+"""A command line as it was typed, sorted by which module expands each override.
 
 Methods, data sets and experiments are composed by Hydra pair by pair; seeds and the method's own
 parameters are expanded on dictionaries; everything else is an override for each composition.
@@ -32,7 +32,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
     Raises
     ------
     ConfigError
-        A name that does not exist, a seed that is none, or a sweep without -m.
+        A name that does not exist, an invalid seed, or a sweep without -m.
     """
     named: dict[str, list[str]] = {}
     params: dict[str, list[Any]] = {}
@@ -84,7 +84,7 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
 
 
 def checked_seed(value: Any) -> int:
-    """`value` where it can seed a generator, else a ConfigError."""
+    """Return `value` if it can seed a generator; else raise a ConfigError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
         raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295")
     return value
@@ -92,7 +92,7 @@ def checked_seed(value: Any) -> int:
 
 @dataclass(frozen=True)
 class Pair:
-    """A method on a data set, and what an experiment's plan says of the two."""
+    """A method on a data set, with the values that an experiment's plan gives for the pair."""
 
     method: str
     dataset: str
@@ -101,7 +101,7 @@ class Pair:
 
 
 def pairs(request: Request, experiment: str | None, recipe: Mapping[str, Any]) -> Iterator[Pair]:
-    """Pairs in order; an experiment's lists are filtered by what was named.
+    """Pairs in order; an experiment's lists are reduced to the names on the command line.
 
     An entry of `methods` or `datasets` is a name, or a name with values of its own:
     `lasvm: {epochs: [1, 2, 5]}` sweeps that method's parameter, `census: {variant: half}` sets a

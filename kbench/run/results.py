@@ -44,9 +44,9 @@ MODELS = "_models"
 TRIALS = "_tune"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
-_SAID = ["status", "message", "source_sha256", "model"]
-_SAID_AND_WHEN = [*_SAID, "started_at"]
-_OUTCOME = [*rows.IDENTITY, *_SAID_AND_WHEN]
+_OUTCOME = ["status", "message", "source_sha256", "model"]
+_ATTEMPT = [*_OUTCOME, "started_at"]
+_KEYED_ATTEMPT = [*rows.IDENTITY, *_ATTEMPT]
 
 
 class Curve(TypedDict):
@@ -171,12 +171,12 @@ class ResultsFolder:
         """
         import pyarrow.compute as pc
 
-        table = self._read_rows(self.path, _OUTCOME)
+        table = self._read_rows(self.path, _KEYED_ATTEMPT)
         here = pc.equal(table["threads"], threads)
         if environment is not None:
             here = pc.and_(here, pc.equal(table["environment"], environment))
         found = rows.newest(table.filter(here)).sort_by("started_at")
-        found = found.select(["key", *_SAID])
+        found = found.select(["key", *_OUTCOME])
         return {row.pop("key"): row for row in found.to_pylist()}
 
     def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
@@ -190,8 +190,8 @@ class ResultsFolder:
 
         for path in self.path.glob(_file_name(key, environment or "*", threads)):
             with contextlib.suppress(OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
-                table = rows.conform(pq.ParquetFile(path).read(), _OUTCOME)
-                return dict(table.select(_SAID_AND_WHEN).to_pylist()[0])
+                table = rows.conform(pq.ParquetFile(path).read(), _KEYED_ATTEMPT)
+                return dict(table.select(_ATTEMPT).to_pylist()[0])
         self._read_new_merges()
         found = [
             row
@@ -213,10 +213,10 @@ class ResultsFolder:
         def unread(name: str) -> bool:
             return name.startswith((MERGED, CLAIMED)) and name not in self._merges_read
 
-        for file in read_parquet_files(self.path, _OUTCOME, unread).files:
+        for file in read_parquet_files(self.path, _KEYED_ATTEMPT, unread).files:
             self._merges_read.add(file.path.name)
             with contextlib.suppress(rows.ForeignFileError):
-                for row in rows.conform(file.table, _OUTCOME).to_pylist():
+                for row in rows.conform(file.table, _KEYED_ATTEMPT).to_pylist():
                     self._merged.setdefault(row["key"], []).append(row)
 
     def read(self, *, reference: bool = True) -> "pd.DataFrame":

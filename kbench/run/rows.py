@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Version of the columns; raised when a column is added or changes its meaning.
 SCHEMA_VERSION = 4
 
+# Begins the message of a run that is ok but whose model could not be stored.
+UNKEPT = "the model was not kept"
 # Begins the message of a run that was stopped at its time limit; the seconds follow.
 TIMED_OUT = "not done within limits.wall_s="
 

@@ -25,7 +25,7 @@ from kbench.config import Limits, Settings
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.claims import Claims
-from kbench.run.cluster import Cluster, RemoteJob, open_cluster
+from kbench.run.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
 from kbench.run.command import canonical
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome
@@ -33,18 +33,19 @@ from kbench.run.plan import Obtain, Plan, Run
 from kbench.run.preload import estimators_named, preloading_sandbox
 from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
+from kbench.run.rows import UNKEPT
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
 
 # Columns that the report of a run must have for the run to be ok.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
-# Seconds between two looks at signals and at the live line while runs go on.
+# Seconds between two checks of signals, and updates of the live line, while runs are in progress.
 _POLL_S = 0.2
 
 
 @dataclass
 class Summary:
-    """What became of a plan: rows written now, rows that were there before, and failed runs."""
+    """The result of a plan: rows written now, rows that existed before, and failed runs."""
 
     written: Counter[str] = field(default_factory=Counter)
     before: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,7 @@ class Summary:
         return 1 if self.failed or self.absent else 0
 
 
-Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> what its row says
+Finished = Callable[[int], dict[str, dict[str, Any]]]  # threads -> key -> outcome in its row
 
 
 def finished_here(plan: Plan) -> Finished:
@@ -104,7 +105,7 @@ def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
 
     A run whose model cannot be stored is ok and has a message that says why.
     """
-    if row["status"] != "ok" or row.get("message"):
+    if row["status"] != "ok" or UNKEPT in (row.get("message") or ""):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
 
@@ -120,9 +121,12 @@ def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
 
 
 @contextlib.contextmanager
-def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
-    """Where the plan's runs are done: `sandbox` on this machine, or the cluster it names."""
-    if plan.settings.parallel.here:
+def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster | SharedModel]:
+    """Starts the plan's workers: `sandbox` on this machine, or the cluster that the plan names."""
+    if plan.settings.parallel.split == "model":
+        with scheduler_of(plan.settings) as scheduler:
+            yield SharedModel(sandbox, scheduler)
+    elif plan.settings.parallel.here:
         yield sandbox
     else:
         estimators = sorted({path for path, _ in plan.estimators})
@@ -131,7 +135,7 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster]:
 
 
 def obtain_in(sandbox: Sandbox) -> Obtain:
-    """What prepares a plan's data sets in guarded children of `sandbox`."""
+    """A function that prepares a plan's data sets in guarded children of `sandbox`."""
     from kbench.run.preparing import prepare_guarded
 
     return functools.partial(prepare_guarded, sandbox=sandbox)
@@ -148,7 +152,7 @@ def check_methods(sandbox: Sandbox, plan: Plan) -> None:
     ConfigError
         Names the first parameter that a class does not take or whose value it refuses.
     ModelError
-        Models of scikit-learn are to be kept, and what keeps them is not installed.
+        Models of scikit-learn are to be kept, and the package that stores them is not installed.
     """
     if plan.settings.keep_model and any(p.startswith("sklearn.") for p, _ in plan.estimators):
         from kbench.prediction.skops_bytes import require_skops
@@ -181,7 +185,7 @@ class _InProgress:
 
 
 class Runner:
-    """Does the runs of one plan; one instance for each command."""
+    """Executes the runs of one plan; one instance for each command."""
 
     def __init__(self, plan: Plan, sandbox: Sandbox, *, show: bool = True) -> None:
         self.plan = plan
@@ -242,14 +246,14 @@ class Runner:
         paths: dict[str, list[Run]] = {}
         for run in todo:
             paths.setdefault(run.path_id or run.key, []).append(run)
-        most = math.ceil(len(todo) / self.settings.parallel.jobs)
+        most = math.ceil(len(todo) / self.settings.parallel.at_once)
         return deque(
             runs[i : i + most] for runs in paths.values() for i in range(0, len(runs), most)
         )
 
     def _loop(self, todo: deque[list[Run]]) -> None:
         held: deque[list[Run]] = deque()  # claimed by another runner
-        slots = list(range(self.settings.parallel.jobs))
+        slots = list(range(self.settings.parallel.at_once))
         while todo or held or self._jobs:
             if self.summary.stopped_by is not None:
                 todo.clear()
@@ -355,9 +359,10 @@ class Runner:
             self._progress.finished(run.label, row)
 
     def row(self, run: Run, outcome: Outcome, started: datetime) -> dict[str, Any]:
-        """The row of one attempt: what was asked, what was measured, where and when."""
+        """The row of one attempt: request, measurements, environment and start."""
         there = outcome.provenance or self.here
         measured = dict(outcome.result.get("row") or {})
+        told = [outcome.message, measured.pop("message", None)]
         if outcome.children_peak_bytes and measured.get("peak_bytes") is not None:
             measured["peak_bytes"] += outcome.children_peak_bytes
         if outcome.status == "ok":
@@ -367,7 +372,7 @@ class Runner:
         return {
             "key": run.key,
             "status": outcome.status,
-            "message": outcome.message or measured.pop("message", None),
+            "message": "; ".join(filter(None, told)) or None,
             "method": run.method,
             "dataset": run.dataset,
             "variant": run.variant,

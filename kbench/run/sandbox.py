@@ -1,7 +1,7 @@
-"""One run in a process of its own, under limits, whatever it does.
+"""One run in a separate process, under limits that the run cannot evade.
 
 A fork server that has imported the numerical packages forks a guard for each run, and the guard
-forks the worker (`kbench.run.guard` says why):
+forks the worker (`kbench.run.guard` gives the reasons):
 
     runner -- fork server -- guard -- worker -- whatever the method starts
 """
@@ -138,8 +138,8 @@ class Job:
 
     Attributes
     ----------
-    connection : readable when the guard has said something.
-    state : State, what the run was doing when the guard last said so.
+    connection : readable when the guard has sent a message.
+    state : State, what the run was doing at the last message of the guard.
     """
 
     def __init__(self, process: Any, connection: Connection, control: Connection) -> None:

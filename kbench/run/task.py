@@ -1,4 +1,4 @@
-"""What travels from a plan to the worker that does one of its runs."""
+"""The message from a plan to the worker that executes one of its runs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -42,6 +42,8 @@ class Task:
         warm-up.
     threads : int
         Number of threads of every thread pool.
+    memory_mb : float or None
+        The run's limit in MiB, by which rows are read in chunks.
     dataset : mapping
         The checked config of the data set, for a machine that must prepare it itself.
     datasets_dir, download
@@ -52,6 +54,8 @@ class Task:
         CPUs that the worker is bound to.
     model : str or None
         File to keep the fitted model in.
+    scheduler : str or None
+        Address of a Dask cluster that trains the parts of the model.
     path : tuple of mappings
         If not empty, the `params` of several runs. One estimator is fitted to all of them in turn
         with `warm_start`, and their times are those of the steps.
@@ -62,12 +66,14 @@ class Task:
     params: Mapping[str, Any]
     warmup: Mapping[str, Any]
     threads: int
+    memory_mb: float | None
     dataset: Mapping[str, Any]
     datasets_dir: str
     download: bool
     prepared: str
     cpus: tuple[int, ...] | None = None
     model: str | None = None
+    scheduler: str | None = None
     path: tuple[Mapping[str, Any], ...] = ()
 
     @property

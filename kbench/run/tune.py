@@ -53,7 +53,7 @@ from kbench.run.tuned import NONE, set_of
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes
@@ -81,7 +81,7 @@ class Found:
         CPU seconds of all fits and predictions.
     newest : datetime or None
         Start of the last trial.
-    reached : bool
+    budget_spent : bool
         Whether the budget ended the search.
     stopped_by : int or None
         The signal that ended the search.
@@ -104,7 +104,7 @@ class Found:
     rungs: list[tuple[int, int]] = field(default_factory=list)
     cpu_s: float = 0.0
     newest: datetime | None = None
-    reached: bool = False
+    budget_spent: bool = False
     stopped_by: int | None = None
     tuner: str | None = None
     split: Search | None = None
@@ -121,7 +121,7 @@ class Found:
         """The varied parameters of the best candidate."""
         return {name: self.ranked[0].params[name] for name in self.varied}
 
-    def told(self, search: Search) -> dict[str, Any]:
+    def summary(self, search: Search) -> dict[str, Any]:
         """Entries of the tuned file about the search; they depend only on the trials."""
         best = self.ranked[0]
         search = self.split or search
@@ -139,7 +139,7 @@ class Found:
             "failed": self.counts.total() - self.counts["ok"],
             "budget": search.budget,
             "cpu_s": round(self.cpu_s, 2),
-            "complete": not self.reached,
+            "complete": not self.budget_spent,
             **self.about,
             "date": self.newest.isoformat(timespec="seconds") if self.newest else None,
         }
@@ -218,9 +218,9 @@ def tune(
     overrides: Sequence[str],
     search: Search,
     sandbox: Sandbox,
-    say: Callable[[str], None],
+    show_line: Callable[[str], None],
     of: str | None = None,
-) -> Found:
+) -> SearchResult:
     """Do the missing trials, and rank the candidates.
 
     Parameters
@@ -228,7 +228,7 @@ def tune(
     overrides : of one search, see `Searches`.
     search : Search
     sandbox : Sandbox
-    say : called with a line for the user at the start of each rung.
+    show_line : called with a line for the user at the start of each rung.
     of : name of the set of tuned files that the result belongs to.
 
     Raises
@@ -251,7 +251,7 @@ def tune(
     first = plan.runs[0]
     tuner = tuner_of(first) if len(plan.runs) == 1 else None
     if tuner is not None:
-        return _by_tuner(composer, words, tuner, plan, search, sandbox, say)
+        return _by_tuner(composer, words, tuner, plan, search, sandbox, show_line)
     if len(plan.runs) == 1:
         raise ConfigError(
             f"nothing to choose from: {first.method} has one setting here; add grid=NAME or "
@@ -260,7 +260,7 @@ def tune(
     form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
     bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
     candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
-    found = Found(
+    result = SearchResult(
         pair.method,
         pair.dataset,
         of,
@@ -276,19 +276,19 @@ def tune(
         alive = [candidates[i] for i in order]
     for rung, rows in enumerate(rungs):
         at = f"rung {rung + 1} of {len(rungs)}: " if len(rungs) > 1 else ""
-        say(f"{at}{len(alive)} candidates, {search.division}, {rows} training rows")
-        found.rungs.append((rows, len(alive)))
+        show_line(f"{at}{len(alive)} candidates, {search.division}, {rows} training rows")
+        result.rungs.append((rows, len(alive)))
         # Folds differ by one row, so the last rung sets no limit and uses all rows of each fold.
         fewer = rung + 1 < len(rungs) or rows == search.rows
         holdouts = search.holdouts(first.seed, rows if fewer else None)
         trials = make_plan(composer, [*words, *holdouts], multirun=True, obtain=obtain_in(sandbox))
-        _climb(trials, sandbox, alive, (rung, rows), search, found, expired)
-        found.ranked = ranked(candidates, found.metric)
-        passed = [c for c in found.ranked if c.rung == rung]
+        _climb(trials, sandbox, alive, (rung, rows), search, result, expired)
+        result.ranked = ranked(candidates, result.metric)
+        passed = [c for c in result.ranked if c.rung == rung]
         alive = passed[: search.survivors(len(alive))]
-        if found.reached or found.stopped_by is not None or not alive:
+        if result.budget_spent or result.stopped_by is not None or not alive:
             break
-    return found
+    return result
 
 
 def tuner_of(run: Run) -> str | None:
@@ -308,8 +308,8 @@ def _by_tuner(
     plan: Plan,
     search: Search,
     sandbox: Sandbox,
-    say: Callable[[str], None],
-) -> Found:
+    show_line: Callable[[str], None],
+) -> SearchResult:
     """Run the tuner on the training rows of one split, and take over what it has chosen.
 
     It reports its choice as values `chosen_NAME` of the trace; those that the method has are taken.
@@ -327,23 +327,24 @@ def _by_tuner(
         obtain=obtain_in(sandbox),
     )
     metric = _metric(run.task, search.metric)
-    found = Found(run.method, run.dataset, None, metric, [], _about(run, None), plan.dropped)
-    found.tuner, found.split = tuner, split
+    about = _about(run, None)
+    result = SearchResult(run.method, run.dataset, None, metric, [], about, plan.dropped)
+    result.tuner, result.split = tuner, split
     rows = min(rows, split.rows or rows)
-    found.rungs.append((rows, 1))
-    say(f"{tuner} chooses the parameters: {split.division}, {rows} training rows")
+    result.rungs.append((rows, 1))
+    show_line(f"{tuner} chooses the parameters: {split.division}, {rows} training rows")
     home = Path(trials.settings.results_dir) / TRIALS
     trials.settings = replace(trials.settings, results_dir=str(home))
     runner = Runner(trials, sandbox)
     summary = runner.execute(finished_here(trials))
-    found.stopped_by, found.failed = summary.stopped_by, summary.failed
-    scores = _scores(runner, found)
+    result.stopped_by, result.failed = summary.stopped_by, summary.failed
+    scores = _scores(runner, result)
     for trial in trials.runs:
         if trial.key in scores:
             chosen = _chosen(runner, trial.key, run.params)
-            found.varied = list(chosen)
-            found.ranked = [Candidate(0, chosen, 0, rows, [scores[trial.key]])]
-    return found
+            result.varied = list(chosen)
+            result.ranked = [Candidate(0, chosen, 0, rows, [scores[trial.key]])]
+    return result
 
 
 def _chosen(runner: Runner, key: str, known: Mapping[str, Any]) -> dict[str, float]:
@@ -361,7 +362,7 @@ def _climb(
     candidates: list[Candidate],
     step: tuple[int, int],
     search: Search,
-    found: Found,
+    result: SearchResult,
     expired: Callable[[], bool],
 ) -> None:
     """Do the trials of one rung, and store the scores of candidates that finished every fold."""
@@ -370,8 +371,8 @@ def _climb(
         folds[canonical(run.params)].append(run)
     trials.runs = [run for c in candidates for run in folds[canonical(c.params)]]
     if search.runs is not None:
-        left = max(0, search.runs - found.counts.total())
-        found.reached = len(trials.runs) > left
+        left = max(0, search.runs - result.counts.total())
+        result.budget_spent = len(trials.runs) > left
         del trials.runs[left:]
     home = str(Path(trials.settings.results_dir) / TRIALS)
     trials.settings = replace(trials.settings, results_dir=home)
@@ -382,15 +383,15 @@ def _climb(
         if any(other.params == run.params for other, _, _ in runner.summary.failed):
             return True
         late = expired()
-        found.reached |= late
+        result.budget_spent |= late
         return late
 
     # The runs of a path are started together, and would continue after the time is up.
     paths = search.seconds is None
     summary = runner.execute(finished_here(trials), skip=unwanted, paths=paths)
-    found.stopped_by = summary.stopped_by
-    found.failed += summary.failed
-    scores = _scores(runner, found)
+    result.stopped_by = summary.stopped_by
+    result.failed += summary.failed
+    scores = _scores(runner, result)
     for candidate in candidates:
         own = [scores.get(run.key) for run in folds[canonical(candidate.params)]]
         known = [score for score in own if score is not None]
@@ -399,8 +400,8 @@ def _climb(
             candidate.scores = known
 
 
-def _scores(runner: Runner, found: Found) -> dict[str, float]:
-    """key -> score of the trials of a rung that are ok; adds all trials to `found.counts`."""
+def _scores(runner: Runner, result: SearchResult) -> dict[str, float]:
+    """key -> score of the trials of a rung that are ok; adds all trials to `result.counts`."""
     frame = runner.folder.read(reference=False)
     keys = {run.key for run in runner.plan.runs}
     threads = runner.plan.runs[0].threads if runner.plan.runs else 1
@@ -409,13 +410,13 @@ def _scores(runner: Runner, found: Found) -> dict[str, float]:
     if environment is not None:
         frame = frame[frame["environment"] == environment]
     frame = frame.sort_values("started_at").drop_duplicates("key", keep="last")
-    found.counts.update(frame["status"])
-    found.cpu_s += float(frame[["fit_cpu_s", "predict_cpu_s"]].sum().sum())
+    result.counts.update(frame["status"])
+    result.cpu_s += float(frame[["fit_cpu_s", "predict_cpu_s"]].sum().sum())
     if len(frame):
         newest = frame["started_at"].max().to_pydatetime()
-        found.newest = max(newest, found.newest or newest)
+        result.newest = max(newest, result.newest or newest)
     ok = frame[frame["status"] == "ok"]
-    return dict(zip(ok["key"], ok[found.metric.name].astype(float), strict=True))
+    return dict(zip(ok["key"], ok[result.metric.name].astype(float), strict=True))
 
 
 def _untuned(overrides: Sequence[str]) -> list[str]:

@@ -21,10 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
-from kbench.run import measure, metrics, processes, registry
+from kbench.run import chunked, measure, metrics, processes, registry
+from kbench.run.cluster import joblib_on
 from kbench.run.learning import LearningCurves
+from kbench.run.rows import UNKEPT
 from kbench.run.task import Task
 from kbench.trace import Trace
 
@@ -41,7 +44,7 @@ Send = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Kept:
-    """Data and estimator that one run of a path leaves to the next."""
+    """Data and estimator that the runs of one path pass on to each other."""
 
     data: Any = None
     estimator: Any = None
@@ -80,7 +83,7 @@ def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
 
 
 class Live:
-    """What a run tells the guard while it goes on."""
+    """Messages of a run in progress to its guard."""
 
     def __init__(self, send: Send) -> None:
         self.send = send
@@ -151,7 +154,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     Raises
     ------
     Exception
-        Whatever the method raises; the caller decides what becomes of it.
+        Whatever the method raises; the caller turns it into a row.
     """
     from kbench.cost import COUNTS_CPU
     from kbench.data import open_prepared
@@ -175,6 +178,9 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         live.compiled.listen()
         _warm_up(task, data)
     warmup_s = time.perf_counter() - begin
+    rows = chunked.rows_in_chunks(task, data, estimator)
+    training = (data.X_train, data.y_train) if rows is None else (rows.train,)
+    X_test = data.X_test if rows is None else rows.test
 
     kind = task.about.task
     curves: Curves = {}
@@ -193,12 +199,16 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     with _warnings() as warned:
         trace.restart()
         contention = measure.Contention()
-        with processes.PeakMemory() as peak, measure.Stopwatch(live.compiled) as fit:
-            estimator.fit(data.X_train, data.y_train, **keywords)
+        with (
+            joblib_on(task.scheduler),
+            processes.PeakMemory() as peak,
+            measure.Stopwatch(live.compiled) as fit,
+        ):
+            estimator.fit(*training, **keywords)
         contention.close()
         live.phase("predict")
         predicted, predict_wall_s, predict_cpu_s = measure.timed_call(
-            lambda: estimator.predict(data.X_test), live.compiled
+            lambda: estimator.predict(X_test), live.compiled
         )
     if task.path:
         kept.data, kept.estimator = data, estimator
@@ -229,11 +239,17 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         **_learnt(estimator, converged=not warned),
         **_kept_model(task, estimator, data),
     }
-    told = [
+    if rows is not None:
+        # Pages of mapped files are in the resident memory, but the system can reclaim them: the
+        # guard's peak, without them, is that of the row.
+        del row["peak_bytes"]
+        notes = [rows.note, *getattr(estimator, "notes_", ()), row.get("message")]
+        row["message"] = "; ".join(note for note in notes if note)
+    tables = [
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    return row, [*told, *learning.tables(), *_path(kind, estimator, data)]
+    return row, [*tables, *learning.tables(), *_path(kind, estimator, data)]
 
 
 def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:
@@ -302,7 +318,7 @@ def _kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:
     try:
         save_model(path, estimator, preparation=data.preparation.plain(), about=task.about.plain())
     except KbenchError as error:
-        return {"message": f"the model was not kept: {error}"}
+        return {"message": f"{UNKEPT}: {error}"}
     return {"model": f"{path.parent.name}/{path.name}"}
 
 
@@ -331,7 +347,11 @@ def _warm_up(task: Task, data: Any) -> None:
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
         estimator = registry.build(task.estimator, params, task.about.seed)
-        estimator.fit(_take(data.X_train, rows), data.y_train[rows])
+        X, y = _take(data.X_train, rows), data.y_train[rows]
+        if chunked.wanted(task, data, estimator):
+            estimator.fit(ChunkedRows.of_arrays(X, y))
+        else:
+            estimator.fit(X, y)
         estimator.predict(_take(data.X_test, np.arange(min(WARMUP_ROWS, data.X_test.shape[0]))))
 
 

@@ -36,7 +36,7 @@ from kbench.trace import Trace
 # residuals differ by more than the factor 10; over-relaxation by 1.5 to 1.8 improves convergence.
 _BALANCE = 10.0
 _RELAXATION = 1.6
-# Iterations between changes of beta, each of which costs a factorisation.
+# Iterations between changes of beta, each of which costs a factorisation. Set by hand.
 _PATIENCE = 40
 # A variable within this distance of a bound does not count as free (the authors' program).
 _AT_BOUND = 1e-5

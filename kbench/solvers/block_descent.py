@@ -9,11 +9,12 @@ stays, and small dense solvers inside:
       descend on b_W with K_WW                               coordinates, or pairs of them
       if coordinates make little progress: Newton steps on their face of the bounds
       e_S <- e_S - K[S, moved] (change of b)
+      in a regression, after so many working sets that it costs no more than they do:
+        the minimum over all free points of S
     until the violation on S <= target
 
-Invariant: `residual` is up to date on all of S. Keeping half of a working set shows on cod-rna and
-mnist_20k, which take over four times as long without it (`scripts/ablate_svm.py`, `keep_half`),
-the sampled threshold on covtype_30k_unsplit, 1.1 times (`sampled_threshold`).
+Invariant: `residual` is up to date on all of S. Keeping half of a working set shows on cod-rna,
+which takes 30 times as long without it (`scripts/ablate_svm.py`, `keep_half`).
 """
 
 import math
@@ -23,7 +24,8 @@ import numpy as np
 from kbench.kernels import KernelMatrix
 from kbench.solvers.coordinate_descent import coordinate_steps
 from kbench.solvers.face_newton import face_steps
-from kbench.solvers.iterate import Iterate, extremes
+from kbench.solvers.face_pivoting import face_minimum
+from kbench.solvers.iterate import MINUS_INFINITY, Iterate, extremes
 from kbench.solvers.options import SolverOptions
 from kbench.solvers.pair_descent import pair_steps
 from kbench.solvers.row_cache import RowCache
@@ -46,9 +48,13 @@ _VISIBLE = 0.02
 # once the violation is below _FACE_FOUND mean |z|: before that the face still changes.
 _SLOW_SETS = 20
 _FACE_FOUND = 0.1
-# If there are more than _FEW candidates per value wanted, the threshold above which the largest lie
-# is estimated from every _STRIDE-th candidate instead of partitioning all of them.
-_FEW, _STRIDE = 40, 8
+# The minimum over all m free points of a regression is computed after m^2 divided by this number of
+# working sets, at least two, once the violation is below _FACE_FOUND mean |z|. More often, most of
+# it is undone by changes of the face; less often, working sets make slow progress. Half and twice
+# the value take 1.0 to 1.2 times as long on kin40k, bike and cpusmall at C = 10, 10,000 rows.
+_SETS_PER_FACE = 5e5
+# Limit on its points: K of so many takes 128 MB in float64, its factorisation 0.35 s.
+_MOST_FREE = 4000
 # Stop after this many working sets without a new minimum of the violation: rounding can keep
 # points moving back and forth for ever.
 _PATIENCE = 200
@@ -105,7 +111,7 @@ class BlockDescent:
         fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
         size = WORKING_SET if len(S) > 2 * WORKING_SET else 2 * WORKING_SET
         W, new = np.empty(0, np.intp), slice(0, 0)
-        lowest, stalled, exhausted = math.inf, 0, 0
+        lowest, stalled, exhausted, since_face = math.inf, 0, 0, 0
         # Each product of a kernel value and a change is rounded: e is off by eps |changes|_2.
         eps, squared_changes = np.finfo(self.kernel.dtype).eps * diagonal.max(initial=0.0), 0.0
         while True:
@@ -114,6 +120,12 @@ class BlockDescent:
             )
             if violation <= max(target, eps * math.sqrt(squared_changes)) or budget.exhausted():
                 break
+            if self._face_is_due(since_face, violation, beta, lower, upper):
+                change = self._minimise_face(beta, e, lower, upper)
+                if change is not None:
+                    since_face, squared_changes = 0, squared_changes + float(change @ change)
+                    continue
+                since_face = -since_face  # The next attempt comes after twice as many.
             lowest, stalled = min(lowest, violation), 0 if violation < lowest else stalled + 1
             if stalled > _PATIENCE:
                 break
@@ -130,10 +142,9 @@ class BlockDescent:
                 new,
                 size,
                 coupled=it.coupled,
-                sampled=options.sampled_threshold,
             )
             whole = len(W) == len(S)
-            K_W = self._block(W, whole, new)
+            K_W = self._block(W, whole)
             most = _STEPS_WHOLE if whole else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, 0.5 * target)
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
@@ -151,6 +162,7 @@ class BlockDescent:
             if steps == 0:
                 break
             budget.spend(steps)
+            since_face += not whole
             exhausted += steps >= most
             slow = options.face_newton and steps >= most and exhausted > _SLOW_SETS
             if slow and violation < _FACE_FOUND * it.scale and not it.coupled:
@@ -174,15 +186,50 @@ class BlockDescent:
         it.beta[S], it.residual[S] = beta, e
         return violation
 
-    def _block(self, W: np.ndarray, whole: bool, new: slice) -> np.ndarray:
-        """Return K_WW; where W = S (`whole`), it is kept for the next solve.
+    def _face_is_due(
+        self, sets: int, violation: float, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> bool:
+        """Return whether to minimise over all free points of S after so many working sets."""
+        it = self.iterate
+        if not (it.epsilon and it.coupled and self.options.face_newton) or sets < 2:
+            return False
+        m = np.count_nonzero((beta > lower) & (beta < upper) & (beta != 0.0))
+        near = violation < _FACE_FOUND * it.scale
+        return bool(near and 2 <= m <= _MOST_FREE and sets >= m * m / _SETS_PER_FACE)
 
-        new : positions at which W differs from the last working set
+    def _minimise_face(
+        self, beta: np.ndarray, e: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> np.ndarray | None:
+        """Move the free points of S to their minimum, where the objective falls by that.
+
+        Returns the change of their coefficients, or None.
         """
+        it = self.iterate
+        free = np.flatnonzero((beta > lower) & (beta < upper) & (beta != 0.0))
+        points, before, e_before = self.active[free], beta[free], e[free]
+        low = np.where(before > 0.0, 0.0, lower[free])
+        high = np.where(before < 0.0, 0.0, upper[free])
+        rate = e_before - it.intercept - it.epsilon * np.sign(before)
+        exact = self.kernel.astype(np.float64)
+        K = exact.block(points, exact.points(points))
+        after = face_minimum(K, before, rate, low, high)
+        if after is None:
+            return None
+        change = after - before
+        product = self.rows.product(points, change)
+        growth = it.epsilon * float(np.abs(after).sum() - np.abs(before).sum())
+        decrease = 0.5 * float(change @ (2.0 * e_before - product[free])) - growth
+        if decrease <= 0.0:
+            return None
+        beta[free], it.objective = after, it.objective - decrease
+        e -= product
+        return change
+
+    def _block(self, W: np.ndarray, whole: bool) -> np.ndarray:
+        """Return K_WW; where W = S (`whole`), it is kept for the next solve."""
         if self._gram is not None:
             return self._gram
-        reuse = self.options.keep_gram and not whole
-        block = self.rows.gram(W, new if reuse else None)
+        block = self.rows.gram(W)
         if whole:
             self._gram = block
         return block
@@ -203,7 +250,6 @@ def working_set(
     size: int,
     *,
     coupled: bool,
-    sampled: bool,
 ) -> tuple[np.ndarray, slice]:
     """Return the working set after `last`, and at which positions it differs from `last`.
 
@@ -227,33 +273,23 @@ def working_set(
     if not coupled:
         worst = np.maximum(e_up - intercept, e_down + intercept)
         worst[kept] = -np.inf
-        W[new] = largest(worst, n_new, sampled=sampled)
+        W[new] = largest(worst, n_new)
         return W, new
     e_up[kept] = e_down[kept] = -np.inf
-    ups = largest(e_up, n_new // 2, sampled=sampled)
+    ups = largest(e_up, n_new // 2)
     e_down[ups] = -np.inf
     # Interleaved, so that each half of the new points has as many of both.
-    W[new][::2], W[new][1::2] = ups, largest(e_down, n_new - len(ups), sampled=sampled)
+    W[new][::2], W[new][1::2] = ups, largest(e_down, n_new - len(ups))
     return W, new
 
 
-def largest(values: np.ndarray, k: int, *, sampled: bool = True) -> np.ndarray:
+def largest(values: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k largest values, in any order. O(m).
 
-    sampled : whether to look only at values above a threshold estimated from a sample
+    Values of minus infinity are left out of the search if the others suffice: most are, of points
+    at a bound, and partitioning many equal values takes ten times as long as different ones.
     """
-    if sampled and len(values) > _FEW * k:
-        places = _candidates(values, k)
-        if len(places) >= k:
-            return places[np.argpartition(values[places], -k)[-k:]]
-    return np.argpartition(values, -k)[-k:]
-
-
-def _candidates(values: np.ndarray, k: int) -> np.ndarray:
-    """Return the positions of about the 2 k largest values, above a threshold from a sample.
-
-    Partitioning all values takes several times as long, because most are equal: points at a bound.
-    """
-    sample = values[::_STRIDE]
-    rank = 2 * (k // _STRIDE + 1)
-    return np.flatnonzero(values >= np.partition(sample, -rank)[-rank])
+    finite = np.flatnonzero(values > MINUS_INFINITY)
+    if len(finite) <= k:
+        return np.argpartition(values, -k)[-k:]
+    return finite[np.argpartition(values[finite], -k)[-k:]]

@@ -7,11 +7,13 @@ released. For  min_f  E l(f(x), y) + nu/2 ||f||^2,  f = sum_j Phi_j A_j:
     for t = 0, 1, ...
       draw a batch (X, Y) of b rows and a block j of features, a new one while there are fewer than
       max_blocks, else a random one
-      R   = l'(f(X), Y),   G = Phi_j(X)' R / b,   gamma_t = step_size / (1 + step_decay t)
+      R   = w l'(f(X), Y),   G = Phi_j(X)' R / b,   gamma_t = step_size / (1 + step_decay t)
       A_i <- (1 - gamma_t nu) A_i                                     for all blocks i
       A_j <- A_j - gamma_t G                                          plain
       A_j <- [A_j before the decay]
-             - gamma_t (Phi_j' Phi_j / b + (nu + ridge) I)^-1 (G + nu A_j)   preconditioned
+             - gamma_t (Phi_j' w Phi_j / b + (nu + ridge) I)^-1 (G + nu A_j)   preconditioned
+
+with w the weights of the rows, 1 by default.
 
 All A_i have one common scale, so that the decay is one multiplication. f(X) evaluates every block.
 For batches that come again, function values may be kept (`Memory`), and then only the blocks that
@@ -118,13 +120,15 @@ class DoublyStochastic:
         Y: np.ndarray,
         memory: Memory | None = None,
         *,
+        weight: np.ndarray | None = None,
         n_shards: int = 1,
         parallel: Parallel | None = None,
     ) -> float:
         """Take a step on a batch X : (b, d), Y : (b, q); returns its mean loss before the step.
 
-        `memory` is the element of `memories` of this batch. The batch is divided into `n_shards`
-        consecutive shards (at most one for each row), which `parallel` computes.
+        `weight` : (b,) are weights of the rows in the gradient and the Gram matrix. `memory` is the
+        element of `memories` of this batch. The batch is divided into `n_shards` consecutive shards
+        (at most one for each row), which `parallel` computes.
 
         Raises
         ------
@@ -149,6 +153,7 @@ class DoublyStochastic:
                 X[rows],
                 Y[rows],
                 memory.values[rows],
+                weight=None if weight is None else weight[rows, None].astype(np.float32),
                 gram_dtype=self._gram_dtype if self.preconditioned else None,
             )
             for rows in shards
@@ -287,6 +292,7 @@ def shard_sums(
     Y: np.ndarray,
     values: np.ndarray,
     *,
+    weight: np.ndarray | None = None,
     gram_dtype: type | None,
 ) -> ShardSums:
     """Evaluate the function at the rows of a shard, and sum gradient and Gram matrix over them.
@@ -302,6 +308,8 @@ def shard_sums(
         Block of the step.
     X : (rows, d) float32 or CSR
     Y, values : (rows, q)
+    weight : (rows, 1) float32, optional
+        None is 1 for every row.
     gram_dtype : float32, float64 or None
         None for a step without preconditioner.
     """
@@ -322,7 +330,12 @@ def shard_sums(
             values[rows] += Phi @ coef[block]
         F = scale * values[rows]
         total += len(Phi) * LOSSES[loss].value(F, Y[rows])
-        gradient += Phi.T @ LOSSES[loss].gradient(F, Y[rows]).astype(np.float32)
+        slopes = LOSSES[loss].gradient(F, Y[rows]).astype(np.float32)
+        if weight is not None:
+            slopes *= weight[rows]
+        gradient += Phi.T @ slopes
         if gram is not None:
+            if weight is not None:
+                Phi *= np.sqrt(weight[rows])
             gram = syrk(1.0, Phi.astype(gram_dtype, copy=False).T, beta=1.0, c=gram, overwrite_c=1)
     return ShardSums(values, total, gradient, gram)

@@ -29,7 +29,7 @@ from kbench.kernels.work_sharing import Loop, divided, share
 from kbench.trace import Deadline, Trace
 
 # Stands for minus infinity in compiled code whose flags exclude infinities.
-_MINUS_INFINITY = -1e300
+MINUS_INFINITY = -1e300
 # Nanoseconds for the slack of one point, read at an arbitrary position; decides the number of
 # threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 2.0
@@ -276,7 +276,7 @@ def extremes(
     *,
     coupled: bool,
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Return which points can move up and down, and by how much optimality is missed. O(m).
+    """Return which points can move up and down, and the largest violation. O(m).
 
     Returns
     -------
@@ -291,22 +291,22 @@ def extremes(
     e_up, e_down = np.empty_like(e), np.empty_like(e)
     up, down = _extremes(beta, e, lower, upper, epsilon, e_up, e_down)
     if coupled:
-        if up == _MINUS_INFINITY or down == _MINUS_INFINITY:
+        if up == MINUS_INFINITY or down == MINUS_INFINITY:
             # No pair can move, so every number beyond the existing extreme is a multiplier.
-            only = up if down == _MINUS_INFINITY else -down
-            return e_up, e_down, (intercept if only == _MINUS_INFINITY else only), 0.0
+            only = up if down == MINUS_INFINITY else -down
+            return e_up, e_down, (intercept if only == MINUS_INFINITY else only), 0.0
         intercept = 0.5 * (up - down)
     return e_up, e_down, intercept, max(up - intercept, down + intercept, 0.0)
 
 
 @njit(cache=True, fastmath={"nnan", "nsz"})
 def _extremes(beta, e, lower, upper, epsilon, e_up, e_down):
-    up, down = _MINUS_INFINITY, _MINUS_INFINITY
+    up, down = MINUS_INFINITY, MINUS_INFINITY
     for i in range(beta.shape[0]):
         lift = -epsilon if beta[i] >= 0.0 else epsilon
         drop = epsilon if beta[i] <= 0.0 else -epsilon
-        u = e[i] + lift if beta[i] < upper[i] else _MINUS_INFINITY
-        d = -(e[i] + drop) if beta[i] > lower[i] else _MINUS_INFINITY
+        u = e[i] + lift if beta[i] < upper[i] else MINUS_INFINITY
+        d = -(e[i] + drop) if beta[i] > lower[i] else MINUS_INFINITY
         e_up[i], e_down[i] = u, d
         up, down = max(up, u), max(down, d)
     return up, down

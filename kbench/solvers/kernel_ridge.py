@@ -24,6 +24,7 @@ def solve_kernel_ridge(
     Y: np.ndarray,
     alpha: float,
     *,
+    scale: np.ndarray | None = None,
     precondition: Callable[[np.ndarray], np.ndarray] | None = None,
     tol: float = 1e-8,
     max_iter: int = 50,
@@ -37,6 +38,8 @@ def solve_kernel_ridge(
         Its dtype is the precision of the factorisation; products are float64.
     Y : (n, m) float64
     alpha : float, > 0
+    scale : (n,), optional
+        S K S with S = diag(scale) takes the place of K, for weighted least squares.
     precondition : callable, optional
         As in `solve_cg`; None is the Cholesky factorisation.
     tol : float
@@ -53,9 +56,10 @@ def solve_kernel_ridge(
     exact = kernel.astype(np.float64)
     everything = np.arange(len(kernel))
     if precondition is None:
-        precondition = _by_cholesky(kernel, alpha)
+        precondition = _by_cholesky(kernel, alpha, scale)
+    s = np.ones((1, 1)) if scale is None else scale[:, None]
     return solve_cg(
-        lambda V: exact.product(everything, V) + alpha * V,
+        lambda V: s * exact.product(everything, s * V) + alpha * V,
         Y,
         precondition=precondition,
         tol=tol,
@@ -64,8 +68,10 @@ def solve_kernel_ridge(
     )
 
 
-def _by_cholesky(kernel: KernelMatrix, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
-    factor = shifted_cholesky(kernel, alpha)
+def _by_cholesky(
+    kernel: KernelMatrix, alpha: float, scale: np.ndarray | None
+) -> Callable[[np.ndarray], np.ndarray]:
+    factor = shifted_cholesky(kernel, alpha, scale)
 
     def precondition(residual: np.ndarray) -> np.ndarray:
         right = residual.astype(kernel.dtype)
@@ -74,13 +80,23 @@ def _by_cholesky(kernel: KernelMatrix, alpha: float) -> Callable[[np.ndarray], n
     return precondition
 
 
-def shifted_cholesky(kernel: KernelMatrix, alpha: float) -> tuple[np.ndarray, bool]:
-    """Cholesky factor of K + alpha I; the diagonal is raised if rounding makes it indefinite."""
+def shifted_cholesky(
+    kernel: KernelMatrix, alpha: float, scale: np.ndarray | None = None
+) -> tuple[np.ndarray, bool]:
+    """Cholesky factor of K + alpha I; the diagonal is raised if rounding makes it indefinite.
+
+    With scale : (n,) it is that of S K S + alpha I, S = diag(scale).
+    """
     eps = float(np.finfo(kernel.dtype).eps)
-    rounding = eps * float(kernel.diagonal().sum())
+    largest = 1.0 if scale is None else float(scale.max(initial=0.0)) ** 2
+    rounding = eps * largest * float(kernel.diagonal().sum())
     shift = 0.0
     while True:
         gram = kernel.block(np.arange(len(kernel)))
+        if scale is not None:
+            s = scale.astype(gram.dtype)
+            gram *= s[:, None]
+            gram *= s
         gram[np.diag_indices_from(gram)] += alpha + shift
         try:
             # LAPACK overwrites column-major arrays, so the transpose saves a copy.

@@ -40,7 +40,8 @@ from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
 
-# Points whose kernel values with S are computed together, by matrix products.
+# Points whose kernel values with S are computed together, by matrix products: more are faster per
+# value, but values at points that leave S meanwhile are wasted. Set by hand.
 _CHUNK = 256
 # Points of each class that S starts with (the authors' program).
 _SEEDS = 5

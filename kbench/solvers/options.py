@@ -22,12 +22,9 @@ class SolverOptions:
         Merge equal points (`duplicates`).
     keep_half : bool
         Keep the newer half of a working set for the next (`block_descent`).
-    keep_gram : bool
-        Recompute only the new rows of the Gram matrix of a working set (`row_cache.gram`).
-    sampled_threshold : bool
-        Find the worst violators among candidates above a sampled threshold (`block_descent`).
     face_newton : bool
-        Newton steps on a face where coordinate steps make little progress (`face_newton`).
+        Newton steps on a face where coordinate steps make little progress (`face_newton`), and the
+        minimum over the free points of a regression (`face_pivoting`).
     recompute_rows : bool
         Compute cheap kernel rows again instead of storing them (`row_cache`); off: store all rows
         at their first use.
@@ -49,8 +46,6 @@ class SolverOptions:
     nested_subsets: bool = True
     duplicates: bool = True
     keep_half: bool = True
-    keep_gram: bool = True
-    sampled_threshold: bool = True
     face_newton: bool = True
     recompute_rows: bool = True
     refinement: bool = True

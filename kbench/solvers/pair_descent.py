@@ -44,7 +44,7 @@ def pair_steps(
     max_steps: int,
     epsilon: float = 0.0,
 ) -> int:
-    """Minimise over the box with the sum of `beta` fixed, in place.
+    """Minimise within the bounds with the sum of `beta` fixed, in place.
 
     Parameters
     ----------

@@ -32,7 +32,8 @@ _SAFETY = 8.0
 # Budget of float64 kernel values for computing all residuals exactly: 4 million take about 5 ms
 # (`scripts/bench_kernels.py`).
 _CHEAP_ENTRIES = 1 << 22
-# Relative error of the objective that float32 residuals may leave.
+# Relative error of the objective that float32 residuals may leave, below what comparisons of
+# solvers print. Set by hand.
 _OBJECTIVE_ERROR = 1e-5
 # Limit on the rounds; each at least halves the violation or changes the precision, except when the
 # band grows.

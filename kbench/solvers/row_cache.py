@@ -5,11 +5,10 @@ it to memory for the first time takes as long as several computations. So a row 
 without storing anything, until its `min_uses`-th use, and stored from then on. When the memory is
 full, the least recently used row is replaced.
 
-Storing all rows takes 1.7 times as long on w8a and 1.5 times on a9a (`scripts/ablate_svm.py`,
-`recompute_rows`), a new Gram matrix for each working set 1.13 times on ijcnn1 (`keep_gram`).
+Storing all rows takes 1.6 times as long on w8a and 1.5 times on a9a (`scripts/ablate_svm.py`,
+`recompute_rows`).
 """
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -22,38 +21,14 @@ from kbench.kernels.work_sharing import Loop, divided, share
 # A number of uses that no row reaches: nothing is stored.
 NEVER = 1 << 30
 # Rows per block in which missing rows are computed; the block is a temporary array.
+# More take more memory, fewer make the calls count. Set by hand.
 _BATCH = 128
-# Side of the square tiles of a transposition: a cache line of float32.
-_TILE = 16
 # Columns per block of a product with stored rows: 8 KB of float64 sums stay in the L1 cache.
 _COLUMNS = 1024
 # Nanoseconds for reading a stored value, next to others and at an arbitrary position; they decide
 # the number of threads (`scripts/ablate_svm.py --threads 2`).
 _NANOSECONDS = 0.2
 _NANOSECONDS_SCATTERED = 1.0
-
-
-class _Scratch(threading.local):
-    """A thread's scratch buffer for the Gram matrix of a working set.
-
-    Reused by all solves of the thread: the first write to fresh memory costs as much again as the
-    write. Its size is that of the largest working set.
-    """
-
-    def __init__(self) -> None:
-        self._bytes = np.empty(0, np.uint8)
-
-    def square(self, q: int, dtype: np.dtype) -> np.ndarray:
-        """Return a (q, q) view of the buffer with its last contents; grows the buffer if needed,
-        which loses them.
-        """
-        n_bytes = q * q * dtype.itemsize
-        if len(self._bytes) < n_bytes:
-            self._bytes = np.empty(n_bytes, np.uint8)
-        return self._bytes[:n_bytes].view(dtype).reshape(q, q)
-
-
-_scratch = _Scratch()
 
 
 class RowCache:
@@ -125,21 +100,14 @@ class RowCache:
             self._add_rows(slots, coef[stored].astype(self._rows.dtype), out)
         return out
 
-    def gram(self, positions: np.ndarray, new: slice | None = None) -> np.ndarray:
+    def gram(self, positions: np.ndarray) -> np.ndarray:
         """Return K between columns[positions] : (q, q).
-
-        new : slice, optional
-            Where `positions` differ from those of this thread's last call, of the same length: a
-            range that begins at the first or ends at the last. Only the rows `new` are computed;
-            the columns `new` follow by symmetry, the rest is kept. The result is then valid until
-            the thread's next call. Without `new`, a new array is returned.
 
         Stored rows are used only where rows are stored at their first use (expensive kernel
         values): a value at an arbitrary position takes as long to read as a cheap one to compute.
         """
         points = self.columns[positions]
-        q, dtype = len(points), self._rows.dtype
-        out = np.empty((q, q), dtype) if new is None else _scratch.square(q, dtype)
+        out = np.empty((len(points), len(points)), self._rows.dtype)
         if self._min_uses == 1:
             known = self._slot_of[points] >= 0
             known[known] = self._length[self._slot_of[points[known]]] == len(self.columns)
@@ -156,10 +124,7 @@ class RowCache:
                 rows = points[others]
                 out[np.ix_(others, others)] = self._kernel.block(rows, self._kernel.points(rows))
             return out
-        new = slice(0, q) if new is None else new
-        self._kernel.block(points[new], self._kernel.points(points), out=out[new])
-        _mirror_columns(out, new)
-        return out
+        return self._kernel.block(points, self._kernel.points(points), out=out)
 
     def _complete(self, rows: np.ndarray) -> np.ndarray:
         """Return the slots of these rows after computing their missing values."""
@@ -265,45 +230,3 @@ def _shared_gather(arguments, n, block, mailboxes):
 
 
 _GATHER = Loop(_gather, _shared_gather)
-
-
-def _mirror_columns(square: np.ndarray, new: slice) -> None:
-    """Copy the rows `new` of a symmetric matrix to its columns `new`."""
-    first, last = (new.stop, len(square)) if new.start == 0 else (0, new.start)
-    n, cost = last - first, _NANOSECONDS * (last - first) * (new.stop - new.start)
-    run(_MIRROR, square, first, new.start, new.stop, n=n, nanoseconds=cost, multiple=_TILE)
-
-
-@njit(cache=True, nogil=True)
-def _mirror(square, offset, first, last, start, stop):
-    """square[i, first:last] = square[first:last, i], start <= i - offset < stop."""
-    # Via a tile of whole cache lines: addresses a power of two apart compete for few cache sets.
-    tile = np.empty(_TILE * _TILE, square.dtype)
-    for i in range(offset + start, offset + stop, _TILE):
-        height = min(_TILE, offset + stop - i)
-        for j in range(first, last, _TILE):
-            width = min(_TILE, last - j)
-            if height == _TILE and width == _TILE:
-                for k in range(_TILE):
-                    source = square[j + k, i : i + _TILE]
-                    for r in range(_TILE):
-                        tile[r * _TILE + k] = source[r]
-                for r in range(_TILE):
-                    target = square[i + r, j : j + _TILE]
-                    for k in range(_TILE):
-                        target[k] = tile[r * _TILE + k]
-            else:
-                for r in range(height):
-                    for k in range(width):
-                        square[i + r, j + k] = square[j + k, i + r]
-
-
-_expose_mirror = divided(_mirror)
-
-
-@njit(cache=True, nogil=True)
-def _shared_mirror(arguments, n, block, mailboxes):
-    share(_expose_mirror(arguments), n, block, mailboxes)
-
-
-_MIRROR = Loop(_mirror, _shared_mirror)

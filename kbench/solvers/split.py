@@ -36,7 +36,8 @@ _SAMPLE = 500
 # small clusters have tight bounding boxes, but each pair of boxes is compared.
 _POINTS_PER_CLUSTER = 8
 _LLOYD_STEPS = 3
-# Rows whose distances to the cluster centres are computed at a time.
+# Rows whose distances to the cluster centres are computed at a time: memory against the overhead of
+# a call. Set by hand.
 _CHUNK = 4096
 # Bound on the numbers of combined labels, so that they stay below 2^63.
 _MOST_LABELS = 2**62

@@ -54,7 +54,7 @@ _GRID = (np.arange(-6.0, 9.0), np.arange(-4.0, 11.0))
 # that was tried beyond the first rung.
 _SPACING, _TRUST = 0.25, 0.75
 # Fraction of the sampling error of the log error that an octave of gamma or C may cost: of
-# machines that the rows do not tell apart, the smoother one is chosen.
+# machines whose errors do not differ significantly, the smoother one is chosen.
 _SMOOTHER = 0.05
 # Cost in log error of an octave of C above 2^5, where solvers take more steps with every octave.
 _DEAR_C, _DEAR = 5.0, 0.012

@@ -1,6 +1,7 @@
 """A user's own file: its format by the suffix, its name, its task by the targets."""
 
 import gzip
+import os
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from support import named, user_file
 
 from kbench.data import check_config, open_prepared, prepare
-from kbench.errors import ConfigError, DataError
+from kbench.errors import DataError, DataNotFoundError
 
 
 def written(folder, name, targets):
@@ -79,8 +80,15 @@ def test_a_user_s_file_that_cannot_be_read(folders):
     path.write_text("a,y\n1,2\nx,3\n")
     with pytest.raises(DataError, match=r"my\.csv:3: column 'a' is 'x', should be a number"):
         check_config(config_of(path))
-    with pytest.raises(ConfigError, match=r"dataset\.task has no value"):
-        check_config(config_of(folders.read_only[0] / "nothing.csv"))
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "x" * 300 + ".csv", "folder", "loop", "pipe.csv"])
+def test_what_is_no_regular_file_is_said_to_be_absent(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataNotFoundError, match=r"dataset\.path: there is no file "):
+        check_config(config_of(tmp_path / name))
 
 
 @pytest.mark.parametrize("n_classes", [50, 200])

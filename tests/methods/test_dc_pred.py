@@ -203,12 +203,13 @@ def test_rows_without_weight_have_no_say():
 
 @pytest.mark.parametrize("estimator", [DCPredClassifier, DCPredRegressor])
 @pytest.mark.parametrize("name", ["n_leaves", "n_landmarks"])
-def test_sizes_above_the_number_of_rows_are_that_number_with_a_warning(estimator, name):
+def test_sizes_above_the_number_of_rows_are_reduced_with_a_warning(estimator, name):
     X, y = np.random.RandomState(0).normal(size=(30, 2)), np.arange(30) % 2
     other = {"n_leaves": 1} if name == "n_landmarks" else {"n_landmarks": 1}
-    with pytest.warns(UserWarning, match=f"{name}=31 is more than the 30 rows; 30 are used"):
+    used = {"n_leaves": 3, "n_landmarks": 30}[name]
+    with pytest.warns(UserWarning, match=f"{name}=31 is more than the 30 rows; {used} are used"):
         larger = estimator(**other, **{name: 31}, random_state=0).fit(X, y)
-    exact = estimator(**other, **{name: 30}, random_state=0).fit(X, y)
+    exact = estimator(**other, **{name: used}, random_state=0).fit(X, y)
     np.testing.assert_array_equal(larger.predict(X), exact.predict(X))
 
 

@@ -323,6 +323,7 @@ def test_attributes_describe_the_fit():
         ({"n_levels": 0}, "'n_levels' parameter of DCSVC must be .* Got 0"),
         ({"preset": "fast"}, "'preset' parameter of DCSVC must be .* Got 'fast'"),
         ({"level_tol": 0.5}, "level_tol=0.5 .* combine='early'"),
+        ({"n_levels": 1, "branching": 2}, "branching=2 .* n_levels=1"),
     ],
 )
 def test_invalid_parameters_are_named(parameters, message):

@@ -1,6 +1,7 @@
 """Rankings over data sets: profiles, fronts and times against their definitions."""
 
 import math
+import re
 
 import pytest
 from bundle import details
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 from report_rows import failed, make_row
 
 from kbench.report.charts import document
+from kbench.report.compare import critical_difference
 from kbench.report.papers.report import make_papers
-from kbench.report.profiles import profiles
+from kbench.report.profiles import ranking_charts
+from kbench.report.rank_chart import rank_chart
 from kbench.report.rankings import rankings, sheet
 from kbench.report.tables import comparisons
 from kbench.run.results import ResultsFolder
@@ -115,8 +118,8 @@ def test_every_data_set_has_a_fastest_method_a_best_one_and_fronts(values):
 def test_the_sheet_and_the_profiles_are_the_same_twice():
     (one,) = ranked(BASE)
     assert sheet(one).rows[0][0] == "fast"
-    text = document(*profiles(one))
-    assert text == document(*profiles(one))
+    text = document(*ranking_charts(one))
+    assert text == document(*ranking_charts(one))
     assert "fraction of data sets" in text
 
 
@@ -128,3 +131,16 @@ def test_the_report_of_papers_holds_them(tmp_path):
     assert "Rankings: binary, 2 data sets" in text
     page = make_papers(folder, tables=["hss_table2", "rankings"], format="html", reference=False)
     assert "Performance profiles, binary" in details(page)
+
+
+def test_bars_of_mean_ranks_are_as_long_as_the_critical_difference():
+    (one,) = ranked(BASE)
+    chart = rank_chart(one)
+    assert f"critical difference {critical_difference(3, 2):.2f}" in chart.label
+    bars = re.findall(r'class="line c0" d="M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)"', chart.body)
+    middles = [(float(left) + float(right)) / 2 for left, _, right, _ in bars]
+    assert len(bars) == len(one.standings) == 3
+    # The best mean rank stands on top, which is the last line drawn, and farthest to the left.
+    assert middles == sorted(middles, reverse=True)
+    lengths = [float(right) - float(left) for left, _, right, _ in bars]
+    assert max(lengths) - min(lengths) <= 0.2

@@ -10,7 +10,7 @@ from report_rows import failed, make_row
 from kbench.cli import main
 from kbench.errors import ConfigError
 from kbench.report import make_recommendation
-from kbench.report.recommend import NEAREST, Wanted, recommend, sheets
+from kbench.report.recommend import FARTHEST, NEAREST, Wanted, recommend, sheets
 from kbench.report.tables import comparisons
 from kbench.run.results import ResultsFolder, schema
 
@@ -70,15 +70,43 @@ def test_a_method_better_on_every_problem_comes_first_with_its_best_setting():
     rows.append(on("a", "svc", 0.1, params='{"C": 9}'))
     found = recommend(compared(*rows), WANTED)
     assert [one.method for one in found.evidence] == ["svc", "knn"]
-    assert [one.mean_rank for one in found.evidence] == [1.0, 2.0]
-    assert found.evidence[1].mean_gap == pytest.approx(1 / 9)
+    assert found.evidence[0].ratio == 1.0
+    assert found.evidence[0].low < 0.9 < found.evidence[0].high
+    assert "2 of 2 comparisons" in found.reason
+    assert found.command == "kbench method=svc dataset=NAME"
 
 
-def test_only_methods_with_runs_on_all_of_them_are_compared():
-    rows = [*pair("a", 1000, 10), *pair("b", 900, 10), on("a", "mlp", 0.99)]
+def test_methods_are_compared_in_pairs_where_both_have_rows():
+    """mlp beats svc and svc beats knn, on different problems: mlp is the best of all."""
+    rows = [*pair("a", 1000, 10), *pair("b", 900, 10)]
+    for name in ("c", "d", "e"):
+        rows += [on(name, "svc", 0.6), on(name, "mlp", 0.9)]
     rows.append(failed("mlp", "memory", dataset="b", task="binary", data_sha256="b"))
     found = recommend(compared(*rows), WANTED)
+    assert [one.method for one in found.evidence] == ["mlp", "svc", "knn"]
+
+
+def test_rows_of_the_data_set_itself_decide():
+    rows = pair("mine", 1000, 10, good="knn")
+    for name in ("a", "b", "c"):
+        rows += [*pair(name, 1000, 10), on(name, "mlp", 0.99)]
+    found = recommend(compared(*rows), Wanted("binary", 1000, 10, "mine"))
+    assert [one.method for one in found.evidence] == ["knn", "svc", "mlp"]
+    assert [one.measured for one in found.evidence] == [True, True, False]
+    assert (found.evidence[0].low, found.evidence[0].high) == (0.9, 0.9)
+    assert "best score of 2 methods with rows on mine" in found.reason
+
+
+def test_problems_of_another_number_of_classes_are_an_order_of_magnitude_away():
+    rows = [dict(row, task="multiclass") for row in pair("many", 1000, 10)]
+    rows += [*pair("two", 1000, 10), on("two", "only_two", 0.99)]
+    found = recommend(compared(*rows), Wanted("multiclass", 1000, 10))
+    assert [distance for distance, _ in found.nearest] == [0.0, 1.0]
     assert {one.method for one in found.evidence} == {"svc", "knn"}
+
+
+def test_far_problems_are_no_evidence():
+    assert not recommend(compared(*pair("far", 10**7, 10)), WANTED).evidence
 
 
 def test_the_cheapest_of_those_that_are_as_good_is_named():
@@ -98,19 +126,19 @@ def test_no_farther_problem_takes_the_place_of_a_nearer_one(sizes):
     rows = [row for n in sizes for row in pair(f"n{n}", n, 10)]
     found = recommend(compared(*rows), WANTED)
     near = [distance for distance, _ in found.nearest]
-    every = sorted(abs(math.log10(n / 1000)) for n in sizes)
-    assert near == pytest.approx(every[:NEAREST])
-    assert len(sheets(found)[0].rows) == min(NEAREST, len(sizes))
+    every = [abs(math.log10(n / 1000)) for n in sizes]
+    near_enough = sorted(distance for distance in every if distance <= FARTHEST)
+    assert near == pytest.approx(near_enough[:NEAREST])
 
 
 def test_every_format_and_a_folder_without_rows(tmp_path):
     folder = ResultsFolder(tmp_path / "results")
-    with pytest.raises(ConfigError, match="no binary data sets have rows"):
+    with pytest.raises(ConfigError, match="nothing is known: no binary data set"):
         make_recommendation(folder, WANTED)
     for row in pair("a", 1000, 10):
         folder.write(row)
     assert "Best score: svc" in make_recommendation(folder, WANTED, width=100)
-    assert "| svc | 1.0 |" in make_recommendation(folder, WANTED, format="markdown")
+    assert "| svc | 1 |" in make_recommendation(folder, WANTED, format="markdown")
     assert r"\begin{tabular}" in make_recommendation(folder, WANTED, format="latex")
 
 

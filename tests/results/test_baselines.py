@@ -34,6 +34,7 @@ REGRESSORS = (
     "knn_regressor",
     "random_forest_regressor",
     "hist_gradient_boosting_regressor",
+    "mlp_regressor",
     "dummy_regressor",
     "sklearn_krr",
 )
@@ -99,6 +100,7 @@ def test_classifier_learns_digits(name, digits):
         assert accuracy > 0.85
 
 
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_regressor_learns_diabetes(name):
     X, y = load_diabetes(return_X_y=True)

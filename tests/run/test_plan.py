@@ -216,6 +216,22 @@ def test_the_command_line_wins_over_a_variant_and_the_row_names_both(here):
     assert again.key == run.key
 
 
+def test_a_command_names_parameters_that_differ_from_those_of_its_variant(here):
+    """A parameter may equal the method's default and still differ from the variant's value."""
+    folder = here / "configs" / "dataset"
+    folder.mkdir(parents=True)
+    (folder / "two.yaml").write_text(
+        "name: two\ntask: multiclass\nsource: {kind: sklearn, bundled: iris}\n"
+        "split: {kind: random, test_fraction: 0.2, seed: 0}\nuse: {svm: {C: 2, gamma: 0.5}}\n"
+        "variants: {wide: {use: {svm: {C: 16, gamma: 0.125}}}}\n"
+    )
+    words = ["method=svc", "dataset=two", "dataset.variant=wide", "method.C=2,16"]
+    for run, C in zip(plan(*words).runs, (2, 16), strict=True):
+        (again,) = plan(*shlex.split(run.command)[1:]).runs
+        assert (again.params["C"], again.params["gamma"]) == (C, 0.125)
+        assert again.key == run.key
+
+
 def test_a_method_file_of_another_form_is_named(here):
     folder = here / "configs" / "method"
     folder.mkdir(parents=True)

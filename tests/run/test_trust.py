@@ -31,6 +31,8 @@ def here(tmp_path, monkeypatch):
         ("dataset", "about: ${oc.env:HOME}\n", "only ${use:...} is allowed"),
         ("dataset", 'about: "${oc\\x2eenv:HOME}"\n', "only ${use:...} is allowed"),
         ("dataset", "x: oc\nabout: ${${.x}.env:HOME}\n", "only ${use:...} is allowed"),
+        ("dataset", "defaults: [file, _self_]\npath: /etc/passwd\n", "sets path, which is for the"),
+        ("dataset", "variants: {a: {test_path: ../x}}\n", "sets test_path, which is for the"),
         ("limits", "defaults: [/method@_global_: svc]\n", "should be a name of the same group"),
     ],
 )

@@ -33,7 +33,7 @@ def test_the_largest_values_are_found_where_most_values_are_equal(n, k, far, lev
 @pytest.mark.parametrize("coupled", [False, True])
 def test_half_of_a_working_set_keeps_its_positions(coupled):
     rng = np.random.default_rng(0)
-    choose = functools.partial(working_set, size=512, coupled=coupled, sampled=True)
+    choose = functools.partial(working_set, size=512, coupled=coupled)
     last, new = np.empty(0, np.intp), slice(0, 0)
     for turn in range(6):
         e = rng.normal(size=3000)

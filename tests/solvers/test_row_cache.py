@@ -62,29 +62,6 @@ def test_a_gram_matrix_computes_only_what_no_stored_row_holds():
     assert kernel.n_entries - before == 5 * 5
 
 
-@pytest.mark.parametrize("new", [(0, 40), (20, 40), (0, 20), (16, 40), (0, 33), (39, 40)])
-def test_a_gram_matrix_reuses_the_values_of_the_last_one(new):
-    X = np.random.default_rng(0).normal(size=(90, 3))
-    kernel = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X, np.float64)
-    expected = kernel.block(np.arange(90))
-    cache = RowCache(kernel, 0.0, 2)
-    cache.lay_out(np.arange(90), 90)
-    positions = np.random.default_rng(1).permutation(90)
-    others, positions = positions[40:], positions[:40].copy()
-    first = cache.gram(positions, slice(0, 40))
-    np.testing.assert_allclose(first, expected[np.ix_(positions, positions)], atol=1e-14)
-    kept = cache.gram(np.arange(50))
-    positions[slice(*new)] = others[: new[1] - new[0]]
-    before = kernel.n_entries
-    second = cache.gram(positions, slice(*new))
-    assert kernel.n_entries - before == (new[1] - new[0]) * 40
-    np.testing.assert_allclose(second, expected[np.ix_(positions, positions)], atol=1e-14)
-    np.testing.assert_array_equal(second, second.T)
-    assert np.shares_memory(first, second)
-    # What was asked for as a whole is not written to.
-    np.testing.assert_allclose(kept, expected[:50, :50], atol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("kernel", "d", "expected"),
     [

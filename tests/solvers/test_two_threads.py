@@ -110,8 +110,6 @@ def test_stored_rows_and_gram_matrices_do_not_depend_on_the_number_of_threads():
         products = [cache.product(rows, coef) for _ in range(2)]
         fresh = RowCache(kernel, 0.0, 2)
         fresh.lay_out(np.arange(4000), 4000)
-        fresh.gram(np.arange(1000), slice(0, 1000))
-        changed = np.concatenate([np.arange(500), np.arange(2000, 2500)])
-        found.append((*products, fresh.gram(changed, slice(500, 1000)).copy()))
+        found.append((*products, fresh.gram(np.arange(1000))))
     for of_one, of_two in zip(*found, strict=True):
         np.testing.assert_array_equal(of_two, of_one)

@@ -16,6 +16,7 @@ from kbench.data.content import read as read_bytes
 from kbench.data.formats import Part, listed, parsing, row_of
 from kbench.errors import DataError
 
+# Bytes of an image with its label.
 RECORD = 1 + 3 * 32 * 32
 BATCHES = {
     "train": [f"data_batch_{k}.bin" for k in range(1, 6)],

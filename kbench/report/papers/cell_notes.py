@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, Table
 from kbench.report.papers.printed import printed
-from kbench.report.papers.runs import Found
+from kbench.report.papers.runs import Match
 from kbench.report.tables import Line, Problem
 
 
@@ -15,7 +15,7 @@ def limits(line: Line, problem: Problem) -> tuple[str, ...]:
     return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
 
 
-def differences(table: Table, wanted: Selector, found: Found) -> list[str]:
+def differences(table: Table, wanted: Selector, found: Match) -> list[str]:
     """Differences of the data and the runs from the paper's."""
     notes = []
     assert wanted.data is not None

@@ -17,8 +17,8 @@ STATES = ("measured", "ended otherwise", "no rows", ABSENT)
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
-    " of our own; an order of growth counts where its exponent is fitted. The share is of those"
-    " with data."
+    " of our own; an order of growth counts where its exponent is fitted. The last column is"
+    " the percentage of those with data."
 )
 
 
@@ -44,12 +44,14 @@ class Coverage:
         return self.with_data + self.absent
 
     @property
-    def share(self) -> str:
+    def percentage(self) -> str:
         """Percentage of the cells with data that are measured, as text."""
         return f"{100 * self.measured / self.with_data:.0f} %" if self.with_data else "–"
 
     def __str__(self) -> str:
-        words = f"{self.measured:,} of {self.with_data:,} cells with data measured ({self.share})"
+        words = (
+            f"{self.measured:,} of {self.with_data:,} cells with data measured ({self.percentage})"
+        )
         return f"{words}, {self.absent:,} without data" if self.absent else words
 
 
@@ -70,29 +72,29 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
 
 
 def sheet(tables: Sequence[Filled]) -> Sheet:
-    """A line for each paper, and one for all."""
+    """A line for each paper, and one for all papers together."""
     own = {name: [one for one in tables if one.table.paper == name] for name in PAPERS}
     lines = {paper(name).title: coverage(found) for name, found in own.items() if found}
     if len(lines) > 1:
         lines["all"] = coverage(tables)
-    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "share"]
+    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "percentage"]
     rows = [
         [name, *(f"{n:,}" for n in (one.cells, one.absent, one.with_data)), *map(str, _open(one))]
         for name, one in lines.items()
     ]
     notes = [_LEGEND]
-    gone = [
+    absent = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
         for name, found in own.items()
         if found and coverage(found).absent
     ]
-    if gone:
-        notes.append(f"Not present, nor any kin that could stand for it: {'; '.join(gone)}.")
+    if absent:
+        notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
     return Sheet("Cells measured", 1, header, rows, notes)
 
 
 def _open(one: Coverage) -> tuple[int | str, ...]:
-    return one.measured, one.ended, one.missing, one.share
+    return one.measured, one.ended, one.missing, one.percentage
 
 
 def _state(entry: Entry) -> int:

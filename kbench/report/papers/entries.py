@@ -22,7 +22,7 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Found, Identity, Runs
+from kbench.report.papers.runs import Identity, Match, Runs
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
 
@@ -43,7 +43,7 @@ class Entry:
     ----------
     printed : Printed, optional
         The paper's value.
-    found : Found, optional
+    found : Match, optional
         The runs behind the measured value.
     value, sd : float, optional
         Mean and deviation over seeds, in the row's unit.
@@ -57,7 +57,7 @@ class Entry:
     """
 
     printed: Printed | None = None
-    found: Found | None = None
+    found: Match | None = None
     value: float | None = None
     sd: float | None = None
     status: str = ""

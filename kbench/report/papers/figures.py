@@ -236,8 +236,8 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
 
 def _time_limit(row: Row) -> float | None:
     """Seconds at which a run was stopped."""
-    _, told, seconds = (row["message"] or "").partition(TIMED_OUT)
-    return float(seconds) if told else None
+    _, stopped, seconds = (row["message"] or "").partition(TIMED_OUT)
+    return float(seconds) if stopped else None
 
 
 def _of_line(
@@ -252,8 +252,8 @@ def _of_line(
         return _of_curves(x, at, y, line, runs)
     if figure.heat and x.curve:
         height = _mean(y, line)
-        told = runs.over(line.ok, x.curve, figure.heat) if height else []
-        return [(place, height[0], value) for place, value in told if height]
+        points = runs.over(line.ok, x.curve, figure.heat) if height else []
+        return [(place, height[0], value) for place, value in points if height]
     abscissa, ordinate = _mean(x, line), _mean(y, line)
     if abscissa is None or ordinate is None:
         return []
@@ -266,14 +266,14 @@ def _of_line(
 def _of_curves(x: Axis, at: Mapping[str, float], y: Axis, line: Line, runs: Runs) -> list[Point]:
     """Points at which the curves `at` have the given values, numbered if `x` is not a curve."""
     names = [*at, *([x.curve] if x.curve else []), y.curve]
-    told = [
+    points = [
         point[len(at) :]
         for point in runs.points(line.ok, *names)
         if point[: len(at)] == tuple(at.values())
     ]
     if x.curve:
-        return [(place, value, 0.0) for place, value in told]
-    return [(float(i), value, 0.0) for i, (value,) in enumerate(told, start=1)]
+        return [(place, value, 0.0) for place, value in points]
+    return [(float(i), value, 0.0) for i, (value,) in enumerate(points, start=1)]
 
 
 def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:

@@ -78,8 +78,10 @@ def _claims(
         scale = 100.0 if one.claim.case is not None else 1.0
         value = one.figure / one.printed if is_ratio else scale * (one.figure - one.printed)
         name = paper(one.claim.paper).title
-        said = f"{one.claim.says} Verdict: {one.outcome}."
-        found.append(Dot(f"{name} claims", value, f"claim {one.outcome}", said, claim_id(number)))
+        tooltip = f"{one.claim.says} Verdict: {one.outcome}."
+        found.append(
+            Dot(f"{name} claims", value, f"claim {one.outcome}", tooltip, claim_id(number))
+        )
     return found
 
 
@@ -107,9 +109,9 @@ def _tables(filled: Iterable[Filled]) -> list[Dot]:
             if ratios:
                 name = f"{one.paper.title} {one.table.number}"
                 middle = statistics.median(ratios)
-                said = f"{name}, {kind}: median {middle:.3g} of {len(ratios)} cells"
+                tooltip = f"{name}, {kind}: median {middle:.3g} of {len(ratios)} cells"
                 line = f"{one.paper.title} tables"
-                found.append(Dot(line, middle, f"table, {kind}", said, one.table.id))
+                found.append(Dot(line, middle, f"table, {kind}", tooltip, one.table.id))
     return found
 
 
@@ -129,8 +131,8 @@ def _chart(dots: Sequence[Dot], title: str, guide: float, *, log: bool, width: i
             y = _free(x, level, taken)
             taken.append((x, y))
             mark = marker(x, y, _STYLES[dot.kind])
-            said = element("title", words(dot.words))
-            drawn.add(element("a", said + mark, href=f"#{dot.target}", tabindex=-1))
+            tooltip = element("title", words(dot.words))
+            drawn.add(element("a", tooltip + mark, href=f"#{dot.target}", tabindex=-1))
     return drawn.chart()
 
 

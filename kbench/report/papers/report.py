@@ -24,7 +24,7 @@ from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
 from kbench.report.papers.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.report.papers.verdicts import sheets as verdict_sheets
-from kbench.report.profiles import profiles
+from kbench.report.profiles import ranking_charts
 from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, records, write
@@ -55,7 +55,7 @@ def make_papers(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """The papers' tables with what the rows say beside what is printed.
+    """The papers' tables with the measured values beside the printed ones.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def write_papers(report: "Report", where: Path) -> list[Path]:
     for ranking in report.rankings:
         machine = f"{ranking.machine.environment}_{ranking.machine.threads}"
         name = re.sub(r"\W", "_", f"rankings_{ranking.task}_{machine}")
-        texts[where / "figures" / f"{name}.svg"] = document(*profiles(ranking))
+        texts[where / "figures" / f"{name}.svg"] = document(*ranking_charts(ranking))
     for path, text in texts.items():
         write(path, text)
     return list(texts)

@@ -29,7 +29,7 @@ _NEAR = math.log(1.5)
 
 
 @dataclass(frozen=True)
-class Found:
+class Match:
     """The line that fills a cell.
 
     Attributes
@@ -78,7 +78,7 @@ class Runs:
             key=lambda one: (one.environment, one.threads, one.jobs or 0),
         )
 
-    def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Found | None:
+    def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Match | None:
         """The line of the first data set with ok runs, else of the first one with any runs.
 
         Among several matching lines it is the one with the most ok seeds, and among those the
@@ -92,7 +92,7 @@ class Runs:
             if not pairs:
                 continue
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
-            found = Found(line, problem, machine, choice, len(pairs) - 1, considered)
+            found = Match(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
                 return found
             failed = failed or found
@@ -110,17 +110,17 @@ class Runs:
         for row in rows:
             curves = self._curves.get(identity(row), {})
             if all(name in curves for name in names):
-                told = [dict(zip(*curves[name], strict=True)) for name in names]
-                times = [t for t in told[-1] if all(t in one for one in told)]
-                return [tuple(one[t] for one in told) for t in times]
+                values = [dict(zip(*curves[name], strict=True)) for name in names]
+                times = [t for t in values[-1] if all(t in one for one in values)]
+                return [tuple(one[t] for one in values) for t in times]
         return []
 
     def over(self, rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
         """Points of the first row whose curve `y` is over the parameter `x`."""
         for row in rows:
-            told = self._curves.get(identity(row), {}).get(f"{y} over {x}")
-            if told is not None:
-                return list(zip(*told, strict=True))
+            points = self._curves.get(identity(row), {}).get(f"{y} over {x}")
+            if points is not None:
+                return list(zip(*points, strict=True))
         return []
 
     def meetings(
@@ -141,7 +141,7 @@ class Runs:
         ]
 
     def value(
-        self, found: Found, measure: Columns | CurveValue, at: Mapping[str, float]
+        self, found: Match, measure: Columns | CurveValue, at: Mapping[str, float]
     ) -> tuple[float, float | None] | None:
         """Mean and deviation over the ok seeds; None where nothing was measured."""
         values = [self._read(row, measure, at) for row in found.line.ok]

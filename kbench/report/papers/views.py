@@ -18,7 +18,7 @@ from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import Table, paper
 from kbench.report.papers.verdicts import sentence
-from kbench.report.profiles import caption, profiles
+from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.sheet import Sheet
@@ -152,7 +152,7 @@ def studies_view(
     """Rankings over data sets, algorithm against implementation, budgets, and the coverage."""
     items = []
     for i, ranking in enumerate(rankings):
-        charts, legend = profiles(ranking)
+        charts, legend = ranking_charts(ranking)
         detail = plain(ranking_sheet(ranking)) + figure(charts, legend, caption(ranking))
         methods = [one.method for one in ranking.standings]
         sets = [title(one.problem) for one in ranking.comparisons]

@@ -1,0 +1,210 @@
+"""Rows that are read block by block: training and test sets that are larger than memory.
+
+A `ChunkedRows` stands in for the array X, and the targets y, in `fit`, `predict`,
+`decision_function` and `score` of the estimators that can learn out of core. It knows how to read
+the rows again from the beginning, how much memory a fit may use for them, and where on disk a fit
+may put them. `kbench.data` makes one of files and of generators.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbench.errors import DataError
+
+# Fraction of `memory_mb` that the rows of one block take. A fit holds a block, a second one that it
+# sorts, and as much again for the solver and the index.
+_BLOCK = 1 / 8
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+class Block(NamedTuple):
+    """Consecutive rows."""
+
+    X: Any  # (b, d) array or CSR of float32 or float64
+    y: np.ndarray | None = None  # (b,)
+    place: str = ""  # file and chunk, for messages; of a block of several chunks that of the first
+
+
+class ChunkedRows:
+    """n rows of d features with their targets, read block by block, as often as needed.
+
+    Parameters
+    ----------
+    read : callable
+        `read(rows)` returns a new iterator over all rows in order, as `Block` or (X, y), of at most
+        about `rows` rows each; fewer are allowed. X is an array or CSR, y may be None for rows that
+        are only predicted. Every call has to give the same rows.
+    n_features : int
+    n_rows : int, optional
+        Without it `len` reads all rows once.
+    dtype : float32 or float64
+        Blocks of other types are converted.
+    classes : sequence of labels, optional
+        Labels that may occur. Without it every label that occurs is a class.
+    memory_mb : float
+        Memory in MiB that a process of a fit or a prediction may use for rows and machines. It
+        decides the size of blocks, and how many rows a cluster may have to be trained as a whole.
+    scratch : path, optional
+        Folder on disk for rows that are sorted by cluster and for machines of clusters. An
+        interrupted fit that is started again with the same folder, rows and parameters goes on
+        where it was. By default a temporary folder, which is removed when the fit ends.
+
+    Attributes
+    ----------
+    shape : (n, d)
+    dtype : dtype of float32 or float64
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kbench.data import ChunkedRows
+    >>> X, y = np.zeros((10, 3), np.float32), np.arange(10) % 2
+    >>> rows = ChunkedRows.of_arrays(X, y)
+    >>> len(rows), [block.X.shape for block in rows.blocks(4)]
+    (10, [(4, 3), (4, 3), (2, 3)])
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int], Iterator[Any]],
+        *,
+        n_features: int,
+        n_rows: int | None = None,
+        dtype: Any = np.float32,
+        classes: Any = None,
+        memory_mb: float = 1024.0,
+        scratch: str | Path | None = None,
+    ) -> None:
+        self._read, self.n_features, self._n_rows = read, n_features, n_rows
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in _FLOATS:
+            raise ValueError(f"dtype is {self.dtype}, should be float32 or float64")
+        if not memory_mb > 0:
+            raise ValueError(f"memory_mb is {memory_mb!r}, should be a positive number")
+        self.classes = None if classes is None else np.asarray(classes)
+        self.memory_mb = memory_mb
+        self.scratch = None if scratch is None else Path(scratch)
+
+    @classmethod
+    def of_arrays(cls, X: Any, y: np.ndarray | None = None, **options: Any) -> "ChunkedRows":
+        """Rows of arrays, which may be memory maps.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR of float32 or float64
+        y : (n,) array, optional
+        **options
+            `classes`, `memory_mb` and `scratch`.
+        """
+        n, d = X.shape
+
+        def read(rows: int) -> Iterator[Block]:
+            for start in range(0, n, rows):
+                part = slice(start, start + rows)
+                yield Block(X[part], None if y is None else y[part], f"rows from {start + 1} on")
+
+        return cls(read, n_features=d, n_rows=n, dtype=X.dtype, **options)
+
+    def __len__(self) -> int:
+        if self._n_rows is None:
+            self._n_rows = sum(block.X.shape[0] for block in self.blocks())
+        return self._n_rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.n_features
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block that takes an eighth of `memory_mb` as a dense array."""
+        row_bytes = self.n_features * self.dtype.itemsize
+        return max(1, int(_BLOCK * self.memory_mb * 2**20 / row_bytes))
+
+    def blocks(self, rows: int | None = None) -> Iterator[Block]:
+        """All rows in order, checked, in blocks of `rows` rows; the last block may have fewer.
+
+        Parameters
+        ----------
+        rows : int, optional
+            `block_rows` by default.
+
+        Raises
+        ------
+        DataError
+            A chunk has other columns than `n_features`, not as many targets as rows, or a label
+            that is not in `classes`; or an entry is not finite. The line names file, chunk, row and
+            column.
+        """
+        rows = self.block_rows if rows is None else rows
+        held: list[Block] = []
+        n = total = 0
+        for k, found in enumerate(self._read(rows), start=1):
+            block = self._checked(found if isinstance(found, Block) else Block(*found), k)
+            total += block.X.shape[0]
+            while block.X.shape[0] and n + block.X.shape[0] >= rows:
+                head = rows - n
+                yield _joined([*held, _part(block, slice(0, head))])
+                block, held, n = _part(block, slice(head, None)), [], 0
+            if block.X.shape[0]:
+                held.append(block)
+                n += block.X.shape[0]
+        if held:
+            yield _joined(held)
+        self._n_rows = total
+
+    def _checked(self, block: Block, number: int) -> Block:
+        X, y = block.X, block.y
+        place = block.place or f"chunk {number}"
+        if X.shape[1] != self.n_features:
+            raise DataError(f"{place}: {X.shape[1]} columns, should be {self.n_features}")
+        if y is not None and len(y) != X.shape[0]:
+            raise DataError(f"{place}: {len(y)} targets for {X.shape[0]} rows")
+        if y is not None and self.classes is not None:
+            other = np.flatnonzero(~np.isin(y, self.classes))
+            if len(other):
+                raise DataError(
+                    f"{place}: row {other[0] + 1} of the chunk has the label {y[other[0]]}, "
+                    f"should be one of {', '.join(map(str, self.classes))}"
+                )
+        X = X if X.dtype == self.dtype else X.astype(self.dtype)
+        _require_finite(X, place)
+        return Block(X, y, place)
+
+
+def _require_finite(X: Any, place: str) -> None:
+    """Raise a DataError that names the first entry of X : (b, d) that is not finite."""
+    entries = X if isinstance(X, np.ndarray) else X.data
+    with np.errstate(all="ignore"):
+        if np.isfinite(entries.sum()):
+            return
+    bad = np.flatnonzero(~np.isfinite(entries).reshape(-1))
+    if not len(bad):
+        return
+    if isinstance(X, np.ndarray):
+        row, column = np.unravel_index(bad[0], X.shape)
+    else:
+        row = np.searchsorted(X.indptr, bad[0], side="right") - 1
+        column = X.indices[bad[0]]
+    raise DataError(
+        f"{place}: row {row + 1} of the chunk has {entries.reshape(-1)[bad[0]]} in column "
+        f"{column + 1}, should be a finite number"
+    )
+
+
+def _part(block: Block, rows: slice) -> Block:
+    return Block(block.X[rows], None if block.y is None else block.y[rows], block.place)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    if len(blocks) == 1:
+        return blocks[0]
+    first = blocks[0]
+    y = None if first.y is None else np.concatenate([block.y for block in blocks])
+    if isinstance(first.X, np.ndarray):
+        return Block(np.concatenate([block.X for block in blocks]), y, first.place)
+    from scipy.sparse import vstack
+
+    return Block(vstack([block.X for block in blocks], format="csr"), y, first.place)

@@ -1,0 +1,233 @@
+"""Rows on disk in the order of their clusters: the shuffle of divide-and-conquer out of core.
+
+One pass over the rows writes *runs*. A run holds a block of rows that fits into memory, sorted by
+cluster, with the place where each cluster begins. Every run is written from beginning to end, and a
+cluster is read from one place in each run, so the disk sees long transfers however many clusters
+there are, and no file stays open for each. Reading the clusters in order reads every run once.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench.chunked import Block, ChunkedRows
+from kbench.errors import KbenchError
+
+_STARTS = "starts.npy"  # (k + 1,) int64, written last: a run that has it is complete
+# Rows that are gathered and written at a time: 14 MB of 54 float32 numbers. More take more memory,
+# fewer cost more calls.
+_WRITTEN = 65536
+
+
+class _Run:
+    """A block of rows in the order of their clusters, as memory maps."""
+
+    def __init__(self, folder: Path, n_features: int, dtype: np.dtype) -> None:
+        self.starts = np.load(folder / _STARTS)
+        self.y = _loaded(folder / "y.npy")
+        self._d = n_features
+        if (folder / "X").exists():
+            self._X = _mapped(folder / "X", dtype).reshape(-1, n_features)
+            self._csr = None
+        else:
+            data, indices = _mapped(folder / "data", dtype), _mapped(folder / "indices", np.int32)
+            self._csr = data, indices, _loaded(folder / "indptr.npy")
+
+    def rows(self, cluster: int) -> tuple[Any, np.ndarray]:
+        """X : (s, d) array or CSR and y : (s,) of the rows of a cluster."""
+        begin, end = self.starts[cluster : cluster + 2]
+        if self._csr is None:
+            return self._X[begin:end], self.y[begin:end]
+        data, indices, indptr = self._csr
+        entries = slice(indptr[begin], indptr[end])
+        ends = (indptr[begin : end + 1] - indptr[begin]).astype(np.int32)
+        shape = (end - begin, self._d)
+        return sp.csr_matrix((data[entries], indices[entries], ends), shape), self.y[begin:end]
+
+
+class RowsByCluster:
+    """The rows of each of k clusters, on disk.
+
+    Parameters
+    ----------
+    folder : Path
+        Of runs that `spill` wrote.
+    n_runs, n_features : int
+    dtype : dtype of the features
+
+    Attributes
+    ----------
+    sizes : (k,) int64
+        Rows of each cluster.
+    nbytes : int
+        Bytes on disk.
+    """
+
+    def __init__(self, folder: Path, n_runs: int, n_features: int, dtype: Any) -> None:
+        self.folder, self.n_runs = folder, n_runs
+        self.n_features, self.dtype = n_features, np.dtype(dtype)
+        folders = [_folder_of(folder, run) for run in range(n_runs)]
+        self._runs = [_Run(run, n_features, self.dtype) for run in folders]
+        self.sizes = np.sum([np.diff(run.starts) for run in self._runs], axis=0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process maps the files anew.
+        return RowsByCluster, (self.folder, self.n_runs, self.n_features, self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+    def cluster(self, cluster: int) -> tuple[Any, np.ndarray]:
+        """X : (s, d) array or CSR and y : (s,) of a cluster, in memory, in the order of the rows.
+
+        O(s d) time and memory, and a transfer from disk for each run.
+        """
+        found = [run.rows(cluster) for run in self._runs]
+        y = np.concatenate([y for _, y in found])
+        if sp.issparse(found[0][0]):
+            return sp.vstack([X for X, _ in found], format="csr", dtype=self.dtype), y
+        return np.concatenate([X for X, _ in found]), y
+
+    def chunked(self, cluster: int, like: ChunkedRows) -> ChunkedRows:
+        """The rows of a cluster that is too large for memory, with the resources of `like`."""
+
+        def read(rows: int) -> Any:
+            for run in self._runs:
+                X, y = run.rows(cluster)
+                for start in range(0, len(y), rows):
+                    yield Block(X[start : start + rows], y[start : start + rows])
+
+        return ChunkedRows(
+            read,
+            n_features=self.n_features,
+            n_rows=int(self.sizes[cluster]),
+            dtype=self.dtype,
+            memory_mb=like.memory_mb,
+            scratch=like.scratch,
+        )
+
+
+def spill(
+    rows: ChunkedRows,
+    assign: Callable[[Any], np.ndarray],
+    n_clusters: int,
+    folder: Path,
+    *,
+    encode: Callable[[Block], np.ndarray],
+    nbytes: int,
+) -> RowsByCluster:
+    """Write all rows in the order of their clusters.
+
+    Parameters
+    ----------
+    rows : ChunkedRows
+    assign : callable
+        X : (b, d) -> (b,) cluster numbers from 0 to `n_clusters` - 1.
+    n_clusters : int
+    folder : Path
+        Created. Complete runs that an interrupted call left there are kept, so the folder has to
+        belong to these rows and this `assign`.
+    encode : callable
+        Block -> (b,) targets as they are to be kept.
+    nbytes : int
+        Expected bytes of all rows, which the disk must have free.
+
+    Raises
+    ------
+    KbenchError
+        The disk has not enough free space, which is noticed before anything is written, or becomes
+        full; a run that is not complete is removed.
+
+    Notes
+    -----
+    One pass over the rows, O(n d) time plus that of `assign`. Memory: a block of rows, the sorted
+    copy of 65,536 of them, and 16 bytes per row of the block.
+    """
+    begun = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    with _writing(folder, nbytes):
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+    if free < nbytes - begun:
+        raise KbenchError(
+            f"{folder}: {_gigabytes(nbytes - begun)} are needed for rows in the order of their "
+            f"clusters, {_gigabytes(free)} are free; scratch names another folder"
+        )
+    n_runs = 0
+    for block in rows.blocks():
+        target = _folder_of(folder, n_runs)
+        n_runs += 1
+        if (target / _STARTS).exists():
+            continue
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with _writing(folder, nbytes):
+                temporary.mkdir()
+                _write_run(temporary, block.X, encode(block), assign(block.X), n_clusters)
+                os.rename(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return RowsByCluster(folder, n_runs, rows.n_features, rows.dtype)
+
+
+class _writing:
+    """Turns an OSError of the block into one line about the folder."""
+
+    def __init__(self, folder: Path, nbytes: int) -> None:
+        self._folder, self._nbytes = folder, nbytes
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, OSError):
+            raise KbenchError(
+                f"cannot write to {self._folder}: {error.strerror or error}; rows in the order of "
+                f"their clusters take about {_gigabytes(self._nbytes)}"
+            ) from error
+
+
+def _gigabytes(nbytes: int) -> str:
+    return f"{nbytes / 1e9:.2f} GB"
+
+
+def _folder_of(folder: Path, run: int) -> Path:
+    return folder / f"run-{run:05d}"
+
+
+def _write_run(folder: Path, X: Any, y: np.ndarray, labels: np.ndarray, n_clusters: int) -> None:
+    order = np.argsort(labels, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(labels, minlength=n_clusters))).astype(np.int64)
+    if sp.issparse(X):
+        counts = np.diff(X.indptr)[order]
+        np.save(folder / "indptr.npy", np.append(0, np.cumsum(counts, dtype=np.int64)))
+        names: tuple[str, ...] = ("data", "indices")
+    else:
+        names = ("X",)
+    with ExitStack() as stack:
+        files = [stack.enter_context(open(folder / name, "wb")) for name in names]
+        for begin in range(0, len(order), _WRITTEN):
+            part = X[order[begin : begin + _WRITTEN]]
+            if not sp.issparse(part):
+                files[0].write(part.data)
+                continue
+            files[0].write(part.data.data)
+            files[1].write(part.indices.astype(np.int32, copy=False).data)
+    np.save(folder / "y.npy", y[order])
+    np.save(folder / _STARTS, starts)
+
+
+def _loaded(path: Path) -> np.ndarray:
+    return np.asarray(np.load(path, mmap_mode="r"))
+
+
+def _mapped(path: Path, dtype: Any) -> np.ndarray:
+    """A file of numbers as a plain array on a read-only memory map."""
+    if not path.stat().st_size:  # an empty file cannot be mapped
+        return np.empty(0, dtype)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

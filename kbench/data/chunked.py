@@ -1,0 +1,90 @@
+"""Files and generators as rows in chunks, an input of the estimators that can learn out of core."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.chunked import Block, ChunkedRows
+from kbench.data import generators
+from kbench.data.stream import pieces, require_readable, width_of
+
+# LIBSVM rows of up to this many columns become dense rows, as `storage: auto` has it.
+_DENSE_COLUMNS = 1024
+
+
+def chunked_files(
+    *paths: str | Path,
+    format: str = "libsvm",
+    n_features: int | None = None,
+    columns: Mapping[str, Any] | None = None,
+    task: str = "binary",
+    **options: Any,
+) -> ChunkedRows:
+    """Rows of files, which are read again at every pass.
+
+    Parameters
+    ----------
+    *paths, format, n_features, columns, task
+        As in `kbench.data.chunks`. LIBSVM files without `n_features` are read once more, for the
+        number of columns; with it a fit reads the files twice, to survey the rows and to sort them.
+    **options
+        `classes`, `memory_mb` and `scratch` of `ChunkedRows`.
+
+    Returns
+    -------
+    ChunkedRows
+        float32, dense up to 1,024 columns, otherwise CSR as the files have it.
+
+    Raises
+    ------
+    ConfigError, DataError
+        As `kbench.data.chunks`, when the rows are read; a file with other columns than the first.
+    """
+    files = [Path(path) for path in paths]
+    require_readable(format, files)
+    known: dict[str, Any] = {"n_features": n_features, "columns": columns or {}, "task": task}
+    if n_features is None or format != "libsvm":
+        n_features = width_of(format, files, known)
+        known["n_features"] = n_features
+    dense = n_features <= _DENSE_COLUMNS
+
+    def read(rows: int) -> Iterator[Block]:
+        for X, y, place in pieces(format, files, rows, known):
+            yield Block(X if isinstance(X, np.ndarray) or not dense else X.toarray(), y, place)
+
+    return ChunkedRows(read, n_features=n_features, **options)
+
+
+def chunked_generator(
+    name: str,
+    n: int,
+    *,
+    d: int,
+    part: str = "train",
+    seed: int = 0,
+    noise: float = 0.05,
+    **options: Any,
+) -> ChunkedRows:
+    """The first n rows of a generated data set, made again at every pass.
+
+    Parameters
+    ----------
+    name : {"covtype_like", "noisy_function"}
+    n, d : int
+        Rows and features.
+    part : {"train", "test"}
+        Rows of different parts are independent.
+    seed, noise
+        Of the function, and of the labels.
+    **options
+        `memory_mb` and `scratch` of `ChunkedRows`.
+    """
+    generator = generators.build(name, d=d, seed=seed, noise=noise)
+
+    def read(rows: int) -> Iterator[Block]:
+        for k, (X, y) in enumerate(generator.chunks(part, n), start=1):
+            yield Block(X, y, f"{name}, chunk {k}")
+
+    return ChunkedRows(read, n_features=d, n_rows=n, **options)

@@ -1,0 +1,191 @@
+"""DC-SVM with early prediction on rows that are larger than memory; see `_out_of_core`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from kbench import class_labels
+from kbench.chunked import ChunkedRows
+from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.methods._box_svc import Problem, warn_of_limits
+from kbench.methods._out_of_core import (
+    ClusterRecord,
+    Survey,
+    divide_rows,
+    most_rows,
+    packed_machine,
+    sample_size,
+    train_clusters,
+    working_folder,
+)
+from kbench.methods._sizes import MOST_GROUPS
+from kbench.trace import Deadline, Trace
+
+if TYPE_CHECKING:
+    from kbench.methods.dc_svc import DCSVC
+
+
+@dataclass(frozen=True)
+class EarlyTrainer:
+    """Trains the machine of a cluster: that of a DCSVC with one cluster, fitted to its rows.
+
+    Attributes
+    ----------
+    model : DCSVC
+        Unfitted, with n_clusters=1.
+    kernel : Kernel
+    weights : (q,) upper bound of the dual variables of each class
+    seed : int
+    """
+
+    model: "DCSVC"
+    kernel: Kernel
+    weights: np.ndarray
+    seed: int
+
+    def __call__(self, X: Any, index: np.ndarray, cluster: int) -> ClusterRecord:
+        q = len(self.weights)
+        index = index.astype(np.intp)
+        problem = Problem(
+            X=X,
+            kernel=KernelMatrix(self.kernel, X, self.model.dtype),
+            Y=class_labels.signs(index, q),
+            C=self.weights[index],
+            labels=index,
+        )
+        model = clone(self.model).set_params(random_state=seed_of(self.seed, cluster))
+        trace = Trace()
+        trained = model._train(problem, Deadline(None, trace), trace)
+        assert trained.machine is not None
+        (part,) = trained.parts
+        alpha = np.zeros_like(problem.Y)
+        alpha[part.rows] = part.alpha
+        support = part.rows[part.alpha.any(axis=1)]
+        return ClusterRecord(
+            machine=trained.machine(alpha).machines[0],
+            n_support=np.bincount(index[support], minlength=q),
+            n_iter=trained.n_iter,
+            objective=float(sum(result.objective for result in part.results)),
+            duality_gap=float(sum(result.duality_gap for result in part.results)),
+            violation=float(max(result.violation for result in part.results)),
+            stop_reasons=sorted({r.stop_reason for r in part.results if not r.converged}),
+            kernel_entries=problem.kernel.n_entries,
+        )
+
+
+def seed_of(seed: int, cluster: int) -> int:
+    """Seed of a cluster's training, so that it depends on no other cluster."""
+    return int(np.random.SeedSequence([seed, cluster]).generate_state(1)[0])
+
+
+def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
+    """Fit a DCSVC with combine="early" to rows in chunks."""
+    settings = _checked_settings(model)
+    rng = check_random_state(model.random_state)
+    # Rows that do not fit into memory are more than 500 for each of the most clusters.
+    k = settings["n_clusters"] or MOST_GROUPS
+    with trace.phase("survey"):
+        seed = rng.randint(2**31)
+        survey = Survey(rows, sample_size(settings["n_samples"], k), seed)
+        class_labels.require_two(len(survey.classes))
+    model.classes_, model.n_features_in_ = survey.classes, rows.n_features
+    # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
+    C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
+    trainer = EarlyTrainer(
+        clone(model).set_params(n_clusters=1, n_jobs=None),
+        _kernel(model, survey),
+        C * _class_weights(model.class_weight, survey),
+        seed,
+    )
+    most = most_rows(rows)
+    identity = {
+        "rows": survey.checksum,
+        "seed": seed,
+        "kernel": trainer.kernel,
+        "block_rows": rows.block_rows,
+        "most": most,
+        **{name: value for name, value in model.get_params(deep=False).items() if name != "n_jobs"},
+    }
+    with working_folder(rows, identity) as folder:
+        with trace.phase("divide"):
+            divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, most)
+        with trace.phase("train"):
+            packed, results = train_clusters(
+                divided.places, trainer, folder / "machines", trace, model.n_jobs
+            )
+    _describe(model, results)
+    model.cluster_sizes_ = np.array([place.size for place in divided.places])
+    model.n_clusters_ = len(results)
+    model.notes_ = divided.notes
+    m = 1 if len(survey.classes) == 2 else len(survey.classes)
+    n_centres = np.array([result.n_support.sum() for result in results], np.int64)
+    model._machine = packed_machine(divided.tree, packed, n_centres, m)
+    model.intercept_ = np.zeros(m)
+    model.model_bytes_ = model._machine.nbytes
+    model.timings_ = dict(trace.timings)
+    return model
+
+
+def _checked_settings(model: "DCSVC") -> dict[str, Any]:
+    """The settings in effect, or an error that names what does not work on rows in chunks."""
+    if model.combine != "early":
+        raise ValueError(
+            f"combine={model.combine!r} needs all rows in memory; rows in chunks are for "
+            "combine='early'"
+        )
+    settings = {**model._settings()}
+    if settings["partition"] != "kmeans":
+        raise ValueError(
+            f"partition={settings['partition']!r} needs all rows in memory; rows in chunks are "
+            "divided by partition='kmeans'"
+        )
+    if model.kernel == "precomputed":
+        raise ValueError("kernel='precomputed' has no rows of features to read in chunks")
+    if model.max_time is not None:
+        raise ValueError(
+            "max_time ends the fit of rows in memory; a fit of rows in chunks may be interrupted "
+            "and goes on with the same scratch"
+        )
+    return settings
+
+
+def _kernel(model: "DCSVC", survey: Survey) -> Kernel:
+    gamma = model.gamma
+    if gamma == "scale":
+        variance = survey.variance
+        gamma = 1.0 / (survey.sample.shape[1] * variance) if variance > 0 else 1.0
+    kernel = make_kernel(
+        model.kernel, survey.sample, gamma=gamma, degree=model.degree, coef0=model.coef0
+    )
+    return kernel.bind(survey.sample)
+
+
+def _class_weights(weights: dict | str | None, survey: Survey) -> np.ndarray:
+    """Factor of C for each class, as scikit-learn's `compute_class_weight` has it; (q,)."""
+    q = len(survey.classes)
+    if weights is None:
+        return np.ones(q)
+    if isinstance(weights, str):  # "balanced"
+        return survey.n / (q * survey.counts)
+    unknown = [label for label in weights if label not in set(survey.classes.tolist())]
+    if unknown:
+        raise ValueError(f"class_weight has {unknown[0]!r}, which is no class of the rows")
+    return np.array([float(weights.get(label, 1.0)) for label in survey.classes.tolist()])
+
+
+def _describe(model: "DCSVC", results: Sequence[ClusterRecord]) -> None:
+    """Set the attributes that describe the solution, and warn if a limit was met."""
+    model.n_support_ = np.sum([result.n_support for result in results], axis=0)
+    model.n_iter_ = sum(result.n_iter for result in results)
+    model.objective_ = float(sum(result.objective for result in results))
+    model.duality_gap_ = float(sum(result.duality_gap for result in results))
+    model.violation_ = max(result.violation for result in results)
+    model.kernel_entries_ = sum(result.kernel_entries for result in results)
+    reasons = {reason for result in results for reason in result.stop_reasons}
+    model.converged_ = not reasons
+    if reasons:
+        warn_of_limits(reasons, model.violation_, model._tolerance)

@@ -1,0 +1,264 @@
+"""Machines of clusters in one file: written one after the other, read by memory map when needed.
+
+The file is a sequence of records, one for each cluster, in the order in which they were trained:
+
+    magic         8 bytes, b"kbenchM1"
+    cluster       int64
+    length        int64, bytes of the text
+    length        int64, bytes of the arrays
+    digest        sha256 of the text and the arrays
+    text          JSON: the tree of the machine (`kbench.prediction.encoding`) and, for each array,
+                  [dtype, shape, order "C" or "F", offset in bytes]
+    arrays        one after the other, each from a multiple of 64 bytes on
+
+Records begin at multiples of 64 bytes. A process that is killed while it writes leaves an
+incomplete last record, which the next writer recognises by its length and digest and cuts off, so
+the file is the checkpoint of an interrupted fit. No more is believed of a file than of a model
+file: a machine is built by the encoding of models, and checked before compiled code reads it.
+"""
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from kbench.errors import KbenchError, ModelError
+from kbench.prediction.encoding import decode, encode
+from kbench.prediction.expansion import KernelExpansion
+from kbench.prediction.flops import expansion_flops
+from kbench.prediction.local import LocalMachines
+
+_HEADER = struct.Struct("<8sqqq32s")  # 64 bytes
+_MAGIC = b"kbenchM1"
+_ALIGNED = 64
+# Bytes of machines that stay decoded. Blocks of rows visit the machines in order, so the one that
+# was used last is needed last: the first ones that fit are kept and none is replaced.
+_DECODED_BYTES = 256 << 20
+
+
+class MachineWriter:
+    """Appends the machines of clusters to a file, and knows which are there already.
+
+    Parameters
+    ----------
+    path : Path
+        Created if it does not exist; an incomplete last record is cut off.
+
+    Attributes
+    ----------
+    offsets : dict of int to int
+        Cluster -> place of its record in the file.
+
+    Raises
+    ------
+    KbenchError
+        The file cannot be written. It then ends with the last complete record.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offsets: dict[int, int] = {}
+        self._end = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(path, "a+b", buffering=0)  # noqa: SIM115
+            for cluster, offset, length in _complete_records(path):
+                self.offsets[cluster] = offset
+                self._end = offset + length
+            self._file.truncate(self._end)
+        except OSError as error:
+            raise KbenchError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def append(self, cluster: int, record: Any) -> None:
+        """Write what belongs to a cluster: anything that a model file may hold. O(bytes)."""
+        tree, arrays = encode(record)
+        described, blocks, offset = {}, [], 0
+        for name, array in arrays.items():
+            order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+            block = array.tobytes(order)  # type: ignore[arg-type]
+            described[name] = [array.dtype.str, list(array.shape), order, offset]
+            blocks.append(block + bytes(-len(block) % _ALIGNED))
+            offset += len(blocks[-1])
+        text = json.dumps({"tree": tree, "arrays": described}, allow_nan=False).encode()
+        text += b" " * (-len(text) % _ALIGNED)
+        payload = b"".join(blocks)
+        digest = hashlib.sha256(text + payload).digest()
+        header = _HEADER.pack(_MAGIC, cluster, len(text), len(payload), digest)
+        whole = header + text + payload
+        try:
+            written = 0
+            while written < len(whole):
+                written += self._file.write(whole[written:])
+        except OSError as error:
+            self._file.truncate(self._end)
+            raise KbenchError(f"cannot write {self.path}: {error.strerror or error}") from error
+        self.offsets[cluster] = self._end
+        self._end += len(whole)
+
+    def written(self) -> Iterator[tuple[int, Any]]:
+        """Each cluster whose record is in the file, and the record."""
+        if self.offsets:
+            clusters = sorted(self.offsets)
+            data = np.memmap(self.path, np.uint8, "r")
+            for cluster in clusters:
+                yield cluster, _record(data, self.offsets[cluster], cluster)
+
+    def packed(self) -> "PackedRecords":
+        """The records of the clusters 0 ... k - 1, all of which must have been written."""
+        offsets = [self.offsets[cluster] for cluster in range(len(self.offsets))]
+        return PackedRecords(np.memmap(self.path, np.uint8, "r"), np.array(offsets, np.int64))
+
+    def __enter__(self) -> "MachineWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+
+class PackedRecords:
+    """What was written for each cluster, on a memory map or in memory.
+
+    Parameters
+    ----------
+    data : (bytes,) uint8
+    offsets : (k,) int64
+        Place of the record of each cluster in `data`.
+    """
+
+    def __init__(self, data: np.ndarray, offsets: np.ndarray) -> None:
+        self.data, self.offsets = data, offsets
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes + self.offsets.nbytes
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, cluster: int) -> Any:
+        """The record of a cluster, built anew; its arrays are copies. O(bytes).
+
+        Raises
+        ------
+        ModelError
+            The bytes are not those of a record.
+        """
+        return _record(self.data, int(self.offsets[cluster]), cluster)
+
+
+def _record(data: np.ndarray, offset: int, cluster: int) -> Any:
+    magic, found, n_text, n_payload, _ = _HEADER.unpack(_bytes(data, offset, _HEADER.size))
+    if magic != _MAGIC or found != cluster or min(n_text, n_payload) < 0:
+        raise ModelError(f"the record of cluster {cluster} is damaged")
+    begin = offset + _HEADER.size
+    payload = data[begin + n_text : begin + n_text + n_payload]
+    try:
+        content = json.loads(_bytes(data, begin, n_text))
+        arrays = {name: _array(payload, *form) for name, form in content["arrays"].items()}
+        return decode(content["tree"], arrays)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelError(f"the record of cluster {cluster} is damaged ({error})") from None
+
+
+def _bytes(data: np.ndarray, offset: int, length: int) -> bytes:
+    if not 0 <= offset <= offset + length <= len(data):
+        raise ModelError("a record of a cluster reaches beyond the end of its file")
+    return data[offset : offset + length].tobytes()
+
+
+def _array(payload: np.ndarray, text: str, shape: list[int], order: Any, offset: int) -> np.ndarray:
+    """A copy, so that compiled code meets the types of arrays that were just fitted."""
+    dtype = np.dtype(text)
+    if dtype.kind not in "biufcU":
+        raise ModelError(f"an array of {dtype}, should be of numbers or texts")
+    size = math.prod(shape)
+    if min([offset, *shape]) < 0:
+        raise ModelError(f"an array of shape {shape} at {offset}")
+    numbers = np.frombuffer(_bytes(payload, offset, size * dtype.itemsize), dtype).copy()
+    return numbers.reshape(shape, order=order)
+
+
+class PackedMachines(Mapping[int, KernelExpansion]):
+    """The kernel expansions of k clusters, decoded when they are used.
+
+    Parameters
+    ----------
+    records : PackedRecords
+        Each a mapping with the entry "machine".
+    n_centres : (k,) int64
+        Centres of each machine.
+    """
+
+    def __init__(self, records: PackedRecords, n_centres: np.ndarray) -> None:
+        self.records, self.n_centres = records, n_centres
+
+    @property
+    def nbytes(self) -> int:
+        return self.records.nbytes + self.n_centres.nbytes
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"records": self.records, "n_centres": self.n_centres}
+
+    def __getitem__(self, cluster: int) -> KernelExpansion:
+        decoded: dict[int, Any] = self.__dict__.setdefault("_decoded", {})
+        machine = decoded.get(cluster)
+        if machine is None:
+            record = self.records[cluster]
+            machine = record.get("machine") if isinstance(record, dict) else None
+            if not isinstance(machine, KernelExpansion):
+                raise ModelError(f"the record of cluster {cluster} has no machine")
+            held = self.__dict__.setdefault("_held_bytes", 0)
+            if held + machine.nbytes <= _DECODED_BYTES:
+                decoded[cluster] = machine
+                self._held_bytes = held + machine.nbytes
+        return machine
+
+
+class PackedLocalMachines(LocalMachines):
+    """Early prediction with machines that stay in a file; `machines` is a `PackedMachines`."""
+
+    machines: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tree of clusters and of all machines."""
+        nbytes: int = self.assign.__self__.nbytes + self.machines.nbytes  # type: ignore[attr-defined]
+        return nbytes
+
+    def flops(self, n_features: int) -> float:
+        mean = float(np.mean(self.machines.n_centres))
+        return self.n_products + mean * expansion_flops(1, self.n_outputs, n_features)
+
+
+def _complete_records(path: Path) -> Iterator[tuple[int, int, int]]:
+    """(cluster, place, length) of the records of a file, up to the first one that is damaged."""
+    size = path.stat().st_size
+    data = np.memmap(path, np.uint8, "r") if size else np.empty(0, np.uint8)
+    offset = 0
+    while offset + _HEADER.size <= size:
+        header = data[offset : offset + _HEADER.size].tobytes()
+        magic, cluster, n_text, n_payload, digest = _HEADER.unpack(header)
+        length = _HEADER.size + n_text + n_payload
+        if magic != _MAGIC or min(n_text, n_payload) < 0 or offset + length > size:
+            return
+        if hashlib.sha256(data[offset + _HEADER.size : offset + length].data).digest() != digest:
+            return
+        yield cluster, offset, length
+        offset += length

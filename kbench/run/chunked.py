@@ -1,0 +1,64 @@
+"""Prepared rows in chunks, for runs whose data are too large for their limit of memory."""
+
+from typing import Any, NamedTuple
+
+from kbench.chunked import ChunkedRows
+from kbench.errors import ConfigError
+from kbench.run.task import Task
+
+# Fraction of `limits.memory_mb` above which rows are read in chunks: a fit in memory holds a
+# second, prepared copy of them.
+_TOO_LARGE = 1 / 2
+# Fraction of `limits.memory_mb` that rows and clusters may use; the rest is for the solver's cache,
+# for the model and for vectors with an entry for each row.
+_FOR_ROWS = 3 / 4
+
+
+class RowsInChunks(NamedTuple):
+    """The rows of a run; `note` is the line of its row that says so."""
+
+    train: ChunkedRows
+    test: ChunkedRows
+    note: str
+
+
+def wanted(task: Task, data: Any, estimator: Any) -> bool:
+    """Whether `dataset.chunks`, the size of the arrays and the estimator call for chunks.
+
+    Raises
+    ------
+    ConfigError
+        The user asked for chunks, and the estimator needs all rows in memory.
+    """
+    chunks = task.dataset.get("chunks") or "auto"
+    able = bool(getattr(estimator, "accepts_chunks", False))
+    if chunks == "always" and not able:
+        raise ConfigError(
+            f"dataset.chunks=always, but {task.about.method} with these parameters needs all rows "
+            "in memory"
+        )
+    if chunks == "auto" and task.memory_mb is not None:
+        return able and _megabytes(data) > _TOO_LARGE * task.memory_mb
+    return chunks == "always"
+
+
+def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None:
+    """The prepared rows in chunks, or None where they are read as arrays."""
+    if not wanted(task, data, estimator):
+        return None
+    options = {"memory_mb": _FOR_ROWS * task.memory_mb} if task.memory_mb else {}
+    limit = f", limits.memory_mb={task.memory_mb:g}" if task.memory_mb else ""
+    return RowsInChunks(
+        ChunkedRows.of_arrays(data.X_train, data.y_train, **options),
+        ChunkedRows.of_arrays(data.X_test, data.y_test, **options),
+        f"rows were read in chunks: {_megabytes(data):,.0f} MiB of rows{limit}",
+    )
+
+
+def _megabytes(data: Any) -> float:
+    """Size of the feature arrays, training and test."""
+    total = 0
+    for X in (data.X_train, data.X_test):
+        arrays = (X,) if hasattr(X, "nbytes") else (X.data, X.indices, X.indptr)
+        total += sum(array.nbytes for array in arrays)
+    return total / 2**20

@@ -1,0 +1,388 @@
+"""Rows in chunks: the early-prediction DC-SVM out of core against the machine in memory."""
+
+import importlib.util
+import os
+import pickle
+import resource
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from kbench.chunked import Block, ChunkedRows
+from kbench.errors import DataError, KbenchError, ModelError
+from kbench.methods import DCSVC, CascadeSVC, KernelSVC, _early_svc_chunks
+from kbench.methods._early_svc_chunks import seed_of
+from kbench.methods._out_of_core import Survey
+from kbench.prediction import load_model, save_model
+from kbench.prediction.packed_machines import MachineWriter
+from kbench.trace import Trace
+
+D = 5
+
+
+def rows_of(n=700, n_classes=2, seed=0, dtype=np.float32):
+    """Clusters of points, three on each side, with labels that a kernel machine can learn."""
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, D).astype(dtype) + 3 * rng.randint(-2, 3, size=(n, 1)).astype(dtype)
+    y = (np.abs(X[:, 0] + 0.5 * X[:, 1]) * 1.5).astype(int) % n_classes
+    return X, y
+
+
+def chunked(X, y, sizes=(90, 0, 1, 250), **options):
+    """Rows in chunks of changing sizes, some of them empty."""
+
+    def read(_):
+        start = 0
+        while start < len(y):
+            for size in sizes:
+                part = slice(start, start + size)
+                yield X[part], y[part]
+                start += size
+
+    return ChunkedRows(read, n_features=X.shape[1], dtype=X.dtype, **options)
+
+
+def model(n_clusters=6, **parameters):
+    parameters = {"C": 2.0, "gamma": 0.3, "random_state": 0, "tol": 1e-3, **parameters}
+    return DCSVC(n_clusters, **parameters)
+
+
+def small(X, y, **options):
+    """Rows with so little memory that there are several runs on disk."""
+    return chunked(X, y, memory_mb=8 * 400 * D * X.dtype.itemsize / 2**20, **options)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rows_of()
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return model().fit(chunked(*data))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_each_machine_is_that_of_one_cluster_in_memory(n_classes, storage):
+    X, y = rows_of(n_classes=n_classes)
+    X = sp.csr_matrix(X * (np.abs(X) > 1)) if storage == "csr" else X
+    n = X.shape[0]
+    rows = ChunkedRows(
+        lambda _: ((X[i : i + 99], y[i : i + 99]) for i in range(0, n, 99)), n_features=D
+    )
+    found = model().fit(rows)
+    labels = found._machine.assign(X)
+    seed = np.random.RandomState(0).randint(2**31)
+    values = found.decision_function(X)
+    assert len(np.unique(labels)) == found.n_clusters_ == 6
+    for cluster in range(6):
+        own = np.flatnonzero(labels == cluster)
+        twin = model(1, random_state=seed_of(seed, cluster))
+        if len(np.unique(y[own])) < n_classes:
+            continue  # alone, these rows are another problem
+        alone = twin.fit(X[own], y[own])
+        np.testing.assert_array_equal(values[own], alone.decision_function(X[own]))
+
+
+def test_the_model_depends_neither_on_chunks_nor_on_memory_nor_on_jobs(data, fitted):
+    X, y = data
+    wanted = fitted.decision_function(X)
+    for rows in (ChunkedRows.of_arrays(X, y), small(X, y), chunked(X, y, sizes=(1, 13))):
+        again = model().fit(rows)
+        np.testing.assert_array_equal(again.decision_function(X), wanted)
+        assert again._machine.machines.records.data.tobytes() == (
+            fitted._machine.machines.records.data.tobytes()
+        )
+    again = model(n_jobs=2).fit(small(X, y))
+    np.testing.assert_array_equal(again.decision_function(X), wanted)
+
+
+def test_prediction_and_score_in_chunks_are_those_of_the_array(data, fitted):
+    X, y = data
+    rows = small(X, y)
+    np.testing.assert_array_equal(fitted.predict(rows), fitted.predict(X))
+    assert fitted.score(rows) == fitted.score(X, y) > 0.7
+    exact = KernelSVC(C=2.0, gamma=0.3).fit(X, y)
+    assert exact.score(rows) == exact.score(X, y)
+
+
+def test_one_cluster_is_the_exact_machine(data):
+    X, y = data
+    found = model(1, tol=1e-6, n_levels=1).fit(chunked(X, y))
+    exact = model(1, combine="exact", tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(found.decision_function(X), exact.decision_function(X), atol=1e-3)
+    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-6)
+    assert found.n_support_.tolist() == exact.n_support_.tolist()
+
+
+def test_gamma_scale_and_class_weights_are_those_of_the_rows(data):
+    X, y = data
+    found = model(1, gamma="scale", class_weight="balanced", n_levels=1).fit(chunked(X, y))
+    twin = model(1, gamma="scale", class_weight="balanced", n_levels=1).fit(X, y)
+    np.testing.assert_allclose(found.decision_function(X), twin.decision_function(X), atol=2e-2)
+    for weights in ("balanced", {0: 3.0}):
+        kernel = model(1, class_weight=weights)
+        factors = _early_svc_chunks._class_weights(weights, Survey(chunked(X, y), 10, 0))
+        _, _, C = kernel._checked(X, y, None)
+        np.testing.assert_allclose(2.0 * factors[y], C)
+
+
+def test_the_sample_is_uniform_and_the_same_for_any_chunks(data):
+    X, y = data
+    X = np.arange(len(y), dtype=np.float32)[:, None] * np.ones(D, np.float32)
+    drawn = [Survey(rows, 50, 7) for rows in (chunked(X, y), chunked(X, y, sizes=(3, 40)))]
+    np.testing.assert_array_equal(drawn[0].sample, drawn[1].sample)
+    assert drawn[0].checksum == drawn[1].checksum
+    counts = np.zeros(len(y))
+    for seed in range(300):
+        counts[Survey(ChunkedRows.of_arrays(X, y), 70, seed).sample[:, 0].astype(int)] += 1
+    # 300 draws of a tenth of the rows: counts are binomial with mean 30, deviation 5.2.
+    assert abs(counts.mean() - 30) < 1e-9
+    assert counts.min() > 8
+    assert counts.max() < 55
+
+
+def test_a_cluster_too_large_for_the_memory_is_divided(data):
+    X, y = data
+    memory = 2 * 150 * (2 * D * 4 + 100) / 2**20  # 150 rows of a cluster
+    with pytest.warns(UserWarning, match="was divided into"):
+        found = model(2).fit(chunked(X, y, memory_mb=memory))
+    assert found.cluster_sizes_.max() <= 150
+    assert found.cluster_sizes_.sum() == len(y)
+    assert "does not fit into memory_mb" in found.notes_[0]
+    labels = found._machine.assign(X)
+    np.testing.assert_array_equal(np.bincount(labels), found.cluster_sizes_)
+    seed = np.random.RandomState(0).randint(2**31)
+    values = found.decision_function(X)
+    for cluster in (0, found.n_clusters_ - 1):
+        own = np.flatnonzero(labels == cluster)
+        alone = model(1, random_state=seed_of(seed, cluster)).fit(X[own], y[own])
+        np.testing.assert_array_equal(values[own], alone.decision_function(X[own]))
+
+
+def test_equal_rows_that_do_not_fit_are_an_error():
+    X, y = np.ones((500, D), np.float32), np.arange(500) % 2
+    memory = 2 * 100 * (2 * D * 4 + 100) / 2**20
+    with pytest.raises(KbenchError, match="500 rows of a cluster are equal"):
+        model(2).fit(chunked(X, y, memory_mb=memory))
+
+
+class _Stop(Trace):
+    """Ends a fit after some clusters, by an exception or by killing the process."""
+
+    def __init__(self, after, end):
+        def look(_, state):
+            if state.get("clusters_done") == after:
+                end()
+
+        super().__init__(look)
+
+
+def _interrupt():
+    raise KeyboardInterrupt
+
+
+def _kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("how", ["interrupted", "killed"])
+def test_an_interrupted_fit_goes_on(data, fitted, tmp_path, monkeypatch, how):
+    rows = small(*data, scratch=tmp_path)
+    if how == "interrupted":
+        with pytest.raises(KeyboardInterrupt):
+            model().fit(rows, trace=_Stop(4, _interrupt))
+    else:
+        child = os.fork()
+        if not child:
+            model().fit(rows, trace=_Stop(4, _kill))
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    trained = []
+    train = _early_svc_chunks.EarlyTrainer.__call__
+    monkeypatch.setattr(
+        _early_svc_chunks.EarlyTrainer,
+        "__call__",
+        lambda self, X, index, cluster: trained.append(cluster) or train(self, X, index, cluster),
+    )
+    monkeypatch.setattr("kbench.clustering.rows_by_cluster._write_run", None)  # none is written
+    again = model().fit(rows)
+    assert trained == [4, 5]
+    assert again.n_iter_ == fitted.n_iter_
+    assert not list(tmp_path.iterdir())
+    packed = [found._machine.machines.records.data.tobytes() for found in (again, fitted)]
+    assert packed[0] == packed[1]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")
+def test_a_dask_cluster_that_loses_a_worker_makes_the_same_model(data, fitted):
+    import joblib
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
+        lost = next(iter(cluster.workers.values())).pid
+        kill = _Stop(2, lambda: os.kill(lost, signal.SIGKILL))
+        with joblib.parallel_config("dask"):
+            again = model().fit(small(*data), trace=kill)
+    packed = [found._machine.machines.records.data.tobytes() for found in (again, fitted)]
+    assert packed[0] == packed[1]
+
+
+def test_other_rows_or_parameters_do_not_go_on(data, tmp_path, monkeypatch):
+    X, y = data
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(small(X, y, scratch=tmp_path), trace=_Stop(4, _interrupt))
+    for parameters, labels in (({"C": 3.0}, y), ({}, 1 - y)):
+        found = model(**parameters).fit(small(X, labels, scratch=tmp_path))
+        wanted = model(**parameters).fit(chunked(X, labels))
+        np.testing.assert_array_equal(found.decision_function(X), wanted.decision_function(X))
+
+
+def test_a_disk_without_space_is_noticed_before_anything_is_written(data, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(KbenchError, match=r"0\.00 GB are free; scratch names another folder"):
+        model().fit(small(*data, scratch=tmp_path))
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize("written", ["rows", "machines"])
+def test_a_disk_that_becomes_full_leaves_nothing_incomplete(data, fitted, tmp_path, written):
+    rows = small(*data, scratch=tmp_path)
+    if written == "machines":
+        with pytest.raises(KeyboardInterrupt):
+            model().fit(rows, trace=_Stop(2, _interrupt))
+        (file,) = tmp_path.rglob("machines")
+        limit = file.stat().st_size + 100
+    else:
+        limit = 1000
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(KbenchError, match="cannot write"):
+            model().fit(rows)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert not list(tmp_path.rglob(".run*"))
+    again = model().fit(rows)
+    assert again.decision_function(data[0]).tobytes() == fitted.decision_function(data[0]).tobytes()
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_are_stored_and_pickled_with_their_machines(data, fitted, tmp_path):
+    X, _ = data
+    wanted = fitted.decision_function(X)
+    save_model(tmp_path / "model.npz", fitted)
+    for found in (
+        load_model(tmp_path / "model.npz").estimator,
+        pickle.loads(pickle.dumps(fitted)),
+    ):
+        np.testing.assert_array_equal(found.decision_function(X), wanted)
+        assert found.prediction_flops_ == fitted.prediction_flops_ > 0
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+def test_damaged_records_are_refused_and_cut_off(tmp_path):
+    path = tmp_path / "machines"
+    with MachineWriter(path) as writer:
+        for cluster in range(3):
+            writer.append(cluster, {"numbers": np.arange(10.0) + cluster})
+        packed = writer.packed()
+        assert packed[2]["numbers"].tolist() == list(np.arange(10.0) + 2)
+    whole = path.read_bytes()
+    size = len(whole) // 3
+    for content in (whole[: 2 * size + 70], whole[: 2 * size + 10], whole[:-9] + b"x" * 9):
+        path.write_bytes(content)
+        with MachineWriter(path) as writer:
+            assert sorted(writer.offsets) == [0, 1]
+        assert path.read_bytes() == whole[: 2 * size]
+    damaged = np.frombuffer(whole, np.uint8).copy()
+    packed.data = damaged
+    for place, value in ((0, 0), (8, 9), (16, 0xFF), (70, ord("}"))):
+        damaged[place], kept = value, damaged[place]
+        with pytest.raises(ModelError):
+            packed[0]
+        damaged[place] = kept
+    packed.data = damaged[: size + 80]
+    with pytest.raises(ModelError, match="beyond the end"):
+        packed[1]
+
+
+def blocks(*found):
+    return ChunkedRows(lambda _: iter(found), n_features=D)
+
+
+def test_what_is_wrong_with_a_chunk_is_named(data):
+    X, y = data
+    good = (X[:50], y[:50])
+    bad = X[50:100].copy()
+    bad[3, 2] = np.nan
+    texts = np.array(["a"] * 50)
+    for found, message in (
+        (Block(X[50:, :4], y[50:], "b, chunk 1"), "b, chunk 1: 4 columns, should be 5"),
+        ((bad, y[50:100]), "chunk 2: row 4 of the chunk has nan in column 3, should be a finite"),
+        ((sp.csr_matrix(bad), y[50:100]), "chunk 2: row 4 of the chunk has nan in column 3"),
+        ((X[50:100], y[50:99]), "chunk 2: 49 targets for 50 rows"),
+        ((X[50:100], texts), "chunk 2: a label is a text, labels before it are not"),
+        ((X[50:100], y[50:100] + np.array([0.0] * 49 + [np.inf])), "chunk 2: row 50 has the label"),
+        ((X[50:100], None), "chunk 2: rows to learn from have no targets"),
+    ):
+        rows = blocks(good, found)
+        rows.memory_mb = 8 * 50 * D * 4 / 2**20  # blocks of 50 rows
+        with pytest.raises(DataError, match=message):
+            model().fit(rows)
+
+
+def test_rows_without_two_classes_are_refused(data):
+    X, _ = data
+    with pytest.raises(ValueError, match="1 class"):
+        model().fit(blocks((X, np.ones(len(X), int))))
+    with pytest.raises(DataError, match="there are no rows"):
+        model().fit(blocks((X[:0], np.empty(0, int))))
+
+
+def test_a_class_may_be_missing_in_a_chunk_and_in_a_cluster():
+    X = np.repeat(np.eye(3, D, dtype=np.float32) * 100, 40, axis=0)
+    X += np.random.RandomState(0).rand(*X.shape).astype(np.float32)
+    y = np.repeat(["a", "b", "c"], 40)
+    rows = chunked(X, y, sizes=(40,))
+    found = model(3, gamma=0.1).fit(rows)
+    assert found.classes_.tolist() == ["a", "b", "c"]
+    assert found.predict(rows).tolist() == y.tolist()
+
+
+def test_settings_that_need_memory_are_refused(data):
+    rows = chunked(*data)
+    for parameters, message in (
+        ({"combine": "naive"}, "combine='naive' needs all rows in memory"),
+        ({"partition": "kernel_kmeans"}, "partition='kernel_kmeans' needs all rows"),
+        ({"kernel": "precomputed", "partition": "kmeans"}, "kernel='precomputed'"),
+        ({"max_time": 1.0}, "max_time"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(**parameters).fit(rows)
+    with pytest.raises(ValueError, match="bring their labels"):
+        model().fit(rows, data[1])
+    with pytest.raises(ValueError, match="bring their labels"):
+        model().fit(chunked(*data)).score(rows, data[1])
+    with pytest.raises(ValueError, match="CascadeSVC needs all rows in memory, not in chunks"):
+        CascadeSVC().fit(rows)
+
+
+def test_a_temporary_folder_is_removed(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found = model().fit(small(*data))
+    assert not list(tmp_path.iterdir())
+    assert found.score(small(*data)) > 0.7
+    with pytest.raises(KeyboardInterrupt):
+        model().fit(small(*data), trace=_Stop(2, _interrupt))
+    assert not list(Path(tmp_path).iterdir())

@@ -1,0 +1,102 @@
+"""Runs whose rows are read in chunks, alone and with a Dask cluster that trains the clusters."""
+
+import importlib.util
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from harness import kbench, rows
+
+from kbench.config import composer, settings
+from kbench.errors import ConfigError
+from kbench.methods import DCSVC
+from kbench.run import chunked
+from kbench.run.task import About, Task
+
+WORDS = ("method=dcsvm_early", "dataset=digits", "dataset.chunks=always", "method.n_clusters=4")
+
+
+def task(chunks="auto", memory_mb=None):
+    about = About("k", "some_method", "d", None, "binary", 0, {}, "", "")
+    options = {"threads": 1, "datasets_dir": "", "download": False, "prepared": ""}
+    dataset = {"chunks": chunks}
+    return Task(
+        about=about,
+        estimator="",
+        params={},
+        warmup={},
+        memory_mb=memory_mb,
+        dataset=dataset,
+        **options,
+    )
+
+
+DATA = SimpleNamespace(
+    X_train=np.zeros((3 << 16, 4), np.float32),  # 3 MiB
+    X_test=np.zeros((1 << 16, 4), np.float32),  # 1 MiB
+    y_train=np.zeros(3 << 16, np.int32),
+    y_test=np.zeros(1 << 16, np.int32),
+)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "memory_mb", "expected"),
+    [
+        ("auto", None, False),
+        ("auto", 8, False),
+        ("auto", 7.9, True),
+        ("never", 1, False),
+        ("always", None, True),
+        ("always", 1000, True),
+    ],
+)
+def test_auto_compares_the_arrays_with_the_limit_of_memory(chunks, memory_mb, expected):
+    asked = task(chunks, memory_mb)
+    assert chunked.wanted(asked, DATA, DCSVC()) == expected
+    found = chunked.rows_in_chunks(asked, DATA, DCSVC())
+    assert (found is not None) == expected
+    if found is not None:
+        assert found.train.shape == DATA.X_train.shape
+        assert found.test.shape == DATA.X_test.shape
+        assert "rows were read in chunks: 4 MiB of rows" in found.note
+        if memory_mb:
+            assert f"limits.memory_mb={memory_mb:g}" in found.note
+            assert found.train.memory_mb < memory_mb
+
+
+def test_a_method_that_needs_all_rows_gets_them_or_says_so():
+    for method in (DCSVC(combine="exact"), DCSVC(partition="kernel_kmeans"), object()):
+        assert not chunked.wanted(task("auto", 1), DATA, method)
+        with pytest.raises(ConfigError, match="some_method with these parameters needs all rows"):
+            chunked.wanted(task("always"), DATA, method)
+
+
+def test_a_run_reads_chunks_and_its_row_says_so(tmp_path):
+    methods = ("-m", "method=dcsvm_early,knn", "dataset=digits", "dataset.chunks=always")
+    kbench(tmp_path, *methods, check=1)
+    found = rows(tmp_path).set_index("method")
+    assert found["status"].to_dict() == {"dcsvm_early": "ok", "knn": "error"}
+    assert "rows were read in chunks" in found.loc["dcsvm_early", "message"]
+    assert "needs all rows in memory" in found.loc["knn", "message"]
+    assert found.loc["dcsvm_early", "accuracy"] > 0.95
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")
+def test_a_cluster_that_trains_a_model_gives_the_row_of_this_machine(tmp_path):
+    same = ["key", "message", "accuracy", "n_support", "n_iter", "objective", "model_bytes"]
+    kbench(tmp_path, *WORDS, check=0)
+    alone = rows(tmp_path)[same].to_dict("records")
+    kbench(tmp_path, *WORDS, "parallel=dask", "parallel.split=model", "rerun=all", check=0)
+    assert rows(tmp_path)[same].to_dict("records") == alone
+    assert rows(tmp_path)["jobs"].tolist() == [2]
+
+
+def test_a_model_is_divided_by_dask_alone():
+    with composer() as compose:
+        for words, message in (
+            (["parallel=ray", "parallel.split=model"], "split=model needs parallel=dask"),
+            (["parallel=dask", "parallel.split=rows"], "should be runs or model"),
+        ):
+            config = compose.compose(["method=svc", "dataset=digits", *words])
+            with pytest.raises(ConfigError, match=message):
+                settings(config)
