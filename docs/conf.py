@@ -30,7 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 root_doc = "index"
-exclude_patterns = ["_build", "gallery", "auto_examples/*.ipynb"]
+exclude_patterns = ["_build", "gallery", "notebooks", "auto_examples/*.ipynb"]
 templates_path = ["_templates"]
 myst_heading_anchors = 3
 

@@ -125,17 +125,20 @@ def _plugin_roots() -> tuple[Path, ...]:
 def roots() -> list[Path]:
     """Folders that are searched for configs, in this order."""
     own = Path.cwd() / "configs"
-    found = [own] if own.is_dir() else []
-    return [*found, *(r for r in (shipped_root(), *_plugin_roots()) if r.resolve() not in found)]
+    folders = [own] if own.is_dir() else []
+    return [
+        *folders,
+        *(r for r in (shipped_root(), *_plugin_roots()) if r.resolve() not in folders),
+    ]
 
 
 def options(group: str) -> dict[str, Path]:
     """Values of `group=...`, with the file of each."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for root in roots():
         for path in sorted((root / group).glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return dict(sorted(found.items()))
+            files.setdefault(path.stem, path)
+    return dict(sorted(files.items()))
 
 
 def require_option(group: str, name: str) -> Path:
@@ -177,11 +180,11 @@ def _use(path: str, default: Any = None, *, _root_: Any) -> Any:
         return default
     variant = OmegaConf.select(_root_, "dataset.variant")
     if variant is not None:
-        found = OmegaConf.select(_root_, f"dataset.variants.{variant}.use.{path}")
-        if found is not None:
-            return found
-    found = OmegaConf.select(_root_, f"dataset.use.{path}")
-    return default if found is None else found
+        value = OmegaConf.select(_root_, f"dataset.variants.{variant}.use.{path}")
+        if value is not None:
+            return value
+    value = OmegaConf.select(_root_, f"dataset.use.{path}")
+    return default if value is None else value
 
 
 # Groups whose files people exchange. A file of such a group may only set keys of its own group.
@@ -220,8 +223,8 @@ def _check_confined(group: str, path: Path) -> None:
                         "use source.files here"
                     )
     for text in _strings(content):
-        for found in re.finditer(r"\$\{\s*([^${}:]*)([${}:]?)", text):
-            if found[2] == "$" or (found[2] == ":" and found[1].strip() != "use"):
+        for match in re.finditer(r"\$\{\s*([^${}:]*)([${}:]?)", text):
+            if match[2] == "$" or (match[2] == ":" and match[1].strip() != "use"):
                 raise ConfigError(f"{where} holds {text!r}; only ${{use:...}} is allowed there")
 
 
@@ -359,10 +362,10 @@ class Composer:
 
     def _explain(self, error: Exception, overrides: Sequence[str]) -> ConfigError:
         text = str(error)
-        found = re.match(r"Could not (?:override|append to config|delete).*?'([^']+)'", text)
-        if found is None:
+        match = re.match(r"Could not (?:override|append to config|delete).*?'([^']+)'", text)
+        if match is None:
             return ConfigError(_one_line(text.split("\nConfig search path")[0].split("\nSee ")[0]))
-        key = found.group(1).split("@")[0]
+        key = match.group(1).split("@")[0]
         if "already at" in text:
             return ConfigError(f"{key} exists already: write {key}=... without the +")
         chosen = [o for o in overrides if re.match(r"\+?(method|dataset|grid|limits)=", o)]

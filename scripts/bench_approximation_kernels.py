@@ -3,7 +3,7 @@
     python scripts/bench_approximation_kernels.py [build] [product] [scaling] [ridge] [ROWS]
                                                   [FIGURE.png] (default: all)
 
-build: MEKA beside Nystrom of growing rank on ijcnn1 and covtype_93k (where the files are at hand):
+build: MEKA beside Nystrom of growing rank on ijcnn1 and covtype_93k (if the files are available):
 how long either takes to reach the same error. product: MEKA's matvec beside a copy of the same
 bytes. scaling: build time and bytes of MEKA on 25k ... 400k rows of covtype_like, with the fitted
 exponents; a file name that ends in .png draws them. ridge: kernel ridge on ROWS (581,012) rows of

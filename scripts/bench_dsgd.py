@@ -11,7 +11,7 @@ equal batches. stream: rows a second and growth of the resident memory over 10^7
 exponents with which seconds and bytes grow in the rows of one pass over covtype_like (Dai et al.,
 section 6), 4,000 to 32,000 of them. forest: seconds until the test error on covtype_93k is within a
 point of the exact SVM's (C = 32, gamma = 32), or the error after a minute; KernelSVC beside them.
-mnist and forest are passed over where the data are not at hand.
+mnist and forest are skipped if their data are not available.
 """
 
 import contextlib

@@ -21,7 +21,7 @@ predict   compressed against exact prediction on cod-rna's test rows, preset acc
           equal labels.
 ridge     HSSKernelRidge on 50,000 rows: a fit, and a path of ten ridges.
 
-Data that are not at hand are named and passed over.
+Data sets that are not available are named and skipped.
 """
 
 import sys

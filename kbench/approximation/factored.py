@@ -146,10 +146,10 @@ class FactoredKernel(KernelApproximation):
         O(n k^2 + rank^3 + rank k sum k_s) to make, and O(n k + rank^2) to apply, which is about as
         much as a product with G.
         """
-        frames, lifts, found = zip(*map(self._frame, range(len(self.bases))), strict=True)
-        ends = np.cumsum([0] + [len(values) for values in found])
+        frames, lifts, eigenvalues = zip(*map(self._frame, range(len(self.bases))), strict=True)
+        ends = np.cumsum([0] + [len(values) for values in eigenvalues])
         spans = [slice(a, b) for a, b in pairwise(ends)]
-        values = np.concatenate(found)
+        values = np.concatenate(eigenvalues)
         leading = np.sort(np.argsort(-values, kind="stable")[:rank])
         within = [leading[(span.start <= leading) & (leading < span.stop)] for span in spans]
         lifts = [

@@ -109,11 +109,11 @@ def _preimage(
 ) -> np.ndarray:
     """The best of the points z reached from starts : (R, d), by <r, phi(z)>^2; (d,)."""
     if how == "fixed_point":
-        found = _fixed_points(P, c, gamma, starts)
+        points = _fixed_points(P, c, gamma, starts)
     else:
-        found = np.array([_ascend(P, c, gamma, start) for start in starts])
+        points = np.array([_ascend(P, c, gamma, start) for start in starts])
     # An iteration may end below its start, so the starts are candidates too.
-    candidates = np.vstack([found, starts])
+    candidates = np.vstack([points, starts])
     return candidates[np.argmax(_values(P, c, gamma, candidates) ** 2)]
 
 

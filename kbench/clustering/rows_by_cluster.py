@@ -89,11 +89,11 @@ class RowsByCluster:
 
         O(s d) time and memory, and a transfer from disk for each run.
         """
-        found = [run.rows(cluster) for run in self._runs]
-        y = np.concatenate([y for _, y in found])
-        if sp.issparse(found[0][0]):
-            return sp.vstack([X for X, _ in found], format="csr", dtype=self.dtype), y
-        return np.concatenate([X for X, _ in found]), y
+        blocks = [run.rows(cluster) for run in self._runs]
+        y = np.concatenate([y for _, y in blocks])
+        if sp.issparse(blocks[0][0]):
+            return sp.vstack([X for X, _ in blocks], format="csr", dtype=self.dtype), y
+        return np.concatenate([X for X, _ in blocks]), y
 
     def chunked(self, cluster: int, like: ChunkedRows) -> ChunkedRows:
         """The rows of a cluster that is too large for memory, with the resources of `like`."""

@@ -58,7 +58,7 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
     """(task, class, parameters) of each kind of problem that a method of kbench solves."""
     from kbench.run import registry
 
-    found = []
+    problems = []
     for task, dataset in _DATASETS.items():
         try:
             config = hydra.compose([f"method={name}", f"dataset={dataset}"])["method"]
@@ -78,8 +78,8 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
             continue
         if path.startswith("kbench."):
             params = {k: v for k, v in config.items() if k not in registry.RESERVED}
-            found.append((task, path, params | (meta.get("warmup") or {})))
-    return found
+            problems.append((task, path, params | (meta.get("warmup") or {})))
+    return problems
 
 
 def _fit_both(order: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:

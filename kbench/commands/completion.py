@@ -67,12 +67,12 @@ def candidates(words: Sequence[str]) -> list[str]:
     """Completions of the last of `words`, which follow `kbench`; it may be empty."""
     *before, last = words or [""]
     if before and before[0] in COMMANDS and before[0] != "plan":
-        found = _of_command(COMMANDS[before[0]][1], before[1:], last)
+        words_after = _of_command(COMMANDS[before[0]][1], before[1:], last)
     else:
-        found = _of_run(before, last)
+        words_after = _of_run(before, last)
         if not before:
-            found += [*COMMANDS, "--help", "--version"]
-    return sorted({word for word in found if word.startswith(last)})
+            words_after += [*COMMANDS, "--help", "--version"]
+    return sorted({word for word in words_after if word.startswith(last)})
 
 
 def _of_command(module: str, before: Sequence[str], last: str) -> list[str]:
@@ -93,16 +93,16 @@ def _of_run(before: Sequence[str], last: str) -> list[str]:
         return _values(key, last) if key in GROUPS else []
     chosen = dict(word.split("=", 1) for word in before if "=" in word)
     settings = {field.name for field in fields(Settings)} - set(GROUPS)
-    found = [*(f"{name}=" for name in (*GROUPS, *settings)), "-m"]
+    words_of_run = [*(f"{name}=" for name in (*GROUPS, *settings)), "-m"]
     for group in GROUPS:
         name = chosen.get(group, "default" if group in ("limits", "parallel") else "")
         if name in options(group) and group not in ("experiment", "grid"):
             config = read_yaml(options(group)[name])
-            found += [f"{group}.{path}=" for path in flatten(_own(config))]
+            words_of_run += [f"{group}.{path}=" for path in flatten(_own(config))]
     if "dataset" in chosen:
         shared = read_yaml(shipped_root() / "config.yaml").get("dataset") or {}
-        found += [f"dataset.{path}=" for path in flatten(shared)]
-    return found
+        words_of_run += [f"dataset.{path}=" for path in flatten(shared)]
+    return words_of_run
 
 
 def _own(config: dict[str, object]) -> dict[str, object]:

@@ -30,11 +30,11 @@ def main(argv: Sequence[str]) -> int:
             print(run.command)
     else:
         wanted = Counter((run.dataset, run.method) for run in todo)
-        found = Counter((run.dataset, run.method) for run, _, _ in done)
-        pairs = sorted({*wanted, *found})
+        n_done = Counter((run.dataset, run.method) for run, _, _ in done)
+        pairs = sorted({*wanted, *n_done})
         width = max((len(f"{m} on {d}") for d, m in pairs), default=0)
         for dataset, method in pairs:
-            counts = f"{wanted[dataset, method]:6} to run {found[dataset, method]:6} done"
+            counts = f"{wanted[dataset, method]:6} to run {n_done[dataset, method]:6} done"
             print(f"{f'{method} on {dataset}':{width}} {counts}")
     for line in plan.tuned:
         print(f"tuned: {line}")

@@ -1,6 +1,6 @@
 """kbench report [pages|compare|papers] [format=FORMAT] [out=FILE] [...]
 
-FORMAT is terminal, markdown, csv, json, latex or html.
+FORMAT is terminal, markdown, csv, json, latex, html or mlflow.
 
 Methods x data sets: accuracy or error, train and predict seconds, prediction cost, memory; mean
 and spread over seeds. Times of different environments or thread counts stand in different tables,
@@ -12,6 +12,10 @@ A method with more than settings=5 parameter settings on a data set shows the be
 and says so. dataset=a,b and method=a,b choose rows; metric=f1 leads with another score, and
 columns=roc_auc,fit_wall_s shows other columns beside it; trials=true takes the trials of a tuning
 in, reference=false leaves out the rows that came with kbench, results_dir=DIR reads another folder.
+
+format=mlflow writes the rows as runs of the experiment `kbench` of MLflow, without the rows that
+came with kbench unless reference=true: to _mlflow.db in the results folder, or to the tracking URI
+out=http://host:5000. Rows that the store has already are left out. It needs kbench[mlflow].
 
 `kbench report compare method=a,b [dataset=...] [metric=...] [format=...]` (no HTML)
 compares any methods over the data sets on which all of them have runs: mean ranks, and differences
@@ -48,6 +52,8 @@ def main(argv: Sequence[str]) -> int:
     from kbench.run.results import ResultsFolder
 
     bare, values = read(argv, KEYS)
+    if not bare and values.get("format") == "mlflow":
+        return _mlflow(values)
     folder = ResultsFolder(values.get("results_dir", "results"))
     if bare == ["pages"]:
         return _pages(folder)
@@ -107,6 +113,27 @@ def _papers(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
         colour=out is None and takes_colour(sys.stdout),
     )
     return _deliver(text, out)
+
+
+def _mlflow(values: Mapping[str, str]) -> int:
+    from kbench.report import export_runs
+    from kbench.run.results import ResultsFolder
+
+    takes = ("format", "out", "method", "dataset", "trials", "reference", "results_dir")
+    if other := [key for key in values if key not in takes]:
+        raise ConfigError(f"kbench report format=mlflow takes no {other[0]}=...")
+    folder = ResultsFolder(values.get("results_dir", "results"))
+    store = values.get("out") or f"sqlite:///{folder.path.resolve() / '_mlflow.db'}"
+    written, skipped = export_runs(
+        folder,
+        store,
+        methods=names(values.get("method")),
+        datasets=names(values.get("dataset")),
+        trials=_flag(values, "trials", "false"),
+        reference=_flag(values, "reference", "false"),
+    )
+    print(f"{store}: {written:,} runs written, {skipped:,} were there")
+    return 0
 
 
 def _deliver(text: str, out: Path | None) -> int:

@@ -76,7 +76,7 @@ def prepare(
     32 MiB and about 40 bytes per row; the values of LIBSVM text are kept on disk meanwhile, 8 bytes
     each. Other formats need memory for the text and the values. Generators need 8 bytes per row.
     """
-    config = check_config(_with_task(config, folders, download=download, progress=progress))
+    config = check_config(with_task(config, folders, download=download, progress=progress))
     files = obtain(config, folders, download=download, progress=progress)
     sha256 = _sha256(config, files, folders)
     home = folders.prepared / config["name"]
@@ -98,10 +98,16 @@ def prepare(
     return target
 
 
-def _with_task(
-    config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None
+def with_task(
+    config: Mapping[str, Any], folders: Folders, *, download: bool, progress: bool | None = None
 ) -> Mapping[str, Any]:
-    """The config; if it is an OpenML data set without a task, with the task of its targets."""
+    """The config; if it is an OpenML data set without a task, with the task of its targets.
+
+    Raises
+    ------
+    DataNotFoundError
+        Its table is absent, and cannot be fetched or may not be.
+    """
     if config.get("task") is not None or not is_mirror(str(config.get("path"))):
         return config
     (file,) = obtain(complete(config), folders, download=download, progress=progress)

@@ -13,6 +13,7 @@ order of their clusters, and the machines that are ready. A fit that was interru
 again.
 """
 
+import fcntl
 import hashlib
 import json
 import shutil
@@ -219,7 +220,13 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
     """The folder of a fit, named by all that its files depend on; removed if the fit ends well.
 
     In a `scratch` that the user named it stays if the fit fails or is interrupted, so that the next
-    one can go on.
+    one can go on. A lock in it, which the system releases when a process ends, keeps a second fit
+    of the same rows and parameters away.
+
+    Raises
+    ------
+    KbenchError
+        Another fit uses the folder, or it cannot be written.
     """
     text = json.dumps(dict(identity), sort_keys=True, default=str)
     name = f"kbench-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
@@ -231,8 +238,18 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
             shutil.rmtree(folder, ignore_errors=True)
         return
     folder = rows.scratch / name
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / "lock", "wb")  # noqa: SIM115
+    except OSError as error:
+        raise KbenchError(f"cannot write to {folder}: {error.strerror or error}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise KbenchError(f"{folder} is in use by a fit of the same rows") from None
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def most_rows(rows: ChunkedRows) -> int:

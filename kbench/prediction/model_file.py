@@ -182,18 +182,18 @@ def manifest_digest(manifest: Mapping[str, Any]) -> str:
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The members of the archive by name, after a check of names and compression."""
-    found: dict[str, zipfile.ZipInfo] = {}
+    members: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
-        if member.filename in found or not re.fullmatch(
+        if member.filename in members or not re.fullmatch(
             r"a\d+\.npy|manifest\.json", member.filename
         ):
             raise ModelError(f"{member.filename[:80]!r} is no part of a model")
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
             raise ModelError(f"{member.filename!r} is compressed, should be stored")
-        found[member.filename] = member
-    if MANIFEST not in found:
+        members[member.filename] = member
+    if MANIFEST not in members:
         raise ModelError(f"no model of kbench: there is no {MANIFEST}")
-    return found
+    return members
 
 
 def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, Any]:
@@ -260,9 +260,9 @@ def _array(
         raise ModelError(f"array {name} is not an .npy file ({str(error)[:100]})") from None
     if dtype.hasobject or dtype.kind not in "biufcU":
         raise ModelError(f"array {name} is of {dtype}, should be of numbers or texts")
-    found = {"dtype": dtype.str, "shape": list(shape), "fortran_order": bool(fortran_order)}
-    if found != {key: described.get(key) for key in found}:
-        raise ModelError(f"array {name} is {found}, the manifest says otherwise")
+    header = {"dtype": dtype.str, "shape": list(shape), "fortran_order": bool(fortran_order)}
+    if header != {key: described.get(key) for key in header}:
+        raise ModelError(f"array {name} is {header}, the manifest says otherwise")
     entries = 1
     for length in shape:
         entries *= length

@@ -46,12 +46,12 @@ def class_at(path: Any) -> type:
         raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
     module, _, name = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        cls = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
         raise ModelError(f"needs {module}, which cannot be imported here ({error})") from None
-    if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
+    if not isinstance(cls, type) or (cls.__module__, cls.__qualname__) != (module, name):
         raise ModelError(f"names the class {path!r}, which this version does not have")
-    return found
+    return cls
 
 
 def is_method(owner: Any, name: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.report import latex, markdown, terminal, tidy, versus
+from kbench.report.mlflow_export import export_rows
 from kbench.report.pages import page
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
@@ -32,6 +33,7 @@ __all__ = [
     "FORMATS",
     "PAPER_FORMATS",
     "SETTINGS",
+    "export_runs",
     "make_comparison",
     "make_papers",
     "make_recommendation",
@@ -101,29 +103,29 @@ def make_report(
     score = None if metric is None else quantity(metric, "metric")
     shown = COSTS if columns is None else [quantity(name) for name in columns]
     rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
-    found = comparisons(records(rows), score)
+    tables = comparisons(records(rows), score)
     environments = folder.environments()
     if format == "csv":
-        text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(found))
+        text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(tables))
     elif format == "json":
         text = tidy.json_text(
             {
-                "comparisons": tidy.comparison_records(found),
+                "comparisons": tidy.comparison_records(tables),
                 "environments": environments,
                 "remarks": skipped,
             }
         )
-    elif not found and format in ("terminal", "markdown"):
+    elif not tables and format in ("terminal", "markdown"):
         text = f"No results in {folder.path}/ yet. To begin: {_FIRST}\n"
     elif format == "markdown":
-        text = markdown.markdown(found, environments, shown, settings=settings)
+        text = markdown.markdown(tables, environments, shown, settings=settings)
     elif format == "latex":
-        text = latex.latex(found, environments, shown, settings=settings)
+        text = latex.latex(tables, environments, shown, settings=settings)
     elif format == "html":
-        text = page(found, None, environments, shown, settings=settings, remarks=skipped)
+        text = page(tables, None, environments, shown, settings=settings, remarks=skipped)
     else:
         text = terminal.terminal(
-            found,
+            tables,
             environments,
             shown,
             width=width or shutil.get_terminal_size((120, 24)).columns,
@@ -213,36 +215,70 @@ def make_recommendation(
         No data set of the task and of a similar size has rows of two methods.
     """
     rows, skipped = frame(folder, None, None, reference=reference, trials=False)
-    found = recommend(comparisons(records(rows)), wanted)
-    if not found.evidence:
+    recommendation = recommend(comparisons(records(rows)), wanted)
+    if not recommendation.evidence:
         raise ConfigError(
             f"nothing is known: no {wanted.task} data set within {FARTHEST:g} orders of magnitude "
             "of this size has rows of two methods; `kbench -m method=kernel_svc,tuned_svc "
             "dataset=NAME` makes some"
         )
     if format == "markdown":
-        text = markdown.markdown_sheets(recommendation_sheets(found))
+        text = markdown.markdown_sheets(recommendation_sheets(recommendation))
     elif format == "json":
-        sheets = [tidy.sheet_record(one) for one in recommendation_sheets(found)]
+        sheets = [tidy.sheet_record(one) for one in recommendation_sheets(recommendation)]
         text = tidy.json_text(
             {
-                "choices": dict(found.choices),
-                "reason": found.reason,
-                "command": found.command,
+                "choices": dict(recommendation.choices),
+                "reason": recommendation.reason,
+                "command": recommendation.command,
                 "sheets": sheets,
             }
         )
     elif format == "latex":
-        text = latex.latex_sheets(recommendation_sheets(found))
+        text = latex.latex_sheets(recommendation_sheets(recommendation))
     else:
         text = terminal.sheets(
-            recommendation_sheets(found),
+            recommendation_sheets(recommendation),
             width=width or shutil.get_terminal_size((120, 24)).columns,
             paint=terminal.coloured if colour else terminal.plain,
         )
     for line in skipped:
         _LOG.warning(line)
     return text
+
+
+def export_runs(
+    folder: "ResultsFolder",
+    store: str,
+    *,
+    methods: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    reference: bool = False,
+    trials: bool = False,
+) -> tuple[int, int]:
+    """Write the rows as runs of MLflow's experiment `kbench`; parameters as in `make_report`.
+
+    Parameters
+    ----------
+    store : str
+        MLflow's tracking URI, such as ``sqlite:///mlflow.db``.
+
+    Returns
+    -------
+    int, int
+        Numbers of runs written, and of rows that the store had already.
+
+    Raises
+    ------
+    UnavailableError
+        mlflow is not installed.
+    ConfigError
+        The store refuses the first request, or no row has one of `methods` or `datasets`.
+    """
+    rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
+    for line in skipped:
+        _LOG.warning(line)
+    return export_rows(records(rows), store)
 
 
 def write_report(folder: "ResultsFolder") -> list[Path]:

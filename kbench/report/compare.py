@@ -83,12 +83,12 @@ def ranks(scores: ArrayLike, sign: int) -> Array:
     return rankdata(np.where(np.isnan(losses), np.inf, losses), axis=1)
 
 
-def mean_ranks(found: ArrayLike, level: float = LEVEL) -> list[Interval]:
+def mean_ranks(rank_matrix: ArrayLike, level: float = LEVEL) -> list[Interval]:
     """Mean rank of each method, with an interval from drawing data sets.
 
-    `found` has shape (n_datasets, n_methods); for one data set there is no interval.
+    `rank_matrix` has shape (n_datasets, n_methods); for one data set there is no interval.
     """
-    table = np.asarray(found, dtype=np.float64)
+    table = np.asarray(rank_matrix, dtype=np.float64)
     if len(table) == 1:
         return [Interval(float(rank)) for rank in table[0]]
     rng = np.random.default_rng(_SEED)
@@ -99,14 +99,14 @@ def mean_ranks(found: ArrayLike, level: float = LEVEL) -> list[Interval]:
     ]
 
 
-def friedman(found: ArrayLike) -> tuple[float, float] | None:
+def friedman(rank_matrix: ArrayLike) -> tuple[float, float] | None:
     """Friedman's chi-squared of ranks, with the correction for ties, and its p-value.
 
     None below three methods or two data sets, or where all methods tie everywhere.
     """
     from scipy.stats import chi2
 
-    table = np.asarray(found, dtype=np.float64)
+    table = np.asarray(rank_matrix, dtype=np.float64)
     n, k = table.shape
     if k < 3 or n < 2:
         return None

@@ -205,13 +205,13 @@ def _aligned(shown: Grid, j: int) -> list[str]:
     column = [row[j] for row in shown.cells]
     decimals = max((_decimals(one) for one in column), default=0)
     widest = max((_whole(one.sd) for one in column), default=0)
-    found = []
+    cells = []
     for one in column:
         if one.status:
-            found.append(cell(one.status, "st"))
+            cells.append(cell(one.status, "st"))
             continue
         if not one.mean:
-            found.append("<td></td>")
+            cells.append("<td></td>")
             continue
         missing = decimals - _decimals(one)
         pad = _FIGURE * missing + (_POINT if missing and not _decimals(one) else "")
@@ -220,8 +220,8 @@ def _aligned(shown: Grid, j: int) -> list[str]:
             sd = f"<small>{_FIGURE * (widest - _whole(one.sd))}±{one.sd}{pad}</small>"
         elif widest:
             sd = f"<small>{_FIGURE * (widest + 1 + decimals)}{_POINT}</small>"
-        found.append(element("td", one.mean + pad + sd, class_="best" if one.best else ""))
-    return found
+        cells.append(element("td", one.mean + pad + sd, class_="best" if one.best else ""))
+    return cells
 
 
 def _whole(number: str) -> int:

@@ -78,10 +78,10 @@ def latex(
     return "\n".join([*blocks, "\\end{document}\n"])
 
 
-def latex_sheets(found: Iterable[Sheet]) -> str:
+def latex_sheets(tables: Iterable[Sheet]) -> str:
     """Plain tables, each on a page of its own below its name."""
     blocks = [_PREAMBLE]
-    for sheet in found:
+    for sheet in tables:
         alignment = "l" * sheet.words + "r" * (len(sheet.header) - sheet.words)
         lines = [f"\\begin{{tabular}}{{{alignment}}}", r"\toprule"]
         lines += [" & ".join(map(escaped, sheet.header)) + r" \\", r"\midrule"]

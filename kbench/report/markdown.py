@@ -38,10 +38,10 @@ def markdown(
     return "\n\n".join(blocks) + "\n"
 
 
-def markdown_sheets(found: Iterable[Sheet]) -> str:
+def markdown_sheets(tables: Iterable[Sheet]) -> str:
     """Plain tables, each below its name."""
     blocks = []
-    for sheet in found:
+    for sheet in tables:
         rule = ["---" if j < sheet.words else "---:" for j in range(len(sheet.header))]
         rows = [list(map(escaped, row)) for row in (sheet.header, *sheet.rows)]
         rows.insert(1, rule)

@@ -29,23 +29,25 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     rest : str
         Where the other lines are found, such as `format=csv has all`.
     """
-    found = []
+    remarks_below = []
     if cut:
         counts = ", ".join(f"{method} ({count})" for method, count in cut.items())
-        found.append(
+        remarks_below.append(
             f"Only the {settings} settings of best test {comparison.score.column} are shown of"
             f" {counts}; picked on the test set, they say less than a tuned model's would"
             f" ({rest})."
         )
     if aside := sum(line.set_aside for line in comparison.lines):
-        found.append(f"{aside} further runs of these seeds, under other limits, are set aside.")
+        remarks_below.append(
+            f"{aside} further runs of these seeds, under other limits, are set aside."
+        )
     if any(line.not_converged for line in comparison.lines):
         counts = ", ".join(
             f"{line.label} ({line.not_converged} of {len(line.ok)})"
             for line in comparison.lines
             if line.not_converged
         )
-        found.append(f"Stopped before convergence: {counts}.")
+        remarks_below.append(f"Stopped before convergence: {counts}.")
     last = {
         (line.method, row["status"]): row
         for line in comparison.lines
@@ -54,7 +56,7 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     }
     for (method, status), row in list(last.items())[:_FAILURES]:
         why = f": {row['message']}" if row["message"] else ""
-        found.append(f"{method} {status}{why} (kbench debug {row['key'][:10]})")
+        remarks_below.append(f"{method} {status}{why} (kbench debug {row['key'][:10]})")
     if len(last) > _FAILURES:
-        found.append(f"and {len(last) - _FAILURES} other kinds of failure")
-    return found
+        remarks_below.append(f"and {len(last) - _FAILURES} other kinds of failure")
+    return remarks_below

@@ -17,10 +17,10 @@ LINES = 8
 _WORST = 0.1  # largest relative difference to the best score that is shown
 
 
-def ranking_charts(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
+def ranking_charts(ranking: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]]:
     """Profiles of the `LINES` methods of the best mean rank with their legend, and all mean
     ranks."""
-    shown = found.standings[:LINES]
+    shown = ranking.standings[:LINES]
     names = [one.method for one in shown]
     styles = {name: method_styles(tuple(names))[name] for name in names}
     largest = max((r for one in shown for r in one.ratios if math.isfinite(r)), default=1.0)
@@ -30,7 +30,7 @@ def ranking_charts(found: Ranking) -> tuple[list[Chart], list[tuple[str, Style]]
     charts = [
         _staircases(reached, "seconds, as a multiple of the fastest", times, styles, log=True),
         _staircases("score", "% behind the best score", gaps, styles, log=False),
-        rank_chart(found),
+        rank_chart(ranking),
     ]
     return charts, list(styles.items())
 
@@ -65,10 +65,10 @@ def _steps(
     return [*points, (high * unit, points[-1][1])]
 
 
-def caption(found: Ranking) -> str:
+def caption(ranking: Ranking) -> str:
     """The caption of the charts."""
-    few = min(LINES, len(found.standings))
+    few = min(LINES, len(ranking.standings))
     return (
-        f"Performance profiles, {found.task}: the {few} methods of the best mean rank; mean ranks "
-        "of all with critical differences"
+        f"Performance profiles, {ranking.task}: the {few} methods of the best mean rank; mean "
+        "ranks of all with critical differences"
     )

@@ -75,31 +75,31 @@ def rankings(comparisons: Iterable[Comparison]) -> list[Ranking]:
     for one in comparisons:
         if one.problem.task and best_lines(one):
             groups[one.problem.task, one.machine].append(one)
-    found = []
+    made = []
     for (task, machine), members in groups.items():
         most = max(len(_methods(one)) for one in members)
         core = [one for one in members if 2 * len(_methods(one)) >= most]
         shared = sorted(set.intersection(*map(_methods, core)))
         if len(core) > 1 and len(shared) > 1:
-            found.append(Ranking(task, machine, core, _standings(core, shared)))
-    return sorted(found, key=lambda one: (one.task, one.machine.environment, one.machine.threads))
+            made.append(Ranking(task, machine, core, _standings(core, shared)))
+    return sorted(made, key=lambda one: (one.task, one.machine.environment, one.machine.threads))
 
 
-def sheet(found: Ranking) -> Sheet:
+def sheet(ranking: Ranking) -> Sheet:
     """A line for each method."""
-    n = len(found.comparisons)
+    n = len(ranking.comparisons)
     near = f"{100 * CLOSE:g} %"
     header = ["method", "mean rank", "95 %", "best on", "% behind", "near on", "× fastest"]
     header += ["fit front", "predict front"]
     rows = []
-    for one in found.standings:
+    for one in ranking.standings:
         limits = "" if one.rank.low is None else f"{one.rank.low:.1f} to {one.rank.high:.1f}"
         reached = [ratio for ratio in one.ratios if math.isfinite(ratio)]
         middle = float(np.median(reached)) if reached else 0.0
         times = f"{middle:.{decimals_for(middle, 3)}f}" if reached else ""
         row = [one.method, f"{one.rank.mean:.1f}", limits, str(one.best), _percent(one.gaps)]
         rows.append([*row, str(one.solved), times, str(one.to_train), str(one.to_predict)])
-    sets = ", ".join(title(one.problem) for one in found.comparisons)
+    sets = ", ".join(title(one.problem) for one in ranking.comparisons)
     notes = [
         f"Data sets: {sets}. Methods: those with runs on all of them.",
         f"% behind: median difference to the best score; near on: sets within {near} of it.",
@@ -107,7 +107,7 @@ def sheet(found: Ranking) -> Sheet:
         "Fronts: sets where no other setting is better in score and fit time, or prediction cost.",
         "Ranks are of a method's best setting by test score, which flatters methods with many.",
     ]
-    return Sheet(f"Rankings: {found.task}, {n} data sets", 1, header, rows, notes)
+    return Sheet(f"Rankings: {ranking.task}, {n} data sets", 1, header, rows, notes)
 
 
 def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Standing]:
@@ -126,7 +126,7 @@ def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Stand
     fronts = [[_front(one, methods, cost) for one in core] for cost in COSTS]
     intervals = mean_ranks(placed)
     best = (placed == placed.min(axis=1, keepdims=True)).sum(axis=0)
-    found = [
+    standings = [
         Standing(
             method,
             intervals[j],
@@ -137,7 +137,7 @@ def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Stand
         )
         for j, method in enumerate(methods)
     ]
-    return sorted(found, key=lambda one: (one.rank.mean, one.method))
+    return sorted(standings, key=lambda one: (one.rank.mean, one.method))
 
 
 def _methods(comparison: Comparison) -> set[str]:

@@ -146,9 +146,9 @@ def recommend(comparisons: Sequence[Comparison], wanted: Wanted) -> Recommendati
     )
 
 
-def sheets(found: Recommendation) -> list[Sheet]:
+def sheets(recommendation: Recommendation) -> list[Sheet]:
     """The nearest problems, and the methods on them with the recommendations below."""
-    wanted = found.wanted
+    wanted = recommendation.wanted
     rows = [
         [
             title(one.problem),
@@ -158,7 +158,7 @@ def sheets(found: Recommendation) -> list[Sheet]:
             f"{distance:.2f}",
             str(_methods(one)),
         ]
-        for distance, one in found.nearest
+        for distance, one in recommendation.nearest
     ]
     header = ["data set", "train rows", "features", "density", "distance", "methods"]
     size = f"{wanted.task}, {wanted.n:,} training rows of {wanted.d} features"
@@ -174,9 +174,9 @@ def sheets(found: Recommendation) -> list[Sheet]:
             _number(one.cost(_FIT.column)),
             _number(one.cost(_PREDICT.column)),
         ]
-        for one in found.evidence
+        for one in recommendation.evidence
     ]
-    score = found.nearest[0][1].score.title
+    score = recommendation.nearest[0][1].score.title
     columns = [
         "method",
         "data sets",
@@ -185,9 +185,9 @@ def sheets(found: Recommendation) -> list[Sheet]:
         _FIT.title,
         _PREDICT.title,
     ]
-    notes = [f"{what}: {method}" for what, method in found.choices.items()]
-    notes.append(f"Why: {found.reason}.")
-    notes.append(f"Run: {found.command}")
+    notes = [f"{what}: {method}" for what, method in recommendation.choices.items()]
+    notes.append(f"Why: {recommendation.reason}.")
+    notes.append(f"Run: {recommendation.command}")
     notes.append(
         "An expected score is an interval of 80 %, or the score measured on this data set itself. "
         "Times are geometric means over a method's data sets."
@@ -241,7 +241,7 @@ def _evidence(
     # A new data set's level is that of its neighbours, which differ.
     level = levels[0] if own else float(np.average(levels, weights=of_problem))
     doubt = 0.0 if own else float(np.average((levels - level) ** 2, weights=of_problem))
-    found = []
+    candidates = []
     doubts = dict.fromkeys(methods, 0.0)
     for j, method in enumerate(methods):
         lines = {i: lines[method] for i, lines in enumerate(best) if method in lines}
@@ -255,15 +255,15 @@ def _evidence(
             sd = math.sqrt(doubt + spread * (1.0 + 1.0 / (rows + PRIOR)))
             ends = _score_of(first, log - _Z * sd), _score_of(first, log + _Z * sd)
             low, high = min(ends), max(ends)
-        found.append((log, method, lines, low, high))
+        candidates.append((log, method, lines, low, high))
     # Measured methods first, because the others are guesses.
-    found.sort(key=lambda one: (one[1] not in own, one[0] + doubts[one[1]], one[1]))
-    least = min(one[0] for one in found if one[1] in own or not own)
+    candidates.sort(key=lambda one: (one[1] not in own, one[0] + doubts[one[1]], one[1]))
+    least = min(one[0] for one in candidates if one[1] in own or not own)
     return [
         Evidence(
             method, lines, math.exp(log - least), _score_of(first, log), low, high, method in own
         )
-        for log, method, lines, low, high in found
+        for log, method, lines, low, high in candidates
     ]
 
 
@@ -330,11 +330,11 @@ def _choices(evidence: Sequence[Evidence]) -> dict[str, str]:
 
 def best_lines(comparison: Comparison) -> dict[str, Line]:
     """Method -> its best line that has a score; lines come best first."""
-    found: dict[str, Line] = {}
+    best: dict[str, Line] = {}
     for line in comparison.lines:
         if line.mean_sd(comparison.score.column) is not None:
-            found.setdefault(line.method, line)
-    return found
+            best.setdefault(line.method, line)
+    return best
 
 
 def _methods(comparison: Comparison) -> int:

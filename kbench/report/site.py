@@ -35,14 +35,14 @@ class RowStore:
 
     def places(self, rows: Sequence[Row]) -> str:
         """The numbers of some rows, for the attribute `data-r` of their cell."""
-        found = []
+        numbers = []
         for row in rows:
             known = (row["key"], row["environment"], row["threads"], row["started_at"])
             if known not in self._places:
                 self._places[known] = len(self.rows)
                 self.rows.append(row)
-            found.append(self._places[known])
-        return ",".join(map(str, found))
+            numbers.append(self._places[known])
+        return ",".join(map(str, numbers))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def site(
         "script": script,
     }
     text = template.joinpath("page.html").read_text()
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], text)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 
 
 def _compressed(value: Any) -> str:

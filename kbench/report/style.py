@@ -51,16 +51,16 @@ def distinct(
     least so far.
     """
     listed = [tuple(dict.fromkeys(group)) for group in groups]
-    found = dict(known or {})
-    for name in dict.fromkeys(name for group in listed for name in group if name not in found):
-        beside = {other for group in listed if name in group for other in group} & set(found)
-        near = [found[other] for other in sorted(beside)]
-        used = list(found.values())
-        found[name] = Style(
+    styles = dict(known or {})
+    for name in dict.fromkeys(name for group in listed for name in group if name not in styles):
+        beside = {other for group in listed if name in group for other in group} & set(styles)
+        near = [styles[other] for other in sorted(beside)]
+        used = list(styles.values())
+        styles[name] = Style(
             _rarest(range(len(COLOURS)), [s.colour for s in near], [s.colour for s in used]),
             _rarest(range(len(MARKERS)), [s.marker for s in near], [s.marker for s in used]),
         )
-    return found
+    return styles
 
 
 def _rarest(choices: Iterable[int], near: Sequence[int], used: Sequence[int]) -> int:

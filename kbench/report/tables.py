@@ -182,13 +182,13 @@ def comparisons(rows: Iterable[Row], metric: Quantity | None = None) -> list[Com
     groups: defaultdict[tuple[Problem, Machine], list[Row]] = defaultdict(list)
     for row, problem in zip(rows, problems, strict=True):
         groups[problem, Machine(row["environment"], row["threads"], row["jobs"])].append(row)
-    found = []
+    made = []
     for (problem, machine), members in groups.items():
         score = leading(problem.task)
         if metric is not None and any(row[metric.column] is not None for row in members):
             score = metric
-        found.append(Comparison(problem, machine, score, _lines(members, score)))
-    return sorted(found, key=_order)
+        made.append(Comparison(problem, machine, score, _lines(members, score)))
+    return sorted(made, key=_order)
 
 
 def _order(comparison: Comparison) -> tuple[Any, ...]:

@@ -79,10 +79,10 @@ def terminal(
     return "\n\n".join([*blocks, *wrapped([legend], width, "dim", paint)]) + "\n"
 
 
-def sheets(found: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
+def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:
     """Aligned plain tables, each below its name."""
     blocks = []
-    for sheet in found:
+    for sheet in tables:
         table = [list(map(printable, row)) for row in (sheet.header, *sheet.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = wrapped([sheet.name], width, "title", paint)

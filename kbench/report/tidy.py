@@ -27,7 +27,7 @@ COMPARISON_COLUMNS += [name + end for name in _MEASURED for end in ("", "_sd")]
 
 def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
     """One record for each line of each comparison: means and deviations in the rows' units."""
-    found = []
+    records = []
     for comparison in comparisons:
         where = {name: getattr(comparison.problem, name) for name in _PROBLEM}
         where |= {name: getattr(comparison.machine, name) for name in _MACHINE}
@@ -45,8 +45,8 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
             }
             for name in _MEASURED:
                 record[name], record[f"{name}_sd"] = line.mean_sd(name) or (None, None)
-            found.append(record)
-    return found
+            records.append(record)
+    return records
 
 
 def csv_text(header: Sequence[str], records: Sequence[Record]) -> str:

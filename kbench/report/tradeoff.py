@@ -49,18 +49,18 @@ class Point:
 
 def points(comparison: Comparison, cost: Cost = FIT) -> list[Point]:
     """Of the lines that have both a cost above zero and a finite score."""
-    found = []
+    made = []
     for line in comparison.lines:
         paid, score = line.mean_sd(cost.column), line.mean_sd(comparison.score.column)
         if paid and score and paid[0] > 0.0 and math.isfinite(score[0]):
-            found.append(Point(line, paid[0], score[0], score[1] or 0.0))
-    return found
+            made.append(Point(line, paid[0], score[0], score[1] or 0.0))
+    return made
 
 
-def pareto(found: Sequence[Point], sign: int) -> list[Point]:
+def pareto(candidates: Sequence[Point], sign: int) -> list[Point]:
     """The points that no other point beats in both cost and score, the cheapest first."""
     front: list[Point] = []
-    for point in sorted(found, key=lambda p: (p.cost, -sign * p.score)):
+    for point in sorted(candidates, key=lambda p: (p.cost, -sign * p.score)):
         if not front or sign * point.score > sign * front[-1].score:
             front.append(point)
     return front
@@ -95,27 +95,29 @@ def tradeoff(
     hidden : int
         Marks of a method's lines from this index on, its further settings, are drawn faintly.
     """
-    found = points(comparison, cost)
-    if not found:
+    drawn_points = points(comparison, cost)
+    if not drawn_points:
         return None
     quantity, sign = comparison.score, comparison.score.sign
-    limit = fence([point.score for point in found], sign)
-    kept = [p for p in found if limit is None or sign * p.score >= sign * limit] or found
+    limit = fence([point.score for point in drawn_points], sign)
+    kept = [
+        p for p in drawn_points if limit is None or sign * p.score >= sign * limit
+    ] or drawn_points
     ends = [p.score + side * p.sd for p in kept for side in (-1, 1)]
     up = Axis.around(quantity.title, [end * quantity.factor for end in ends], margin=0.07)
-    across = Axis.around(f"{cost.title}, {cost.unit}", [p.cost for p in found], log=True)
+    across = Axis.around(f"{cost.title}, {cost.unit}", [p.cost for p in drawn_points], log=True)
     what = f"{quantity.title} against {cost.title} ({cost.unit})"
     drawn = Plot(across, up, label=f"{what}, one mark for each method and setting", width=450)
     front = pareto(kept, sign)
     _stairs(drawn, front, quantity)
     seen: dict[str, int] = {}
-    for point in found:
+    for point in drawn_points:
         method = point.line.method
         seen[method] = seen.get(method, 0) + 1
         faint = seen[method] > hidden
         _mark(drawn, point, quantity, cost, styles[method], faint=faint)
     if len(front) > 1:
-        taken = [drawn.at(p.cost, p.score * quantity.factor) for p in found]
+        taken = [drawn.at(p.cost, p.score * quantity.factor) for p in drawn_points]
         best = {point.line.method: point for point in front}  # the best of several
         for method, point in best.items():
             _name(drawn, method, drawn.at(point.cost, point.score * quantity.factor), taken)

@@ -84,13 +84,13 @@ class Versus:
 
     def pairs(self) -> list[Pair]:
         """Every pair of methods on every data set where both have runs."""
-        found = []
+        made = []
         for comparison, quantity in zip(self.comparisons, self.quantities, strict=True):
             best = _first_lines(comparison)
             for one, other in itertools.combinations(self.methods, 2):
                 if one in best and other in best:
-                    found.append(_pair(_where(comparison), best[one], best[other], quantity))
-        return found
+                    made.append(_pair(_where(comparison), best[one], best[other], quantity))
+        return made
 
     def shared(self) -> list[tuple[Comparison, Quantity]]:
         """The data sets on which every method has runs."""
@@ -138,15 +138,15 @@ def versus(rows: Iterable[Row], methods: Sequence[str], metric: Quantity | None)
     )
 
 
-def sheets(found: Versus) -> list[Sheet]:
+def sheets(comparison: Versus) -> list[Sheet]:
     """Mean ranks, differences over all data sets, differences on each."""
-    pairs = found.pairs()
+    pairs = comparison.pairs()
     sheets = [_overall(pairs), _each(pairs)]
-    shared = found.shared()
+    shared = comparison.shared()
     if shared:
-        sheets.insert(0, _ranked(found.methods, shared))
-    if found.chosen:
-        counts = ", ".join(f"{method} ({count})" for method, count in found.chosen.items())
+        sheets.insert(0, _ranked(comparison.methods, shared))
+    if comparison.chosen:
+        counts = ", ".join(f"{method} ({count})" for method, count in comparison.chosen.items())
         sheets[-1].notes.append(
             f"Of several settings the best on the test set takes part: {counts}; that flatters"
             " methods with many of them."
@@ -156,7 +156,7 @@ def sheets(found: Versus) -> list[Sheet]:
 
 def pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
     """One record for each pair of methods on each data set, nothing rounded."""
-    found = []
+    records = []
     for pair in pairs:
         record: dict[str, Any] = dict.fromkeys(PAIR_COLUMNS)
         record |= {
@@ -174,8 +174,8 @@ def pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
                 math.fsum(side) / len(side) for side in (pair.a, pair.b)
             )
             record |= {"estimate": interval.mean, "low": interval.low, "high": interval.high}
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def _ranked(methods: Sequence[str], shared: Sequence[tuple[Comparison, Quantity]]) -> Sheet:
@@ -291,17 +291,17 @@ def _sign(quantity: Quantity) -> str:
     return "÷" if quantity.ratio else "−"
 
 
-def _in_unit(found: Interval, quantity: Quantity) -> Interval:
+def _in_unit(interval: Interval, quantity: Quantity) -> Interval:
     """Ratios from their logarithms; differences in the row's unit."""
     if not quantity.ratio:
-        return found
-    limits = [None if limit is None else math.exp(limit) for limit in (found.low, found.high)]
-    return Interval(math.exp(found.mean), *limits)
+        return interval
+    limits = [None if limit is None else math.exp(limit) for limit in (interval.low, interval.high)]
+    return Interval(math.exp(interval.mean), *limits)
 
 
-def _printed(found: Interval, quantity: Quantity) -> list[str]:
+def _printed(interval: Interval, quantity: Quantity) -> list[str]:
     """The estimate and its interval as printed."""
-    plain = _in_unit(found, quantity)
+    plain = _in_unit(interval, quantity)
     if quantity.ratio:
         limits = [] if plain.low is None or plain.high is None else [plain.low, plain.high]
         words = [f"{value:.3g}" for value in (plain.mean, *limits)]
@@ -312,7 +312,7 @@ def _printed(found: Interval, quantity: Quantity) -> list[str]:
     return [words[0], f"[{words[1]}, {words[2]}]" if limits else ""]
 
 
-def _limits(found: Interval, decimals: int) -> str:
-    if found.low is None or found.high is None:
+def _limits(interval: Interval, decimals: int) -> str:
+    if interval.low is None or interval.high is None:
         return ""
-    return f"[{found.low:.{decimals}f}, {found.high:.{decimals}f}]"
+    return f"[{interval.low:.{decimals}f}, {interval.high:.{decimals}f}]"

@@ -123,8 +123,8 @@ def _cpu_model() -> str | None:
 def _simd() -> str | None:
     flags: set[str] = set()
     with contextlib.suppress(OSError):
-        found = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-        flags = set(found[1].split()) if found else set()
+        match = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+        flags = set(match[1].split()) if match else set()
     for name in ("avx512f", "avx2", "avx", "sve", "asimd"):
         if name in flags:
             return name
@@ -146,8 +146,8 @@ def _numpy_blas() -> str | None:
         return None
     with contextlib.suppress(OSError):
         record = Path(spec.origin).with_name("__config__.py").read_text()
-        found = re.search(r'"blas":\s*\{(.*?)\}', record, re.S)
-        fields = dict(re.findall(r'"(name|version)":\s*"([^"]*)"', found[1])) if found else {}
+        match = re.search(r'"blas":\s*\{(.*?)\}', record, re.S)
+        fields = dict(re.findall(r'"(name|version)":\s*"([^"]*)"', match[1])) if match else {}
         return " ".join(fields[part] for part in ("name", "version") if part in fields) or None
     return None
 

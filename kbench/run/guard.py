@@ -357,8 +357,8 @@ class _Watch:
             else:
                 raise ValueError(f"event {event!r}")
         except (ValueError, TypeError, KeyError) as error:
-            found = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
-            self.ended = Outcome("error", f"the worker's report is malformed ({found})")
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+            self.ended = Outcome("error", f"the worker's report is malformed ({reason})")
 
     def _hear_result(self, message: dict[str, Any]) -> None:
         self.results.append(message)

@@ -154,7 +154,7 @@ def make_plan(
     overrides : Hydra overrides as they were typed.
     multirun : whether `a=1,2` sweeps.
     obtain : downloads and prepares a data set, so that every run has its checksum; without it,
-        data that are not at hand are listed in `absent`.
+        data that are not available are listed in `absent`.
 
     Raises
     ------
@@ -283,7 +283,7 @@ def _expand(
     from kbench.run import registry
 
     method = _Method.of(config["method"])
-    dataset = _dataset(config["dataset"], chosen)
+    dataset = _dataset(plan.settings, config["dataset"], chosen)
     tasks = method.meta.get("tasks")
     if tasks and dataset["task"] not in tasks:
         plan.drop(method.name, f"not for {dataset['task']}, which {dataset['name']} is")
@@ -421,9 +421,9 @@ def _combinations(
         yield dict(zip(axes, values, strict=True))
 
 
-def _dataset(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
+def _dataset(settings: Settings, config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
     """The checked config of a data set: the command line's keys win over the variant's."""
-    from kbench.data import check_config, with_variant
+    from kbench.data import Folders, check_config, with_task, with_variant
 
     merged = with_variant(config)
     for text in chosen:
@@ -434,7 +434,8 @@ def _dataset(config: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
             for group in groups:
                 source, target = source[group], target[group]
             target[last] = source[last]
-    return check_config(merged)
+    folders = Folders.from_environment(settings.datasets_dir)
+    return check_config(with_task(merged, folders, download=settings.download))
 
 
 def _form(dataset: dict[str, Any], bare: dict[str, Any]) -> str | None:

@@ -84,11 +84,11 @@ def estimators_named(overrides: Sequence[str]) -> list[str]:
             methods += value.split(",")
     if not methods:
         methods = _methods_of_experiments(overrides)
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for name in methods:
         with contextlib.suppress(ConfigError, OSError):
-            found |= dict.fromkeys(_targets(read_yaml(require_option("method", name))))
-    return list(found)
+            paths |= dict.fromkeys(_targets(read_yaml(require_option("method", name))))
+    return list(paths)
 
 
 def _methods_of_experiments(overrides: Sequence[str]) -> list[str]:

@@ -113,12 +113,12 @@ _ANY = "**"
 
 def _signature(cls: type) -> set[str]:
     try:
-        found = inspect.signature(cls).parameters
+        parameters = inspect.signature(cls).parameters
     except (TypeError, ValueError):
         raise ConfigError(f"{cls.__name__} is a class that cannot be built") from None
     return {
         _ANY if parameter.kind is parameter.VAR_KEYWORD else name
-        for name, parameter in found.items()
+        for name, parameter in parameters.items()
     }
 
 
@@ -189,21 +189,21 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
             f"{module}.{name} needs the package {error.name!r}, which is not installed"
         ) from None
     try:
-        found = getattr(imported, name)
+        loaded = getattr(imported, name)
     except AttributeError:
         classes = [n for n, v in vars(imported).items() if inspect.isclass(v)]
         raise ConfigError(
             f"module {module} has no class {name!r}{nearest(name, classes)}"
         ) from None
-    if not inspect.isclass(found):
+    if not inspect.isclass(loaded):
         raise ConfigError(
-            f"{module}.{name} is a {type(found).__name__}, should be a class with "
+            f"{module}.{name} is a {type(loaded).__name__}, should be a class with "
             f"{' and '.join(f'{method}()' for method in methods)}"
         )
     for method in methods:
-        if not hasattr(found, method):
+        if not hasattr(loaded, method):
             raise ConfigError(f"{module}.{name} has no method {method}(), so it is no estimator")
-    return found
+    return loaded
 
 
 def build(target: str, params: Mapping[str, Any], seed: int | None) -> Any:
@@ -308,7 +308,7 @@ def source_sha256(target: str) -> str | None:
     """Hash of the source that a method runs: of its modules, and for kbench's own of all engines.
 
     Lets `rerun=changed` see that a method or its composition was edited; None if the source of a
-    module is not at hand.
+    module is not available.
     """
     path, parts = _paths(target)
     hashes = [_module_sha256(of.partition(":")[0]) for of in (path, *parts.values())]

@@ -5,6 +5,7 @@ parameters are expanded on dictionaries; everything else is an override for each
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,10 @@ class Request:
 
 
 def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool) -> Request:
-    """Sort the overrides of a command; `dataset.path=...` alone stands for `dataset=file` too.
+    """Sort the overrides of a command.
+
+    `dataset.path=...` alone stands for `dataset=file` too, and `dataset=openml:61` for
+    `dataset.path=openml:61`.
 
     Raises
     ------
@@ -49,7 +53,14 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
             if sweep
             else [text.partition("=")[2]]
         )
-        if key in ("method", "dataset", "experiment"):
+        if key == "dataset" and any(re.match(r"openml\\?:", value) for value in values):
+            if len(values) > 1:
+                raise ConfigError(
+                    f"{text}: a number on OpenML stands alone, as in dataset=openml:61"
+                )
+            dimensions.append([f"dataset.path={values[0]}"])
+            path_named = True
+        elif key in ("method", "dataset", "experiment"):
             if not override.is_delete():
                 for value in values:
                     require_option(key, value)

@@ -6,7 +6,8 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     merged-<hex>.parquet                    rows that `merge` compacted
     _curves/ _environments/ _logs/          parts of a row that are not scalars
     _models/<key>.npz                       fitted models of runs with keep_model=true
-    _reference/                             rows that come with kbench; never written
+    _reference/                             rows that come with kbench; never written. An installed
+                                            kbench has them inside its package
     _tune/                                  results folder of the trials of `kbench tune`, which
                                             are scored on held-out training rows
     .<name>.<hex>.tmp                       file that is being written
@@ -61,6 +62,10 @@ class Curve(TypedDict):
     value: Sequence[float]
 
 
+# Only in a wheel: a source tree has them in results/_reference.
+_INSTALLED_REFERENCE = Path(__file__).parents[1] / "_reference"
+
+
 class ResultsFolder:
     """Rows, curves, logs and environments in one folder, which the first write creates.
 
@@ -78,6 +83,9 @@ class ResultsFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.warnings: list[str] = []
+        self._reference = self.path / "_reference"
+        if not self._reference.is_dir():
+            self._reference = _INSTALLED_REFERENCE
         self._merged: dict[str, list[dict[str, Any]]] = {}  # key -> its rows in merged files
         self._merges_read: set[str] = set()
 
@@ -147,14 +155,14 @@ class ResultsFolder:
 
     def environments(self) -> dict[str, dict[str, Any]]:
         """The stored descriptions by id, including those of the reference rows."""
-        found = {}
-        for folder in (self.path / "_reference", self.path):
+        descriptions = {}
+        for folder in (self._reference, self.path):
             for path in sorted((folder / "_environments").glob("[!.]*.json")):
                 try:
-                    found[path.stem] = json.loads(path.read_text())
+                    descriptions[path.stem] = json.loads(path.read_text())
                 except (OSError, ValueError) as exc:
                     self.warnings.append(f"{path}: no description of an environment ({exc})")
-        return found
+        return descriptions
 
     def finished(self, environment: str | None, threads: int) -> dict[str, dict[str, str | None]]:
         """Outcomes of the user's own runs in an environment (None: any) with a thread count.
@@ -175,9 +183,9 @@ class ResultsFolder:
         here = pc.equal(table["threads"], threads)
         if environment is not None:
             here = pc.and_(here, pc.equal(table["environment"], environment))
-        found = rows.newest(table.filter(here)).sort_by("started_at")
-        found = found.select(["key", *_OUTCOME])
-        return {row.pop("key"): row for row in found.to_pylist()}
+        newest = rows.newest(table.filter(here)).sort_by("started_at")
+        newest = newest.select(["key", *_OUTCOME])
+        return {row.pop("key"): row for row in newest.to_pylist()}
 
     def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
         """As `finished`, for one run, and "started_at"; None if it has no row.
@@ -193,12 +201,12 @@ class ResultsFolder:
                 table = rows.conform(pq.ParquetFile(path).read(), _KEYED_ATTEMPT)
                 return dict(table.select(_ATTEMPT).to_pylist()[0])
         self._read_new_merges()
-        found = [
+        matches = [
             row
             for row in self._merged.get(key, ())
             if row["threads"] == threads and environment in (None, row["environment"])
         ]
-        return max(found, key=lambda row: row["started_at"] or _OLDEST, default=None)
+        return max(matches, key=lambda row: row["started_at"] or _OLDEST, default=None)
 
     def _started_at(self, key: str, environment: str, threads: int) -> datetime | None:
         """When the run's row in this folder began, if there is one that says it."""
@@ -246,7 +254,7 @@ class ResultsFolder:
             return self._read_curves(self.path)
         identity = list(rows.IDENTITY)
         replaced = self._read_rows(self.path, [*identity, "status"]).to_pandas()
-        given = self._read_curves(self.path / "_reference")
+        given = self._read_curves(self._reference)
         warnings = self.warnings
         own = self._read_curves(self.path)
         self.warnings = warnings + self.warnings
@@ -258,9 +266,9 @@ class ResultsFolder:
     def _read_curves(self, folder: Path) -> "pd.DataFrame":
         import pyarrow as pa
 
-        found = read_parquet_files(folder / "_curves")
-        self.warnings = found.skipped
-        known = [file.table for file in found.files if file.table.schema.equals(_curve_schema())]
+        content = read_parquet_files(folder / "_curves")
+        self.warnings = content.skipped
+        known = [file.table for file in content.files if file.table.schema.equals(_curve_schema())]
         return pa.concat_tables([_curve_schema().empty_table(), *known]).to_pandas()
 
     def row(self, key_prefix: str) -> dict[str, Any]:
@@ -306,7 +314,7 @@ class ResultsFolder:
         parts = [own.append_column("origin", pa.array(["own"] * len(own), pa.string()))]
         if reference:
             warnings = self.warnings
-            given = self._read_rows(self.path / "_reference")
+            given = self._read_rows(self._reference)
             self.warnings = warnings + self.warnings
             origin = pa.array(["reference"] * len(given), pa.string())
             parts.insert(0, given.append_column("origin", origin))
@@ -316,11 +324,11 @@ class ResultsFolder:
         """Every row of the files in `folder`, including rows that a newer one replaces."""
         import pyarrow as pa
 
-        found = read_parquet_files(folder, columns)
-        self.warnings = found.skipped
+        content = read_parquet_files(folder, columns)
+        self.warnings = content.skipped
         wanted = schema() if columns is None else pa.schema([schema().field(c) for c in columns])
         tables = [wanted.empty_table()]
-        for file in found.files:
+        for file in content.files:
             try:
                 tables.append(rows.conform(file.table, columns))
             except rows.ForeignFileError as exc:

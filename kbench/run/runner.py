@@ -400,8 +400,8 @@ class Runner:
 
 def _malformed(outcome: Outcome, error: Exception) -> Outcome:
     """The outcome of a run whose report does not make a row."""
-    found = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
-    message = f"the worker's report is malformed ({found})"
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+    message = f"the worker's report is malformed ({reason})"
     return Outcome("error", message, log=outcome.log, provenance=outcome.provenance)
 
 

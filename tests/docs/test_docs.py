@@ -1,10 +1,11 @@
 """Every command, program and config of the documentation, as a reader would type them.
 
-A page is one working directory: its ```yaml and ```python blocks whose first line names a file
-become that file, other ```python blocks are run, and of ```sh blocks every line must end with the
-exit code that its comment states, 0 where it states none.
+A page is one working directory: its ```yaml and ```python blocks that name a file in one of their
+first two lines become that file, whole; other ```python blocks are run, and of ```sh blocks every
+line must end with the exit code that its comment states, 0 where it states none.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ from kbench.run.rows import schema
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-FILE = re.compile(r"^# (?:file: )?(\S+\.(?:ya?ml|py|txt|csv))$")
+FILE = re.compile(r"\A(?:#.*\n)?# (?:file: )?(\S+\.(?:ya?ml|py|txt|csv))$", re.M)
 
 
 def run(command, here):
@@ -38,11 +39,10 @@ def run(command, here):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_does_what_it_says(page, tmp_path):
     for language, text in BLOCK.findall(page.read_text()):
-        first, _, rest = text.partition("\n")
-        if named := FILE.match(first):
+        if named := FILE.match(text):
             path = tmp_path / named[1]
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(rest)
+            path.write_text(text)
         elif language == "python":
             done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True)
             assert done.returncode == 0, f"{page.name}\n{text}\n{done.stderr.decode()}"
@@ -64,6 +64,35 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_stands_in_the_site():
+    listed = set()
+    for page in (ROOT / "docs").glob("*.md"):
+        for block in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.M | re.S):
+            listed.update(re.findall(r"<?([\w/-]+)>?$", block, re.M))
+    assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= listed | {"index"}
+
+
+# A measured time or ratio: "1.5 s", "12x"; not a bound such as "below 0.2 s".
+FIGURE = re.compile(r"(?<![\w.=-])(?<!below )(?<!than )\d[\d,.]*(?: ?(?:s|ms|us|ns)|x)\b")
+
+
+def measured_parts():
+    """(name, text) of the sections of README and the pages of docs/ that state measured figures."""
+    for page in PAGES:
+        text = BLOCK.sub("", page.read_text())
+        parts = re.split(r"^(?=## )", text, flags=re.M) if page.name == "README.md" else [text]
+        for part in parts:
+            if FIGURE.search(part):
+                yield f"{page.name}: {part.splitlines()[0].strip('# ')}", part
+
+
+@pytest.mark.parametrize(("name", "text"), list(measured_parts()), ids=lambda value: value[:60])
+def test_figures_carry_the_script_that_prints_them_and_a_date(name, text):
+    scripts = set(re.findall(r"\b(\w+\.py)\b", text))
+    assert scripts & {path.name for path in (ROOT / "scripts").glob("*.py")}, name
+    assert re.search(r"\b20\d\d-\d\d-\d\d\b", text), name
+
+
 def test_the_page_on_results_explains_every_column():
     text = (ROOT / "docs" / "results.md").read_text()
     explained = set(re.findall(r"`(\w+)`", text))
@@ -75,3 +104,16 @@ def test_the_page_on_methods_names_every_method():
     assert {path.stem for path in (ROOT / "configs" / "method").glob("*.yaml")} <= set(
         re.findall(r"`(\w+)`", text)
     )
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
+def test_a_notebook_runs_from_the_top_and_holds_no_outputs(path):
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in cells)
+    program = "\n".join("".join(cell["source"]) for cell in cells)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=path.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -245,12 +245,25 @@ def test_other_rows_or_parameters_do_not_go_on(data, tmp_path, monkeypatch):
         np.testing.assert_array_equal(found.decision_function(X), wanted.decision_function(X))
 
 
+def test_two_fits_do_not_share_a_folder(data, tmp_path):
+    errors = []
+
+    def second():
+        with pytest.raises(KbenchError, match="in use by a fit of the same rows") as error:
+            model().fit(small(*data, scratch=tmp_path))
+        errors.append(error)
+
+    model().fit(small(*data, scratch=tmp_path), trace=_Stop(2, second))
+    assert len(errors) == 1
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_disk_without_space_is_noticed_before_anything_is_written(data, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(KbenchError, match=r"0\.00 GB are free; scratch names another folder"):
         model().fit(small(*data, scratch=tmp_path))
-    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["lock"]
 
 
 @pytest.mark.parametrize("written", ["rows", "machines"])

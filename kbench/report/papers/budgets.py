@@ -76,9 +76,9 @@ def _lines(
 ) -> tuple[Problem | None, list[Line]]:
     """The ok lines of the first data set with any, among those that stand for the paper's."""
     for choice in paper(of).data[name]:
-        found = [pair for pair in runs.lines(machine, wanted, choice) if pair[0].ok]
-        if found:
-            return found[0][1], [line for line, _ in found]
+        ok = [pair for pair in runs.lines(machine, wanted, choice) if pair[0].ok]
+        if ok:
+            return ok[0][1], [line for line, _ in ok]
     return None, []
 
 

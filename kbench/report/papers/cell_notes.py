@@ -15,12 +15,12 @@ def limits(line: Line, problem: Problem) -> tuple[str, ...]:
     return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
 
 
-def differences(table: Table, wanted: Selector, found: Match) -> list[str]:
+def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     """Differences of the data and the runs from the paper's."""
     notes = []
     assert wanted.data is not None
     sizes = _sizes(table, wanted.data)
-    problem = found.problem
+    problem = match.problem
     n, test, features = problem.n_train, problem.n_test, problem.n_features
     total = None if n is None or test is None else n + test
     names = {"n_train": "training rows", "n": "rows", "n_features": "features"}
@@ -33,28 +33,28 @@ def differences(table: Table, wanted: Selector, found: Match) -> list[str]:
     if other:
         here = ", ".join(f"{mine:,} {names[name]}" for name, (mine, _) in other.items())
         there = ", ".join(f"{size:,.0f}" for _, size in other.values())
-        settings = ", ".join(f"{name}={value:g}" for name, value in found.choice.params.items())
+        settings = ", ".join(f"{name}={value:g}" for name, value in match.choice.params.items())
         with_ = f", with {settings}" if settings else ""
         notes.append(f"{title(problem)} has {here}{with_}; the paper's {wanted.data} {there}")
     if not sizes and problem.n_train is not None:
         notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
-    line = found.line
+    line = match.line
     if line.failures:
         notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")
     if line.not_converged:
         notes.append("stopped before convergence")
-    if wanted.methods and found.others:
-        ends = "s" if found.others > 1 else ""
-        notes.append(f"the newest; {found.others} other setting{ends} would do as well")
+    if wanted.methods and match.others:
+        ends = "s" if match.others > 1 else ""
+        notes.append(f"the newest; {match.others} other setting{ends} would do as well")
     return notes
 
 
 def _sizes(table: Table, data: str) -> Mapping[str, float]:
     """Sizes of a data set as the paper prints them."""
     values = printed(table.paper)
-    found = {}
+    sizes = {}
     for name in ("n_train", "n", "n_features"):
         one = values.get((table.sizes, data, "", name))
         if one is not None and one.number is not None:
-            found[name] = one.number
-    return found
+            sizes[name] = one.number
+    return sizes

@@ -182,8 +182,8 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
     """The verdict on the machine whose rows answer most of the repetitions."""
     if claim.outside:
         return Verdict(claim, OUTSIDE, claim.outside)
-    found = [_verdict(claim, runs, machine) for machine in runs.machines]
-    return max(found, key=lambda one: one.answered, default=_verdict(claim, runs, None))
+    verdicts = [_verdict(claim, runs, machine) for machine in runs.machines]
+    return max(verdicts, key=lambda one: one.answered, default=_verdict(claim, runs, None))
 
 
 def _claim(
@@ -343,12 +343,12 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
     table = cell.table
     if table is None:
         one = Entry()
-        found = None if machine is None else runs.find(machine, cell.wanted, [choice])
-        if found is not None:
+        match = None if machine is None else runs.find(machine, cell.wanted, [choice])
+        if match is not None:
             assert isinstance(cell.measure, (Columns, CurveValue))
-            value, sd = runs.value(found, cell.measure, cell.wanted.at) or (None, None)
-            status = ", ".join(sorted(found.line.failures)) if value is None else ""
-            one = Entry(found=found, value=value, sd=sd, status=status, considered=found.considered)
+            value, sd = runs.value(match, cell.measure, cell.wanted.at) or (None, None)
+            status = ", ".join(sorted(match.line.failures)) if value is None else ""
+            one = Entry(found=match, value=value, sd=sd, status=status, considered=match.considered)
         missing = f"no rows of {' or '.join(cell.wanted.methods)} on {cell.data}"
     else:
         one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
@@ -359,22 +359,22 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         unit = "s" if one.printed.unit in SECONDS_IN else one.printed.unit
         if one.printed.number is not None:
             given = one.printed.number * SECONDS_IN.get(one.printed.unit, 1.0)
-    found = one.found
-    if found is None:
+    match = one.found
+    if match is None:
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return _Term(given, None, quantity.sign, why, unit=unit, considered=one.considered)
-    where = title(found.problem)
+    where = title(match.problem)
     return _Term(
         given,
         None if one.value is None else one.value * quantity.factor,
         quantity.sign,
         ""
         if one.value is not None
-        else f"{found.line.method} on {where}: {one.status or 'no value'}",
+        else f"{match.line.method} on {where}: {one.status or 'no value'}",
         True,
         where,
         unit,
-        tuple(row["key"] for row in found.line.rows),
+        tuple(row["key"] for row in match.line.rows),
         one.considered,
     )
 

@@ -74,7 +74,7 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
 def sheet(tables: Sequence[Filled]) -> Sheet:
     """A line for each paper, and one for all papers together."""
     own = {name: [one for one in tables if one.table.paper == name] for name in PAPERS}
-    lines = {paper(name).title: coverage(found) for name, found in own.items() if found}
+    lines = {paper(name).title: coverage(filled) for name, filled in own.items() if filled}
     if len(lines) > 1:
         lines["all"] = coverage(tables)
     header = ["paper", "cells", "no data", "with data", *STATES[:-1], "percentage"]
@@ -85,8 +85,8 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     notes = [_LEGEND]
     absent = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
-        for name, found in own.items()
-        if found and coverage(found).absent
+        for name, filled in own.items()
+        if filled and coverage(filled).absent
     ]
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")

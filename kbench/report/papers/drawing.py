@@ -39,12 +39,12 @@ class Drawing:
 
 def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[Drawing]:
     """The papers' figures, each of the machine on which most panels have points."""
-    found = []
+    charts = []
     for figure in (one for one in figures() if one.paper in papers):
         machines = [drawn(figure, runs, machine) for machine in runs.machines]
         panels = max(machines, key=len, default=[])
-        found.append(_drawing(figure, panels))
-    return found
+        charts.append(_drawing(figure, panels))
+    return charts
 
 
 def _drawing(figure: Figure, panels: Sequence[Drawn]) -> Drawing:
@@ -88,8 +88,8 @@ def method_styles(*further: tuple[str, ...]) -> Mapping[str, Style]:
         for figure in figures()
         for panel in figure.panels
     ]
-    found = distinct(map(_methods, further), distinct(map(_methods, groups)))
-    return found | {f"{name}{_REGRESSOR}": style for name, style in found.items()}
+    styles = distinct(map(_methods, further), distinct(map(_methods, groups)))
+    return styles | {f"{name}{_REGRESSOR}": style for name, style in styles.items()}
 
 
 def _methods(names: Iterable[str]) -> list[str]:

@@ -157,17 +157,17 @@ def entry(cell: Cell, measure: Measure) -> Entry:
         return _ratio(cell, measure)
     if isinstance(measure, Sum):
         return _sum([entry(cell, cell.table.measures[label]) for label in measure.parts])
-    found = Entry(printed=cell.printed(measure))
+    filled = Entry(printed=cell.printed(measure))
     if cell.machine is not None:
         if isinstance(measure, Total):
-            found = _total(cell, cell.machine, measure)
+            filled = _total(cell, cell.machine, measure)
         elif isinstance(measure, Growth) and cell.wanted.data is not None:
-            found = _growth(cell, cell.machine, measure)
+            filled = _growth(cell, cell.machine, measure)
         elif isinstance(measure, (Columns, CurveValue)) and cell.wanted.data is not None:
-            found = _measured(cell, cell.machine, measure)
+            filled = _measured(cell, cell.machine, measure)
     of = paper(cell.table.paper)
-    absent = of.data_of(cell.wanted) in of.absent and measure.reads and not found.measured
-    return replace(found, absent=True) if absent else found
+    absent = of.data_of(cell.wanted) in of.absent and measure.reads and not filled.measured
+    return replace(filled, absent=True) if absent else filled
 
 
 def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
@@ -201,17 +201,17 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     assert wanted.data is not None
     given = cell.printed(measure)
     choices = paper(cell.table.paper).data[wanted.data] if cell.only is None else (cell.only,)
-    found = cell.runs.find(machine, wanted, choices)
-    if found is None:
+    match = cell.runs.find(machine, wanted, choices)
+    if match is None:
         return Entry(printed=given)
-    known = Entry(printed=given, found=found, considered=found.considered)
-    if not found.line.ok:
-        status = ", ".join(sorted(found.line.failures))
-        return replace(known, status=status, notes=limits(found.line, found.problem))
-    value = cell.runs.value(found, measure, wanted.at)
+    known = Entry(printed=given, found=match, considered=match.considered)
+    if not match.line.ok:
+        status = ", ".join(sorted(match.line.failures))
+        return replace(known, status=status, notes=limits(match.line, match.problem))
+    value = cell.runs.value(match, measure, wanted.at)
     if value is None:
         return replace(known, found=None)
-    notes = tuple(differences(cell.table, wanted, found))
+    notes = tuple(differences(cell.table, wanted, match))
     return replace(known, value=value[0], sd=value[1], notes=notes)
 
 
@@ -310,21 +310,21 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     assert wanted.data is not None
     runs = cell.runs
     choices = paper(cell.table.paper).data[wanted.data]
-    met = [found for one in choices if (found := runs.find(machine, wanted, (one,)))]
+    met = [match for one in choices if (match := runs.find(machine, wanted, (one,)))]
     given = cell.printed(measure)
     if not met:
         return Entry(printed=given)
-    considered = frozenset().union(*(found.considered for found in met))
+    considered = frozenset().union(*(match.considered for match in met))
     known = Entry(printed=given, found=met[-1], considered=considered)
     over = Columns(label=measure.over, of=(measure.over,))
     read = [(runs.value(one, over, {}), one) for one in met if one.line.ok]
     points = [
         (size[0], value[0])
-        for size, found in read
-        if size and (value := runs.value(found, measure, wanted.at)) and value[0] > 0.0
+        for size, match in read
+        if size and (value := runs.value(match, measure, wanted.at)) and value[0] > 0.0
     ]
     failed = tuple(
-        note for found in met if not found.line.ok for note in limits(found.line, found.problem)
+        note for match in met if not match.line.ok for note in limits(match.line, match.problem)
     )
     if len(points) < LEAST_SIZES:
         status = f"{len(points)} of {len(choices)} sizes"

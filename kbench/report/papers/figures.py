@@ -136,8 +136,8 @@ def figures() -> tuple[Figure, ...]:
 
 def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
     """The panels that have points on a machine."""
-    found = [_points(figure, panel, runs, machine) for panel in figure.panels]
-    return [one for one in found if any(one.points.values())]
+    panels = [_points(figure, panel, runs, machine) for panel in figure.panels]
+    return [one for one in panels if any(one.points.values())]
 
 
 def _figure(

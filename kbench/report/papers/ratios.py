@@ -68,7 +68,7 @@ def _claims(
     verdicts: Sequence[Verdict], claim_id: Callable[[int], str], *, relative: bool
 ) -> list[Dot]:
     """Claims whose figures are compared by a ratio, or those compared by a difference."""
-    found = []
+    dots = []
     for number, one in enumerate(verdicts):
         if one.figure is None or one.printed is None:
             continue
@@ -79,15 +79,13 @@ def _claims(
         value = one.figure / one.printed if is_ratio else scale * (one.figure - one.printed)
         name = paper(one.claim.paper).title
         tooltip = f"{one.claim.says} Verdict: {one.outcome}."
-        found.append(
-            Dot(f"{name} claims", value, f"claim {one.outcome}", tooltip, claim_id(number))
-        )
-    return found
+        dots.append(Dot(f"{name} claims", value, f"claim {one.outcome}", tooltip, claim_id(number)))
+    return dots
 
 
 def _tables(filled: Iterable[Filled]) -> list[Dot]:
     """The medians of measured over printed of each table, seconds and scores apart."""
-    found = []
+    dots = []
     for one in filled:
         values: dict[str, list[float]] = {"seconds": [], "scores": []}
         for group in one.groups:
@@ -111,8 +109,8 @@ def _tables(filled: Iterable[Filled]) -> list[Dot]:
                 middle = statistics.median(ratios)
                 tooltip = f"{name}, {kind}: median {middle:.3g} of {len(ratios)} cells"
                 line = f"{one.paper.title} tables"
-                found.append(Dot(line, middle, f"table, {kind}", tooltip, one.table.id))
-    return found
+                dots.append(Dot(line, middle, f"table, {kind}", tooltip, one.table.id))
+    return dots
 
 
 def _chart(dots: Sequence[Dot], title: str, guide: float, *, log: bool, width: int) -> Chart:

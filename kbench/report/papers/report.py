@@ -163,12 +163,12 @@ class Report:
 
     def sheets(self, width: int | None = None) -> list[Sheet]:
         """Everything that is selected, as plain tables of at most `width` characters."""
-        found = [
+        tables = [
             sheet for one in self.filled for sheet in sheets.sheets(one, self.environments, width)
         ]
-        if found:
-            found[-1].notes.append(sheets.LEGEND)
-        return found + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
+        if tables:
+            tables[-1].notes.append(sheets.LEGEND)
+        return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
 
     def counts(self) -> list[Sheet]:
         """Number of measured cells, if it is selected."""

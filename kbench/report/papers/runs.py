@@ -92,18 +92,18 @@ class Runs:
             if not pairs:
                 continue
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
-            found = Match(line, problem, machine, choice, len(pairs) - 1, considered)
+            match = Match(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
-                return found
-            failed = failed or found
+                return match
+            failed = failed or match
         return failed and replace(failed, considered=considered)
 
     def lines(
         self, machine: Machine, wanted: Selector, choice: Choice
     ) -> list[tuple[Line, Problem]]:
         """All lines of one data set that match a selector."""
-        found = comparisons(self._matching(machine, wanted, choice))
-        return [(line, one.problem) for one in found for line in one.lines]
+        matches = comparisons(self._matching(machine, wanted, choice))
+        return [(line, one.problem) for one in matches for line in one.lines]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
         """Values of several curves at their common times, from the first row that has all."""
@@ -141,10 +141,10 @@ class Runs:
         ]
 
     def value(
-        self, found: Match, measure: Columns | CurveValue, at: Mapping[str, float]
+        self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
     ) -> tuple[float, float | None] | None:
         """Mean and deviation over the ok seeds; None where nothing was measured."""
-        values = [self._read(row, measure, at) for row in found.line.ok]
+        values = [self._read(row, measure, at) for row in match.line.ok]
         return mean_sd([value for value in values if value is not None])
 
     def _matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:

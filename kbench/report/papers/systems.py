@@ -137,7 +137,7 @@ def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
 
 def _own(system: System) -> set[tuple[str, str | None, tuple[Any, ...]]]:
     """Data set, variant and values of the shared parameters, as the paper's tables have them."""
-    found = set()
+    settings = set()
     for name in system.own:
         of, _, table = name.partition("_")
         layout = paper(of).tables[table]
@@ -147,8 +147,8 @@ def _own(system: System) -> set[tuple[str, str | None, tuple[Any, ...]]]:
                 params = {**wanted.params, **choice.params}
                 if all(one in params for one in system.same):
                     values = tuple(params[one] for one in system.same)
-                    found.add((choice.dataset, choice.variant, values))
-    return found
+                    settings.add((choice.dataset, choice.variant, values))
+    return settings
 
 
 def _words(system: System, values: Sequence[Any]) -> str:

@@ -29,7 +29,7 @@ _LEAST_CLAIM = 26
 
 def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
     """A sheet for each paper; texts are broken so that lines have at most `width` characters."""
-    found: dict[str, Sheet] = {}
+    by_paper: dict[str, Sheet] = {}
     wide = width is None or width >= _BESIDE + _LEAST_CLAIM
     header = (
         ["verdict", "claim", "rows say", "paper", "where"]
@@ -38,7 +38,7 @@ def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]
     )
     for one in verdicts:
         name = f"{paper(one.claim.paper).title}: claims"
-        sheet = found.setdefault(name, Sheet(name, len(header), header, []))
+        sheet = by_paper.setdefault(name, Sheet(name, len(header), header, []))
         texts = [one.claim.says, _said(one), _figure(one, one.printed), one.claim.where]
         if width is None:
             rows = [[one.outcome, *texts]]
@@ -46,7 +46,7 @@ def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]
             columns = _wide(texts, width) if wide else _narrow(texts, width)
             rows = list(map(list, itertools.zip_longest([one.outcome], *columns, fillvalue="")))
         sheet.rows.extend(rows)
-    listed = list(found.values())
+    listed = list(by_paper.values())
     if listed:
         listed[-1].notes.append(LEGEND)
     return listed

@@ -115,11 +115,11 @@ def tables_view(
             + cell(of.caption, "long")
             + "".join(map(cell, _counts(count)))
         )
-        found = [e.found for one in members for g in one.groups for e in g.entries if e.found]
+        matches = [e.found for one in members for g in one.groups for e in g.entries if e.found]
         facets = {
             "paper": [paper(of.paper).title],
-            "set": sorted({one.problem.dataset for one in found}),
-            "method": sorted({one.line.method for one in found}),
+            "set": sorted({one.problem.dataset for one in matches}),
+            "method": sorted({one.line.method for one in matches}),
             "verdict": outcomes.get(of.id, []),
         }
         items.append(Item(cells, facets, of.id, detail, f"{name}: {of.caption}"))
@@ -180,11 +180,11 @@ def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
 
 def papers_of(tables: Sequence[Table]) -> dict[str, list[str]]:
     """Data set -> the papers whose tables it stands in."""
-    found: dict[str, list[str]] = {}
+    papers: dict[str, list[str]] = {}
     for of in {one.paper: paper(one.paper) for one in tables}.values():
         for choice in {choice.dataset for choices in of.data.values() for choice in choices}:
-            found.setdefault(choice, []).append(of.title)
-    return found
+            papers.setdefault(choice, []).append(of.title)
+    return papers
 
 
 def _study(id: str, name: str, text: str, detail: str, facets: Mapping[str, Sequence[str]]) -> Item:

@@ -1,0 +1,130 @@
+"""Rows as runs of an MLflow experiment; needs `pip install 'kbench[mlflow]'`."""
+
+import json
+import logging
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kbench.errors import ConfigError, UnavailableError
+from kbench.run.rows import schema
+
+# The experiment that holds the runs, and the tag that tells which row a run is made of.
+EXPERIMENT = "kbench"
+ROW_TAG = "kbench.row"
+# Longest value of a parameter that every MLflow server takes, in characters.
+_LONGEST_PARAMETER = 500
+# What the row says of the run itself and not of its outcome; these become tags.
+_TAGS = (
+    *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
+    *("environment", "kbench_version", "commit", "data_sha256", "command"),
+)
+_NOT_METRICS = {"schema_version", "seed"}
+
+
+def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int]:
+    """Write each row as one finished run of the experiment `kbench`.
+
+    Parameters
+    ----------
+    rows : iterable of mappings
+        As `kbench.report.reading.records` returns them. Failed rows become failed runs.
+    store : str
+        MLflow's tracking URI, such as ``sqlite:///mlflow.db`` or ``http://host:5000``; a folder
+        without a scheme is a store of files.
+
+    Returns
+    -------
+    int, int
+        Numbers of runs written, and of rows that the store had already.
+
+    Raises
+    ------
+    UnavailableError
+        mlflow is not installed.
+    ConfigError
+        The store refuses the first request.
+    """
+    try:
+        from mlflow.entities import Metric, Param, RunStatus, RunTag
+        from mlflow.exceptions import MlflowException
+        from mlflow.tracking import MlflowClient
+    except ImportError as error:
+        raise UnavailableError(
+            "format=mlflow needs MLflow: pip install 'kbench[mlflow]'"
+        ) from error
+    if "://" not in store:
+        # Since version 3 MLflow refuses stores of files unless this says that they are meant.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    for name in ("alembic", "mlflow.store.db.utils"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        client = MlflowClient(tracking_uri=store)
+        found = client.get_experiment_by_name(EXPERIMENT)
+        experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
+        present = _present(client, experiment)
+    except MlflowException as error:
+        raise ConfigError(f"out={store}: {str(error).splitlines()[0]}") from error
+    metrics = _metric_columns()
+    written = skipped = 0
+    for row in rows:
+        began = int(row["started_at"].timestamp() * 1000)
+        identity = f"{row['key']} {row['environment']} {row['threads']} {began}"
+        if identity in present:
+            skipped += 1
+            continue
+        tags = {ROW_TAG: identity}
+        tags |= {name: str(row[name]) for name in _TAGS if row[name] is not None}
+        name = f"{row['method']} {row['dataset']} seed {row['seed']}"
+        run = client.create_run(experiment, start_time=began, run_name=name)
+        values = {column: row[column] for column in metrics if row[column] is not None}
+        client.log_batch(
+            run.info.run_id,
+            [
+                Metric(column, float(value), began, 0)
+                for column, value in values.items()
+                if math.isfinite(value)
+            ],
+            [Param(key, text) for key, text in _parameters(row).items()],
+            [RunTag(key, text) for key, text in tags.items()],
+        )
+        seconds = sum(values.get(column, 0.0) for column in ("load_s", "warmup_s", "fit_wall_s"))
+        status = RunStatus.FINISHED if row["status"] == "ok" else RunStatus.FAILED
+        client.set_terminated(
+            run.info.run_id, RunStatus.to_string(status), began + round(1000 * seconds)
+        )
+        written += 1
+    return written, skipped
+
+
+def _present(client: Any, experiment: str) -> set[str]:
+    """The rows of which the store has runs, page by page."""
+    rows: set[str] = set()
+    token = None
+    while True:
+        page = client.search_runs([experiment], max_results=1000, page_token=token)
+        rows.update(run.data.tags.get(ROW_TAG, "") for run in page)
+        token = page.token
+        if not token:
+            return rows
+
+
+def _metric_columns() -> list[str]:
+    """Columns of a row that hold numbers."""
+    return [
+        field.name
+        for field in schema()
+        if str(field.type) in ("double", "int64") and field.name not in _NOT_METRICS
+    ]
+
+
+def _parameters(row: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters of the method and the seed, as MLflow stores them: short texts."""
+    parameters = json.loads(row["params"]) if row["params"] else {}
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in parameters.items()
+    }
+    texts["seed"] = str(row["seed"])
+    return {key: text[:_LONGEST_PARAMETER] for key, text in texts.items()}
