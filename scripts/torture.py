@@ -1,6 +1,6 @@
 """Kill runners, guards, workers and fork servers of kbench at random, then check what is left.
 
-    python scripts/torture.py --kills 500 --seconds 3600 --seed 0 [--quota 16]
+    python scripts/torture.py --kills 500 --seconds 3600 --seed 0 [--quota 16] [--pause 6]
 
 Two to four commands work at a time in one folder: most of them runners of the same sweep, the
 others merge, report, predict, tune, or prepare a data set. At random moments one of their processes
@@ -30,8 +30,8 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-RUNS = 40
-SWEEP = ["-m", "method=dummy,mlp", f"seed=range(0,{RUNS // 2})", "dataset=digits"]
+RUNS = 40  # of the sweep
+PAUSE = 1.5  # seconds between two kills at most; on a busy machine more, so that workers are met
 # The model that `predict` applies, in a results folder that no other command writes to.
 KEPT = ["method=krr", "dataset=breast_cancer", "keep_model=true", "results_dir=kept"]
 FULL_DISK_BYTES = 4_000  # smaller than most files of rows
@@ -52,7 +52,10 @@ def jumping_clock(folder: Path) -> Path | None:
 class Arena:
     """A working directory, its temporary folder and the commands that run in it."""
 
-    def __init__(self, seed: int, quota: int | None = None) -> None:
+    def __init__(self, seed: int, quota: int | None, runs: int) -> None:
+        self.runs = runs
+        seeds = f"seed=range(0,{runs // 2})"
+        self.sweep = ["-m", "method=dummy,mlp", seeds, "dataset=digits"]
         self.home = Path(tempfile.mkdtemp(prefix="torture-"))
         self.results = self.home / "results"
         self.ballast = self.results / ".ballast"
@@ -110,7 +113,7 @@ class Arena:
             if self.random.random() < 0.6:
                 again = ["rerun=all"] if self.random.random() < 0.3 else []
                 self.start(
-                    [*SWEEP, *again],
+                    [*self.sweep, *again],
                     full_disk=self.random.random() < 0.1,
                     jumps=self.clock is not None and self.random.random() < 0.3,
                 )
@@ -188,7 +191,7 @@ class Arena:
             time.sleep(0.05)
         self.running = []
         self.ballast.unlink(missing_ok=True)
-        self.start([*SWEEP, "rerun=failed"]).wait()
+        self.start([*self.sweep, "rerun=failed"]).wait()
         self.start(["merge"]).wait()
 
     def complaints(self) -> list[str]:
@@ -206,8 +209,8 @@ class Arena:
             if path.parent.name == "results":
                 rows += table.select(["key", "environment", "threads", "status"]).to_pylist()
         keys = Counter((row["key"], row["environment"], row["threads"]) for row in rows)
-        if len(keys) != RUNS:
-            wrong.append(f"{len(keys)} runs have a row, should be {RUNS}")
+        if len(keys) != self.runs:
+            wrong.append(f"{len(keys)} runs have a row, should be {self.runs}")
         wrong += [f"run {key[0][:8]} has {n} rows" for key, n in keys.items() if n > 1]
         statuses = Counter(row["status"] for row in rows)
         if set(statuses) - {"ok"}:
@@ -228,15 +231,23 @@ class Arena:
         shutil.rmtree(self.home)
 
 
-def torture(kills: int, seconds: float, seed: int, quota: int | None = None) -> int:
+def torture(
+    kills: int,
+    seconds: float,
+    seed: int,
+    *,
+    quota: int | None = None,
+    pause: float = PAUSE,
+    runs: int = RUNS,
+) -> int:
     """Kill until either bound is reached; print and return the number of complaints."""
-    arena = Arena(seed, quota)
+    arena = Arena(seed, quota, runs)
     arena.prepare()
     end = time.monotonic() + seconds
     while arena.killed.total() < kills and time.monotonic() < end:
         arena.keep_busy()
         arena.disturb()
-        time.sleep(arena.random.uniform(0.0, 1.5))
+        time.sleep(arena.random.uniform(0.0, pause))
         arena.kill_one()
     arena.finish()
     wrong = arena.complaints()
@@ -259,9 +270,16 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=3600.0, help="of killing, at most")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pause", type=float, default=PAUSE, help="seconds before a kill, at most")
     parser.add_argument("--quota", type=int, help="MiB for the results; one has to be root")
     options = parser.parse_args()
-    wrong = torture(options.kills, options.seconds, options.seed, options.quota)
+    wrong = torture(
+        options.kills,
+        options.seconds,
+        options.seed,
+        quota=options.quota,
+        pause=options.pause,
+    )
     return 1 if wrong else 0
 
 

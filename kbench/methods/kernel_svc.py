@@ -208,7 +208,7 @@ class KernelSVC(BoxSVC):
 
     Notes
     -----
-    Binary problems with intercept of at most about 2,500 points (500 if most columns have two
+    Binary problems with intercept of at most 2,000 points (500 if most columns have two
     values) are solved by `kbench.solvers.small`, larger ones by `kbench.solvers.solve_box_dual`;
     the result satisfies the same criterion. Time is O(d) for each kernel value, of which there are
     about n for every support vector, and O(n) for each step of a small problem; memory

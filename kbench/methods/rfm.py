@@ -5,7 +5,7 @@
     up to `max_exact` rows:   c = (K(Z, Z) + ridge I)^-1 Y
     beyond:                   the same within clusters of the transformed rows, each of about
                               `cluster_size` rows; a new row is evaluated by the cluster of the
-                              nearest centroid
+                              nearest centroid. With `local_metrics`, a cluster may have its own M
 
 A. Radhakrishnan, D. Beaglehole, P. Pandit, M. Belkin, "Mechanism for feature learning in neural
 networks and backpropagation-free machine learning models", Science 383, 2024, Algorithm 1; division
@@ -30,6 +30,8 @@ from kbench.clustering import Centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods._ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin
 from kbench.metric import LearnedMetric
+from kbench.metric.learned import apply_root
+from kbench.metric.local import local_root
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.solvers.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
@@ -68,6 +70,31 @@ class InMetric:
         return self.machine(self.metric.transform(X))
 
 
+class Mapped:
+    """A function of rows root' z as a function of rows z, inside a cluster with its own metric.
+
+    Parameters
+    ----------
+    root : (r,) weights or (r, q) map
+    machine : Machine
+    """
+
+    def __init__(self, root: np.ndarray, machine: Machine) -> None:
+        self.root, self.machine = root, machine
+
+    @property
+    def nbytes(self) -> int:
+        return self.machine.nbytes + self.root.nbytes
+
+    def flops(self, n_features: int) -> float:
+        rank = self.root.shape[-1]
+        products = 1.0 if self.root.ndim == 1 else float(rank)
+        return products + self.machine.flops(rank) * rank / n_features
+
+    def __call__(self, X: Any) -> np.ndarray:
+        return self.machine(apply_root(X, self.root).astype(np.float32))
+
+
 def default_metric() -> LearnedMetric:
     """A metric for tables of any kind."""
     return LearnedMetric(kernel="any", scaling="auto")
@@ -85,6 +112,9 @@ class RecursiveFeatureMachine(RidgeMachine):
         Most rows that one kernel matrix is factorised for; more are divided into clusters.
     cluster_size : int, default=5000
         Rows of a cluster, about.
+    local_metrics : bool, default=False
+        Whether each cluster learns a metric of its own on top of that of all rows, and keeps it if
+        its held-out rows gain. The clusters then take three times as long.
     n_jobs : int or None, default=None
     random_state : int, RandomState or None, default=None
 
@@ -94,6 +124,8 @@ class RecursiveFeatureMachine(RidgeMachine):
         Fitted; `metric_.feature_importances_` says which features matter.
     n_clusters_ : int
         1 for an exact machine.
+    n_local_metrics_ : int
+        Clusters that kept a metric of their own.
     kernel_entries_ : int
         Kernel values of the last machine, those for learning the metric left out.
     n_parameters_, model_bytes_, n_features_in_ : int
@@ -111,6 +143,7 @@ class RecursiveFeatureMachine(RidgeMachine):
         "metric": [HasMethods(["fit", "transform"]), None],
         "max_exact": [Interval(Integral, 1, None, closed="left")],
         "cluster_size": [Interval(Integral, 1, None, closed="left")],
+        "local_metrics": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "probability": ["boolean"],  # of the classifier
@@ -120,6 +153,7 @@ class RecursiveFeatureMachine(RidgeMachine):
     _: KW_ONLY
     max_exact: int = 10000
     cluster_size: int = 5000
+    local_metrics: bool = False
     n_jobs: int | None = None
     random_state: Any = None
 
@@ -145,11 +179,15 @@ class RecursiveFeatureMachine(RidgeMachine):
                 centroids, labels = self._divide(Z, rng)
                 groups = [rows for _, rows in group_rows(labels)]
         self.n_clusters_ = len(groups)
+        # One machine of all rows has the metric of all rows.
+        local = self.local_metrics and len(groups) > 1
         with trace.phase("solve"):
             solved = Parallel(n_jobs=self.n_jobs)(
-                delayed(_solve)(kernel, Z[rows], Y[rows], metric.ridge_) for rows in groups
+                delayed(_solve)(kernel, Z[rows], Y[rows], metric, local, rng.randint(2**31))
+                for rows in groups
             )
         machines = [machine for machine, _ in solved]
+        self.n_local_metrics_ = sum(isinstance(machine, Mapped) for machine in machines)
         self.kernel_entries_ = sum(entries for _, entries in solved)
         self.n_parameters_ = sum(len(rows) * (Z.shape[1] + Y.shape[1]) for rows in groups)
         if centroids is None:
@@ -181,13 +219,22 @@ class RecursiveFeatureMachine(RidgeMachine):
         return Centroids(means[occupied]), labels.reshape(-1)
 
 
-def _solve(kernel: Kernel, Z: np.ndarray, Y: np.ndarray, ridge: float) -> tuple[Machine, int]:
+def _solve(
+    kernel: Kernel, Z: np.ndarray, Y: np.ndarray, metric: LearnedMetric, local: bool, seed: int
+) -> tuple[Machine, int]:
     """The ridge machine of rows Z : (n, r), and the kernel values it took."""
+    root = None
+    if local:
+        diagonal = metric.structure_ != "full"
+        found = local_root(kernel, metric.kernel_, Z, Y, metric.ridge_, diagonal, seed)
+        if found is not None:
+            root, kernel = found
+            Z = apply_root(Z, root).astype(np.float32)
     matrix = KernelMatrix(kernel, Z, np.float32)
-    factor = shifted_cholesky(matrix, ridge)
+    factor = shifted_cholesky(matrix, metric.ridge_)
     coef = scipy.linalg.cho_solve(factor, Y.astype(np.float32), check_finite=False)
     expansion = KernelExpansion(matrix, np.arange(len(Z)), coef, prediction_dtype(matrix, coef))
-    return expansion, matrix.n_entries
+    return (expansion if root is None else Mapped(root, expansion)), matrix.n_entries
 
 
 class RecursiveFeatureRegressor(RidgeRegressorMixin, RecursiveFeatureMachine):

@@ -428,7 +428,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             if not np.isfinite(total) or total <= 0.0:
                 # A constant function has no gradients: there is nothing to learn.
                 return
-            root = np.sqrt(metric / total) if diagonal else _root(metric / total)
+            root = np.sqrt(metric / total) if diagonal else square_root(metric / total)
 
     def _widths(
         self,
@@ -561,8 +561,8 @@ class _Problem:
         self, root: np.ndarray, kernel: str, width: float, rng: np.random.RandomState
     ) -> tuple[np.ndarray, KernelMatrix, float]:
         """Training rows in a metric, their kernel matrix, and its gamma."""
-        Z = _apply(self.X, root).astype(np.float32)
-        gamma = _gamma(kernel, Z, width, rng)
+        Z = apply_root(self.X, root).astype(np.float32)
+        gamma = bandwidth(kernel, Z, width, rng)
         return Z, KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32), gamma
 
     def solve(
@@ -570,7 +570,7 @@ class _Problem:
     ) -> tuple[float, float, np.ndarray]:
         """Lowest held-out error, its ridge and coefficients (n, m)."""
         new = matrix.kernel.prepare(
-            _apply(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
+            apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
         )
         tried = []
         for ridge in ridges:
@@ -611,7 +611,7 @@ class _Targets:
         return float(wrong) + _TIE_BREAK * squared
 
 
-def _gamma(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
+def bandwidth(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
     """1 / width, or 1 / width^2 for the Gaussian kernel; the width is given in units of the usual
     multiple of the median distance between rows."""
     some = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
@@ -621,7 +621,7 @@ def _gamma(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState)
     return 1.0 / (width**2 if kernel == "rbf" else width)
 
 
-def _apply(X: np.ndarray, root: np.ndarray) -> np.ndarray:
+def apply_root(X: np.ndarray, root: np.ndarray) -> np.ndarray:
     """Rows root' x."""
     return X * root if root.ndim == 1 else X @ root
 
@@ -633,7 +633,7 @@ def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
     return np.where(np.equal.outer(structure, structure), metric, 0.0)
 
 
-def _root(metric: np.ndarray) -> np.ndarray:
+def square_root(metric: np.ndarray) -> np.ndarray:
     """(d, r) with root root' = M, columns by falling length, without those that are rounding."""
     values, vectors = np.linalg.eigh(metric)
     values, vectors = values[::-1], vectors[:, ::-1]

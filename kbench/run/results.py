@@ -6,7 +6,8 @@ Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names
     merged-<hex>.parquet                    rows that `merge` compacted
     _curves/ _environments/ _logs/          parts of a row that are not scalars
     _models/<key>.npz                       fitted models of runs with keep_model=true
-    _reference/                             rows that come with kbench; never written
+    _reference/                             rows that come with kbench; never written. An installed
+                                            kbench has them inside its package
     _tune/                                  results folder of the trials of `kbench tune`, which
                                             are scored on held-out training rows
     .<name>.<hex>.tmp                       file that is being written
@@ -61,6 +62,10 @@ class Curve(TypedDict):
     value: Sequence[float]
 
 
+# Only in a wheel: a source tree has them in results/_reference.
+_INSTALLED_REFERENCE = Path(__file__).parents[1] / "_reference"
+
+
 class ResultsFolder:
     """Rows, curves, logs and environments in one folder, which the first write creates.
 
@@ -78,6 +83,9 @@ class ResultsFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.warnings: list[str] = []
+        self._reference = self.path / "_reference"
+        if not self._reference.is_dir():
+            self._reference = _INSTALLED_REFERENCE
         self._merged: dict[str, list[dict[str, Any]]] = {}  # key -> its rows in merged files
         self._merges_read: set[str] = set()
 
@@ -148,7 +156,7 @@ class ResultsFolder:
     def environments(self) -> dict[str, dict[str, Any]]:
         """The stored descriptions by id, including those of the reference rows."""
         descriptions = {}
-        for folder in (self.path / "_reference", self.path):
+        for folder in (self._reference, self.path):
             for path in sorted((folder / "_environments").glob("[!.]*.json")):
                 try:
                     descriptions[path.stem] = json.loads(path.read_text())
@@ -246,7 +254,7 @@ class ResultsFolder:
             return self._read_curves(self.path)
         identity = list(rows.IDENTITY)
         replaced = self._read_rows(self.path, [*identity, "status"]).to_pandas()
-        given = self._read_curves(self.path / "_reference")
+        given = self._read_curves(self._reference)
         warnings = self.warnings
         own = self._read_curves(self.path)
         self.warnings = warnings + self.warnings
@@ -306,7 +314,7 @@ class ResultsFolder:
         parts = [own.append_column("origin", pa.array(["own"] * len(own), pa.string()))]
         if reference:
             warnings = self.warnings
-            given = self._read_rows(self.path / "_reference")
+            given = self._read_rows(self._reference)
             self.warnings = warnings + self.warnings
             origin = pa.array(["reference"] * len(given), pa.string())
             parts.insert(0, given.append_column("origin", origin))

@@ -51,7 +51,7 @@ class SolverOptions:
     refinement: bool = True
     inner_steps: Callable[..., int] | None = None
     first_subset: int = 1024
-    few_points: int = 4000
+    few_points: int = 2000
     smallest_group: int = 512
 
 

@@ -59,3 +59,14 @@ def test_it_works_in_an_empty_folder(site, tmp_path):
     assert "</html>" in (tmp_path / "report.html").read_text()
     doctor = kbench(site, tmp_path, "doctor")
     assert str(site / "kbench" / "configs") in doctor.stdout
+
+
+def test_reference_rows_and_papers_come_along(site, tmp_path):
+    table = kbench(site, tmp_path, "report", "papers", "table=dcsvm_table3", "format=json")
+    assert table.returncode == 0, table.stderr
+    assert "ijcnn1" in table.stdout
+    found = kbench(site, tmp_path, "recommend", "dataset=letter")
+    assert found.returncode == 0, found.stderr
+    assert "methods with rows on letter" in found.stdout
+    (wheel,) = site.parent.glob("*.whl")
+    assert wheel.stat().st_size < 8e6

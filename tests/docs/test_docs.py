@@ -64,6 +64,35 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_stands_in_the_site():
+    listed = set()
+    for page in (ROOT / "docs").glob("*.md"):
+        for block in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.M | re.S):
+            listed.update(re.findall(r"<?([\w/-]+)>?$", block, re.M))
+    assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= listed | {"index"}
+
+
+# A measured time or ratio: "1.5 s", "12x"; not a bound such as "below 0.2 s".
+FIGURE = re.compile(r"(?<![\w.=-])(?<!below )(?<!than )\d[\d,.]*(?: ?(?:s|ms|us|ns)|x)\b")
+
+
+def measured_parts():
+    """(name, text) of the sections of README and the pages of docs/ that state measured figures."""
+    for page in PAGES:
+        text = BLOCK.sub("", page.read_text())
+        parts = re.split(r"^(?=## )", text, flags=re.M) if page.name == "README.md" else [text]
+        for part in parts:
+            if FIGURE.search(part):
+                yield f"{page.name}: {part.splitlines()[0].strip('# ')}", part
+
+
+@pytest.mark.parametrize(("name", "text"), list(measured_parts()), ids=lambda value: value[:60])
+def test_figures_carry_the_script_that_prints_them_and_a_date(name, text):
+    scripts = set(re.findall(r"\b(\w+\.py)\b", text))
+    assert scripts & {path.name for path in (ROOT / "scripts").glob("*.py")}, name
+    assert re.search(r"\b20\d\d-\d\d-\d\d\b", text), name
+
+
 def test_the_page_on_results_explains_every_column():
     text = (ROOT / "docs" / "results.md").read_text()
     explained = set(re.findall(r"`(\w+)`", text))

@@ -7,14 +7,26 @@ have a smaller squared error than the mean of the targets, unless the input carr
 
 import inspect
 import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 
 import kbench.methods
+import kbench.metric
+from kbench.approximation import (
+    BKA,
+    MEKA,
+    Fastfood,
+    LandmarkFeatures,
+    RandomFeatures,
+    RandomFourierFeatures,
+    SpectralNystrom,
+)
 from kbench.errors import UnavailableError
+from kbench.methods import KernelRidge, KernelSVC
 
 # Small sizes, so that a fit takes milliseconds; the other parameters are the defaults.
 SIZES = {
@@ -29,12 +41,10 @@ SIZES = {
     "depth": 1,
     "min_rows": 5,
 }
-SPECIFIC = {
+SPECIFIC: dict[str, dict] = {
     "LDKLClassifier": {"max_iter": 300},
     "PegasosClassifier": {"batch_size": 10, "n_epochs": 100, "n_components": 100},
     "ReducedSetSVC": {"n_components": 3, "n_restarts": 1, "preimage": "fixed_point"},
-    "NystromClassifier": {"rank": 8, "n_landmarks": None},
-    "NystromRegressor": {"rank": 8, "n_landmarks": None},
     "NORMA": {"batch_size": 10, "n_epochs": 3},
     "DoublySGDClassifier": {"block_size": 128},
     "DoublySGDRegressor": {"block_size": 128},
@@ -42,29 +52,65 @@ SPECIFIC = {
     "SubsampleSVC": {"n_samples": 0.9},
     "SDCAClassifier": {"max_iter": 50},
     "BaggingSVC": {"n_estimators": 1},
-    "MEKAClassifier": {"rank": 8, "n_clusters": 1, "n_landmarks": None},
-    "MEKARegressor": {"rank": 8, "n_clusters": 1, "n_landmarks": None},
-    "RandomFeatureClassifier": {"rank": 8, "n_components": 8},
-    "RandomFeatureRegressor": {"rank": 8, "n_components": 8},
 }
 SKIPPED = {"IntelexSVC", "JointConvolutionClassifier"}  # need extras
 DIAGNOSTICS = {"SupportCurves", "DivisionBound", "BlockSpectra", "KernelSpectrum"}
 
 
-def classes():
-    for name in sorted(kbench.methods.__all__):
-        cls = getattr(kbench.methods, name)
-        if name in SKIPPED | DIAGNOSTICS or not hasattr(cls, "predict"):
-            continue
-        yield cls
+# Parts that the methods of configs/method give to these classes, beside the class's own default.
+PARTS: dict[str, list] = {
+    "LinearizedSVC": [RandomFourierFeatures(20), Fastfood(20), LandmarkFeatures(8)],
+    "ApproximateRidge": [
+        SpectralNystrom(8),
+        RandomFeatures(8),
+        RandomFeatures(8, features="fastfood"),
+    ],
+    "ApproximateRidgeClassifier": [
+        MEKA(8, n_clusters=1),
+        SpectralNystrom(8),
+        SpectralNystrom(8, landmarks="kmeans"),
+        BKA(1),
+        RandomFeatures(8),
+        RandomFeatures(8, features="fastfood"),
+    ],
+    "WithMetric": [KernelSVC(C=8.0), KernelRidge()],
+}
+PART_NAMES = ("feature_map", "approximation", "estimator")
 
 
-def build(cls):
-    names = inspect.signature(cls.__init__).parameters
-    parameters = {name: value for name, value in SIZES.items() if name in names}
-    parameters |= SPECIFIC.get(cls.__name__, {})
-    parameters |= {"random_state": 0} if "random_state" in names else {}
-    return cls(**{name: value for name, value in parameters.items() if name in names})
+class Machine(NamedTuple):
+    """A class with its part, which is given to the constructor by its name."""
+
+    cls: type
+    part: Any = None
+
+    @property
+    def names(self):
+        return inspect.signature(self.cls.__init__).parameters
+
+    def __str__(self):
+        return self.cls.__name__ + ("" if self.part is None else f"-{self.part}")
+
+
+def machines():
+    for module in (kbench.methods, kbench.metric):
+        for name in sorted(module.__all__):
+            cls = getattr(module, name)
+            if name in SKIPPED | DIAGNOSTICS or not hasattr(cls, "predict"):
+                continue
+            if name != "WithMetric":
+                yield Machine(cls)
+            yield from (Machine(cls, part) for part in PARTS.get(name, ()))
+
+
+def build(machine):
+    parameters = {name: value for name, value in SIZES.items() if name in machine.names}
+    parameters |= SPECIFIC.get(machine.cls.__name__, {})
+    if machine.part is not None:
+        key = next(name for name in PART_NAMES if name in machine.names)
+        parameters |= {key: clone(machine.part)}
+    parameters |= {"random_state": 0} if "random_state" in machine.names else {}
+    return machine.cls(**{k: v for k, v in parameters.items() if k in machine.names})
 
 
 def blobs(n=60, d=3):
@@ -142,9 +188,9 @@ RIGHT = {
 }
 
 
-def fitted(cls, X, y, **parameters):
+def fitted(machine, X, y, **parameters):
     """The fitted estimator, or None after a ValueError of one clear line."""
-    model = build(cls)
+    model = build(machine)
     known = model.get_params()
     model.set_params(**{name: value for name, value in parameters.items() if name in known})
     with warnings.catch_warnings():
@@ -159,7 +205,7 @@ def fitted(cls, X, y, **parameters):
             return None
 
 
-def require_right(cls, X, y, model):
+def require_right(X, y, model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         predicted = model.predict(X)
@@ -172,22 +218,21 @@ def require_right(cls, X, y, model):
 
 
 @pytest.mark.parametrize("case", RIGHT)
-@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
-def test_right_or_refused(cls, case):
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_right_or_refused(machine, case):
     X, y = RIGHT[case]()
-    model = fitted(cls, X, y)
+    model = fitted(machine, X, y)
     if model is not None:
-        require_right(cls, X, y, model)
+        require_right(X, y, model)
 
 
 @pytest.mark.parametrize("C", [1e-12, 1e12])
 @pytest.mark.parametrize(
-    "cls", [cls for cls in classes() if "C" in inspect.signature(cls.__init__).parameters],
-    ids=lambda cls: cls.__name__,
+    "machine", [machine for machine in machines() if "C" in machine.names], ids=str,
 )  # fmt: skip
-def test_extreme_regularisation_ends_with_finite_values(cls, C):
+def test_extreme_regularisation_ends_with_finite_values(machine, C):
     X, y = blobs()
-    model = fitted(cls, X, y, C=C, max_iter=1000)
+    model = fitted(machine, X, y, C=C, max_iter=1000)
     if model is not None:
         assert model.predict(X).shape == y.shape
         if hasattr(model, "decision_function"):
@@ -195,46 +240,82 @@ def test_extreme_regularisation_ends_with_finite_values(cls, C):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
-def test_values_that_are_not_finite_are_refused(cls, value):
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_values_that_are_not_finite_are_refused(machine, value):
     X, y = blobs()
-    model = fitted(cls, X, y)
+    model = fitted(machine, X, y)
     X[3, 1] = value
-    assert fitted(cls, X, y) is None
+    assert fitted(machine, X, y) is None
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         model.predict(X)
 
 
 @pytest.mark.parametrize("labels", [np.array(["no", "yes"]), np.array(["no", "yes"], object)])
-@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
-def test_labels_may_be_strings(cls, labels):
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_labels_may_be_strings(machine, labels):
     X, index = blobs()
     y = labels[index]
-    model = build(cls)
+    model = build(machine)
     if not is_classifier(model):
-        assert fitted(cls, X, y) is None
+        assert fitted(machine, X, y) is None
         return
-    model = fitted(cls, X, y)
+    model = fitted(machine, X, y)
     assert model is not None
     assert np.mean(model.predict(X) == y) >= 0.9
 
 
-@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
-def test_one_class_is_refused_and_one_row_is_refused_or_predicted(cls):
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_one_class_is_refused_and_one_row_is_refused_or_predicted(machine):
     X, y = blobs()
-    if is_classifier(build(cls)):
-        assert fitted(cls, X, np.zeros(len(X), int)) is None
-        assert fitted(cls, X[:1], y[:1]) is None
+    if is_classifier(build(machine)):
+        assert fitted(machine, X, np.zeros(len(X), int)) is None
+        assert fitted(machine, X[:1], y[:1]) is None
     else:
-        model = fitted(cls, X[:1], y[:1].astype(float))
+        model = fitted(machine, X[:1], y[:1].astype(float))
         assert model is None or np.isfinite(model.predict(X)).all()
 
 
-@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__name__)
-def test_read_only_memory_maps(cls, tmp_path):
+@pytest.mark.parametrize("machine", list(machines()), ids=str)
+def test_read_only_memory_maps(machine, tmp_path):
     X, y = blobs()
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    model = fitted(cls, mapped, y)
+    model = fitted(machine, mapped, y)
     assert model is not None
-    require_right(cls, mapped, y, model)
+    require_right(mapped, y, model)
+
+
+@pytest.mark.parametrize(
+    "machine", [machine for machine in machines() if "C" in machine.names], ids=str
+)
+def test_random_labels_with_a_large_C_end(machine):
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(80, 3)), rng.randint(0, 2, 80)
+    model = fitted(machine, X, y, C=1e12, max_iter=300, max_time=2.0)
+    if model is not None:
+        predicted = model.predict(X)
+        assert set(np.unique(predicted)) <= {0, 1} if is_classifier(model) else predicted.shape
+        if hasattr(model, "decision_function"):
+            assert np.isfinite(model.decision_function(X)).all()
+
+
+# One machine of each engine: the exact solvers large and small, linear dual, low rank, compressed,
+# divided, stochastic and leaves.
+ENGINES = (
+    "KernelSVC",
+    "LinearizedSVC",
+    "ApproximateRidgeClassifier",
+    "HSSADMMClassifier",
+    "DCSVC",
+    "DoublySGDClassifier",
+    "DCPredClassifier",
+)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_ten_rows_ten_thousand_times_each(name):
+    X, y = blobs(10)
+    X, y = np.repeat(X, 10_000, axis=0).astype(np.float32), np.repeat(y, 10_000)
+    model = fitted(Machine(getattr(kbench.methods, name)), X, y)
+    assert model is not None
+    require_right(X[::1000], y[::1000], model)

@@ -70,3 +70,27 @@ def test_the_same_seed_gives_the_same_machine(problem):
     X, y = problem
     machines = [RecursiveFeatureRegressor(random_state=3).fit(X[:300], y[:300]) for _ in range(2)]
     np.testing.assert_array_equal(*(machine.predict(X[300:]) for machine in machines))
+
+
+def test_clusters_with_different_directions_get_their_own_metrics():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(1500, 6))
+    side = rng.integers(0, 2, 1500)
+    X[:, 0] = np.where(side, 4.0, -4.0) + 0.3 * X[:, 0]
+    y = np.where(side, np.sin(3.0 * X[:, 1]), np.sin(3.0 * X[:, 2])) + X[:, 0]
+    options = {
+        "metric": LearnedMetric("diagonal", kernel="rbf", n_rounds=1),
+        "max_exact": 200,
+        "cluster_size": 700,
+        "random_state": 0,
+    }
+    plain = RecursiveFeatureRegressor(**options).fit(X[:1200], y[:1200])
+    local = RecursiveFeatureRegressor(local_metrics=True, **options).fit(X[:1200], y[:1200])
+    assert plain.n_local_metrics_ == 0
+    assert local.n_local_metrics_ >= 1
+    assert local.n_local_metrics_ <= local.n_clusters_
+
+    def error(model):
+        return np.mean((model.predict(X[1200:]) - y[1200:]) ** 2)
+
+    assert error(local) < 0.7 * error(plain)

@@ -18,5 +18,5 @@ def torture(monkeypatch):
 
 
 def test_random_kills_lose_no_row_and_leave_nothing(torture, capsys):
-    complaints = torture.torture(kills=12, seconds=20, seed=0)
+    complaints = torture.torture(kills=12, seconds=20, seed=0, runs=8)
     assert complaints == 0, capsys.readouterr().out

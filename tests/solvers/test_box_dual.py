@@ -58,7 +58,9 @@ def assert_optimal(Q, y, C, result, tol, rounding=1e-9, p=-1.0):
     """
     G = Q @ result.alpha + p
     total = result.alpha.sum()
-    np.testing.assert_allclose(result.gradient, G, atol=rounding * (1 + total))
+    # Far from the margin gradients may be from float32 values, whose errors are reported.
+    error = rounding * (1 + total) + 8.0 * result.gradient_error
+    np.testing.assert_allclose(result.gradient, G, atol=error)
     assert np.all((result.alpha >= 0) & (result.alpha <= C))
     at_zero, at_C = result.alpha == 0, result.alpha == C
     g = G + y * result.intercept

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 # Points of a binary problem up to which the small engine is faster than `solve_box_dual`. Both
-# take the same time at about 3,000 points on covtype_93k (54 features, half of the points support
-# vectors) and at 3,000 to 4,000 on ijcnn1 (`scripts/bench_small.py --crossover`).
-MOST_POINTS = 2500
-# The same for regression, where the other engine has every point twice: about twice as many points.
-# The value itself has not been tuned.
-MOST_POINTS_OF_REGRESSION = 5000
+# take the same time at about 2,000 points on covtype_93k (54 features, half of the points support
+# vectors) and at 2,500 to 3,000 on ijcnn1 (`scripts/bench_small.py --crossover`).
+MOST_POINTS = 2000
+# The same for regression: both take the same time at 3,000 to 4,000 rows of kin40k and bike, on
+# cpusmall at 3,000 (C = 10), above for a smaller and below for a larger C.
+MOST_POINTS_OF_REGRESSION = 3000
 # The same where columns of two values are packed as bits (a9a), which makes rows much cheaper for
 # the other engine alone. The value has not been tuned.
 MOST_POINTS_OF_BITS = 500
