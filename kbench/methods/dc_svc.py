@@ -146,8 +146,8 @@ max_iter, max_time, dtype, shrinking
     model_bytes_ : int
     n_features_in_ : int
 
-    Rows in chunks
-    --------------
+    Notes
+    -----
     With combine="early" and partition "kmeans", `fit` also takes `ChunkedRows` (`kbench.chunked`),
     which may be larger than memory. They are divided by a tree of k-means with `n_clusters` leaves
     and `branching` children a node, grown on max(n_samples, 50 n_clusters) sampled rows, and
@@ -160,8 +160,6 @@ max_iter, max_time, dtype, shrinking
     and "train". `fit`
     reports clusters_done and n_clusters to the trace after each cluster.
 
-    Notes
-    -----
     Training takes about 1/k of the kernel values of the exact machine, and O(n n_samples (d + k))
     for the assignments. Early prediction costs O(n_sv d / k) a row, and O(n_samples d) or O(k d)
     for the assignment, depending on `partition`; "naive" and "exact" cost O(n_sv d), "bcm"

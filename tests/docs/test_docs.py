@@ -64,6 +64,14 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_stands_in_the_site():
+    listed = set()
+    for page in (ROOT / "docs").glob("*.md"):
+        for block in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text(), re.M | re.S):
+            listed.update(re.findall(r"<?([\w/-]+)>?$", block, re.M))
+    assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= listed | {"index"}
+
+
 # A measured time or ratio: "1.5 s", "12x"; not a bound such as "below 0.2 s".
 FIGURE = re.compile(r"(?<![\w.=-])(?<!below )(?<!than )\d[\d,.]*(?: ?(?:s|ms|us|ns)|x)\b")
 
