@@ -3,6 +3,7 @@
 Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 2013).
 """
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -25,6 +26,9 @@ from kbench.methods.kernel_ridge import check_memory
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
+
+# Points of each subset if there are more subsets than points.
+_FEW_POINTS = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -100,13 +104,19 @@ class DCRidge(KernelRidgeMachine):
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         n = len(Y)
-        if self.n_parts > n:
-            raise ValueError(f"n_parts={self.n_parts} is more than n_samples={n}")
-        check_memory(-(-n // self.n_parts), self.dtype, self.memory_mb)
+        n_parts = self.n_parts
+        if n_parts > n:
+            n_parts = max(1, n // _FEW_POINTS)
+            warnings.warn(
+                f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
+                f"{n_parts}",
+                stacklevel=6,  # the caller of fit
+            )
+        check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
             order = check_random_state(self.random_state).permutation(n)
-            parts = np.array_split(order, self.n_parts)
+            parts = np.array_split(order, n_parts)
             solved = Parallel(n_jobs=self.n_jobs)(
                 delayed(_solve_part)(
                     kernel.take(rows), Y[rows], self.alpha, self.tol, self.max_iter
@@ -115,7 +125,7 @@ class DCRidge(KernelRidgeMachine):
             )
         self.dual_coef_ = np.empty(Y.shape)
         for rows, (result, n_entries) in zip(parts, solved, strict=True):
-            self.dual_coef_[rows] = result.x / self.n_parts
+            self.dual_coef_[rows] = result.x / n_parts
             kernel.count(n_entries)
         worst = max((result for result, _ in solved), key=lambda result: result.residual.max())
         warn_unconverged(worst, self.max_iter, self.tol)
