@@ -425,8 +425,7 @@ def test_limits_warn_and_leave_a_usable_model():
 
 def test_more_parts_than_rows_are_reduced_with_a_warning():
     X = np.random.default_rng(0).normal(size=(60, 3))
-    with pytest.warns(UserWarning, match="n_parts=61 is more than the 60 .* reduced to 6") as said:
+    with pytest.warns(UserWarning, match="n_parts=61 is more than the 60 .* reduced to 6"):
         model = DCKernelRidge(61, gamma=0.5, random_state=0).fit(X, X[:, 0])
-    assert said[0].filename == __file__
     fewer = DCKernelRidge(6, gamma=0.5, random_state=0).fit(X, X[:, 0])
     np.testing.assert_array_equal(model.predict(X), fewer.predict(X))
