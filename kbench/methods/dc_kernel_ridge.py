@@ -3,6 +3,7 @@
 Zhang, Duchi and Wainwright, "Divide and Conquer Kernel Ridge Regression" (COLT 2013).
 """
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -27,6 +28,8 @@ from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
 
+# Points of each subset if there are more subsets than points.
+_FEW_POINTS = 10
 # Subsets that are not set, at most.
 _MOST_PARTS = 10
 
@@ -107,7 +110,12 @@ class DCRidge(KernelRidgeMachine):
         n = len(Y)
         n_parts = number_of_groups(self.n_parts, n, _MOST_PARTS)
         if n_parts > n:
-            raise ValueError(f"n_parts={n_parts} is more than n_samples={n}")
+            n_parts = max(1, n // _FEW_POINTS)
+            warnings.warn(
+                f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
+                f"{n_parts}",
+                stacklevel=6,  # the caller of fit
+            )
         check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)

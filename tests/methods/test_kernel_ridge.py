@@ -376,7 +376,6 @@ def test_classes_are_targets_of_minus_and_plus_one(model):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (DCKernelRidge(300), "n_parts=300 is more than n_samples=240"),
         (KernelRidge(alpha=0.0), "'alpha' parameter of KernelRidge .* Got 0.0"),
         (ApproximateRidge(alpha=-1.0), "'alpha' parameter of ApproximateRidge .* Got -1.0"),
         (ApproximateRidge(BKA(gamma=0.0)), "'gamma' parameter of BKA .* Got 0.0"),
@@ -422,3 +421,11 @@ def test_limits_warn_and_leave_a_usable_model():
             model.fit(X, y)
         assert not model.converged_
         assert np.isfinite(model.predict(X)).all()
+
+
+def test_more_parts_than_rows_are_reduced_with_a_warning():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.warns(UserWarning, match="n_parts=61 is more than the 60 .* reduced to 6"):
+        model = DCKernelRidge(61, gamma=0.5, random_state=0).fit(X, X[:, 0])
+    fewer = DCKernelRidge(6, gamma=0.5, random_state=0).fit(X, X[:, 0])
+    np.testing.assert_array_equal(model.predict(X), fewer.predict(X))
