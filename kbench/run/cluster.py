@@ -17,6 +17,8 @@ import importlib
 import logging
 import multiprocessing
 import platform
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -38,6 +40,11 @@ ATTEMPTS = 2
 # Seconds between two checks whether the user has stopped the run. A shorter time ends the run
 # sooner, but sends the scheduler more requests.
 _STOP_POLL_S = 0.5
+# Seconds without any worker process after which a cluster is given up, and between two looks.
+LOST_S = 30.0
+_WORKERS_POLL_S = 1.0
+
+_LOG = logging.getLogger(__name__)
 
 
 class Engine(Protocol):
@@ -49,12 +56,18 @@ class Engine(Protocol):
     def stop(self, future: Future[Outcome]) -> None:
         """End a call in progress; its future is then done or cancelled."""
 
+    def workers(self) -> int | None:
+        """Worker processes that are connected; None if the engine starts them as needed."""
+
     def close(self) -> None:
         """Disconnect from the cluster, and end it if it was started by this process."""
 
 
 class Cluster:
     """Starts guarded workers by an engine; stands in for a `Sandbox`.
+
+    If the engine has had no worker process for `LOST_S` seconds, all its runs are `interrupted`,
+    which the same command repeats.
 
     Parameters
     ----------
@@ -65,10 +78,45 @@ class Cluster:
     def __init__(self, engine: Engine, preload: list[str]) -> None:
         self._engine = engine
         self._preload = tuple(preload)
+        self._jobs: list[RemoteJob] = []
+        self._lost, self._closed = threading.Event(), threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop looking for workers, and disconnect."""
+        self._closed.set()
+        self._engine.close()
+
+    def _watch(self) -> None:
+        last = time.monotonic()
+        while not self._closed.wait(_WORKERS_POLL_S):
+            try:
+                n_workers = self._engine.workers()
+            except Exception:  # the scheduler does not answer, whatever the engine raises then
+                n_workers = 0
+            if n_workers is None:
+                return
+            if n_workers:
+                last = time.monotonic()
+            elif time.monotonic() - last >= LOST_S:
+                break
+        else:
+            return
+        _LOG.error(
+            f"the cluster has had no worker for {LOST_S:g} s: its runs are interrupted; start "
+            "workers and give the same command again"
+        )
+        self._lost.set()
+        for job in self._jobs:
+            job.give_up()
 
     def start(self, work: Work, task: Task, limits: Limits, n_runs: int = 1) -> "RemoteJob":
         """Run `work(task, send)` in a worker of the cluster; returns at once."""
-        return RemoteJob(self._engine, (self._preload, work, task, limits, n_runs))
+        job = RemoteJob(self._engine, (self._preload, work, task, limits, n_runs))
+        self._jobs = [*(other for other in self._jobs if not other.ended), job]
+        if self._lost.is_set():
+            job.give_up()
+        return job
 
 
 class SharedModel:
@@ -97,6 +145,7 @@ class RemoteJob:
         self._attempts = 0
         self._interrupted = False
         self._outcome: Outcome | None = None
+        self._ending = threading.Lock()
         self.state = State(phase="running on the cluster")
         self.connection, self._done = multiprocessing.Pipe(duplex=False)
         self._submit()
@@ -106,6 +155,16 @@ class RemoteJob:
         if not self._interrupted:
             self._interrupted = True
             self._engine.stop(self._future)
+
+    @property
+    def ended(self) -> bool:
+        return self._outcome is not None
+
+    def give_up(self) -> None:
+        """End the run because the cluster has no workers."""
+        self._end(Outcome("interrupted", "the cluster has no workers"))
+        self._interrupted = True
+        self._future.cancel()
 
     def news(self) -> Outcome:
         """Block until the run has ended; returns its outcome."""
@@ -132,9 +191,13 @@ class RemoteJob:
                 what = " ".join(str(error).split())[:200]
                 message = f"its worker process was lost {ATTEMPTS} times"
                 outcome = Outcome("crashed", f"{message} ({type(error).__name__}: {what})")
-        self._outcome = outcome
-        self._done.close()
-        return None
+        return self._end(outcome)
+
+    def _end(self, outcome: Outcome) -> None:
+        with self._ending:
+            if self._outcome is None:
+                self._outcome = outcome
+                self._done.close()
 
 
 @functools.cache
@@ -214,10 +277,11 @@ def open_cluster(settings: Settings, preload: list[str]) -> Iterator[Cluster]:
         raise ConfigError(
             f"parallel.backend={parallel.backend}: no cluster{where}: {what}"
         ) from None
+    cluster = Cluster(engine, preload)
     try:
-        yield Cluster(engine, preload)
+        yield cluster
     finally:
-        engine.close()
+        cluster.close()
 
 
 @contextlib.contextmanager
@@ -285,6 +349,9 @@ class _Dask:
         self._event.set()  # Dask cancels what is queued, not what runs
         future.cancel()
 
+    def workers(self) -> int | None:
+        return len(self._client.nthreads())
+
     def close(self) -> None:
         self._client.close()
         if self._cluster is not None:
@@ -326,6 +393,9 @@ class _Ray:
         self._references[future] = reference
         return future
 
+    def workers(self) -> int | None:
+        return None
+
     def stop(self, future: Future[Outcome]) -> None:
         self._ray.cancel(self._references[future], force=True)
 
@@ -355,6 +425,9 @@ class _Slurm:
         future = self._waiting.submit(job.result)
         self._jobs[future] = job
         return future
+
+    def workers(self) -> int | None:
+        return None
 
     def stop(self, future: Future[Outcome]) -> None:
         self._jobs[future].cancel(check=False)

@@ -3,6 +3,7 @@
 import importlib.util
 import signal
 import sys
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pandas as pd
@@ -80,6 +81,39 @@ def test_an_interrupt_ends_the_runs_of_a_cluster(here, backend):
     assert running.returncode == 130
     assert list(rows(here)["status"]) == ["interrupted"] * 2
     wait_for(lambda: not workers(here))
+
+
+class Engine:
+    """Has workers until `left` is set to 0, and never ends a call."""
+
+    left = 1
+
+    def submit(self, function, *args):
+        return Future()
+
+    def workers(self):
+        if self.left < 0:
+            raise OSError("the scheduler is gone")
+        return self.left
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("left", [0, -1])
+def test_a_cluster_without_workers_is_given_up(monkeypatch, caplog, left):
+    monkeypatch.setattr(cluster, "LOST_S", 0.2)
+    monkeypatch.setattr(cluster, "_WORKERS_POLL_S", 0.01)
+    engine = Engine()
+    runs = cluster.Cluster(engine, [])
+    job = runs.start(None, None, None)
+    assert not job.connection.poll(0.5)
+    engine.left = left
+    outcome = job.news()
+    assert (outcome.status, outcome.message) == ("interrupted", "the cluster has no workers")
+    assert runs.start(None, None, None).news().status == "interrupted"
+    assert "has had no worker for 0.2 s" in caplog.text
+    runs.close()
 
 
 def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
