@@ -6,6 +6,7 @@ $KBENCH_DATA, or inside an installed package; "present (half)": only those of th
 
 import json
 import shutil
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ KINDS = {
 }
 WORDS = (*KINDS, "--json")
 KEYS = ("datasets_dir",)
+# Characters that a description needs beside the other columns.
+_LEAST_WIDTH = 30
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,9 +47,19 @@ def main(argv: Sequence[str]) -> int:
         columns = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
         for row in rows:
             line = "  ".join(cell.ljust(columns[i]) for i, cell in enumerate(row[:3]))
-            print(f"  {line}  {row[3]}"[:width].rstrip())
+            print("\n".join(_wrapped(f"  {line}", row[3], width)))
         print()
     return 0
+
+
+def _wrapped(head: str, about: str, width: int) -> list[str]:
+    """Lines of an entry: the description beside its columns, or below them if it is narrow."""
+    beside = len(head) + 2
+    if width - beside >= _LEAST_WIDTH:
+        first, *more = textwrap.wrap(about, width - beside) or [""]
+        return [f"{head}  {first}".rstrip(), *(" " * beside + line for line in more)]
+    below = textwrap.wrap(about, max(_LEAST_WIDTH, width - 6))
+    return [head.rstrip(), *(f"      {line}" for line in below)]
 
 
 def _named(kind: str, row: tuple[str, str, str, str]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     trainer = EarlyTrainer(
         clone(model).set_params(n_clusters=1, n_jobs=None),
         _kernel(model, survey),
-        model.C * _class_weights(model.class_weight, survey),
+        model.C * survey.class_weights(model.class_weight),
         seed,
     )
     most = most_rows(rows)
@@ -158,19 +158,6 @@ def _kernel(model: "DCSVC", survey: Survey) -> Kernel:
         model.kernel, survey.sample, gamma=gamma, degree=model.degree, coef0=model.coef0
     )
     return kernel.bind(survey.sample)
-
-
-def _class_weights(weights: dict | str | None, survey: Survey) -> np.ndarray:
-    """Factor of C for each class, as scikit-learn's `compute_class_weight` has it; (q,)."""
-    q = len(survey.classes)
-    if weights is None:
-        return np.ones(q)
-    if isinstance(weights, str):  # "balanced"
-        return survey.n / (q * survey.counts)
-    unknown = [label for label in weights if label not in set(survey.classes.tolist())]
-    if unknown:
-        raise ValueError(f"class_weight has {unknown[0]!r}, which is no class of the rows")
-    return np.array([float(weights.get(label, 1.0)) for label in survey.classes.tolist()])
 
 
 def _describe(model: "DCSVC", results: Sequence[ClusterRecord]) -> None:

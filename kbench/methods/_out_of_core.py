@@ -135,6 +135,19 @@ class Survey:
         mean, square = self._sums / (self.n * self._n_features)
         return float(square - mean**2)
 
+    def class_weights(self, weights: dict | str | None) -> np.ndarray:
+        """Factor of each class, as scikit-learn's `compute_class_weight` has it; (q,)."""
+        q = len(self.classes)
+        if weights is None:
+            return np.ones(q)
+        if isinstance(weights, str):  # "balanced"
+            return self.n / (q * self.counts)
+        known = self.classes.tolist()
+        unknown = [label for label in weights if label not in set(known)]
+        if unknown:
+            raise ValueError(f"class_weight has {unknown[0]!r}, which is no class of the rows")
+        return np.array([float(weights.get(label, 1.0)) for label in known])
+
     @property
     def checksum(self) -> str:
         return f"{self.n} {self._n_features} {self._checksum:08x}"

@@ -7,17 +7,25 @@ Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdie
     w <- min(1, 1 / (sqrt(nu) ||w||)) w        (projection, optional)
 """
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 
+from kbench import class_labels
+from kbench.chunked import ChunkedRows
 from kbench.methods._feature_svc import FeatureSVC
 from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
+from kbench.methods._out_of_core import Survey
 from kbench.methods.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace
+
+# Least number of rows on which the features of rows in chunks are chosen: their variance gives
+# gamma="scale", and landmarks are drawn from them. Set by hand.
+_SAMPLE = 10_000
 
 
 class PegasosClassifier(MeanLoss, FeatureSVC):
@@ -110,12 +118,17 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     _feature_map = SDCAClassifier._feature_map
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Choose the features, and take a step on each batch of each pass.
 
         Parameters
         ----------
         X : (n, d) array or CSR
+            Or `ChunkedRows`, which bring their labels: one pass draws a sample that determines the
+            features, and every epoch is a pass over the batches in the order of the rows, so they
+            should not be sorted by label.
         y : (n,) labels
         sample_weight : (n,), optional
         trace : Trace, optional
@@ -126,6 +139,10 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self
         """
         trace = Trace() if trace is None else trace
+        if isinstance(X, ChunkedRows):
+            if y is not None or sample_weight is not None:
+                raise ValueError("rows in chunks bring their labels, and take no sample_weight")
+            return self._fit_chunks(X, trace)
         deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
@@ -154,6 +171,49 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self.timings_ = dict(trace.timings)
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
+
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        return not self.probability
+
+    def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
+        if self.probability:
+            raise ValueError("probability=True needs all rows in memory, not in chunks")
+        deadline = Deadline(self.max_time, trace)
+        rng = check_random_state(self.random_state)
+        feature_map = self._feature_map(rng.randint(2**31))
+        with trace.phase("survey"):
+            survey = Survey(rows, max(_SAMPLE, self.n_components), rng.randint(2**31))
+            class_labels.require_two(len(survey.classes))
+            weights = survey.class_weights(self.class_weight)
+        self.classes_, self.n_features_in_ = survey.classes, rows.n_features
+        with trace.phase("cluster"):
+            self.feature_map_ = feature_map.fit(survey.sample)
+        coef = np.zeros((self.feature_map_.n_features_out_, self._signs(np.zeros(1, int)).shape[1]))
+        t = 0
+        with trace.phase("step"):
+            for X, y in self._batches(rows):
+                t += 1
+                index = class_labels.index_of(self.classes_, y)
+                self._step(t, X, self._signs(index), weights[index], coef)
+                trace(samples=min(t * self.batch_size, self.n_epochs * survey.n))
+                if deadline.passed:
+                    break
+        self._set_machine(coef)
+        self.n_iter_, self.n_seen_ = t, survey.n
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _batches(self, rows: ChunkedRows) -> Iterator[tuple[Any, np.ndarray]]:
+        """Batches of consecutive rows, the same however the rows are chunked."""
+        size = self.batch_size
+        for _ in range(self.n_epochs):
+            for block in rows.blocks(size * max(1, rows.block_rows // size)):
+                assert block.y is not None  # the survey has refused rows without labels
+                for start in range(0, len(block.y), size):
+                    batch = slice(start, start + size)
+                    yield block.X[batch], block.y[batch]
 
     def _step(
         self,

@@ -136,7 +136,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         M in units of the (mapped) features: the squared distance is (x - z)' M (x - z).
     nbytes_ : int
         What `transform` needs.
-    mean_ : (d,) float64
+    mean_, scale_ : (d,) float64
+        Means and deviations of the (mapped) features; the deviation of a constant one is infinite.
     feature_importances_ : (d,) float64
         Diagonal of M for standardised features, divided by its sum.
     kernel_, structure_, scaling_ : str
@@ -455,7 +456,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.kernel_, self.structure_ = best.kernel, best.structure
         self.ridge_, self.n_rounds_ = best.ridge, best.n_round
         self.column_map_ = scaler.columns
-        self.mean_ = scaler.mean
+        self.mean_, self.scale_ = scaler.mean, scaler.deviation
         root, deviation = best.root, scaler.deviation
         self._columns: np.ndarray | None
         if root.ndim == 1:

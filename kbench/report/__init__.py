@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.report import latex, markdown, terminal, tidy, versus
+from kbench.report.metric_chart import draw_metric
 from kbench.report.mlflow_export import export_rows
 from kbench.report.pages import page
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
@@ -33,6 +34,7 @@ __all__ = [
     "FORMATS",
     "PAPER_FORMATS",
     "SETTINGS",
+    "draw_metric",
     "export_runs",
     "make_comparison",
     "make_papers",

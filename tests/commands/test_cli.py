@@ -6,8 +6,11 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
+from kbench.cli import main
 from kbench.commands import COMMANDS
+from kbench.config import shipped_root
 
 
 def kbench(here, *words, env=None):
@@ -309,3 +312,14 @@ def test_any_estimator_is_a_method_by_one_yaml_file(tmp_path):
     (folder / "typo.yaml").write_text("name: typo\nestimator: sklearn.svm.SVCC\n")
     typo = kbench(tmp_path, "method=typo")
     assert (typo.returncode, "nearest: SVC" in typo.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_list_is_wrapped_and_loses_no_word(width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["list", "methods"]) == 0
+    text = capsys.readouterr().out
+    if width >= 70:  # the columns themselves take 64
+        assert max(map(len, text.splitlines())) <= width
+    about = yaml.safe_load((shipped_root() / "method" / "aesvm.yaml").read_text())["meta"]["about"]
+    assert about in " ".join(text.split())

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.errors import DataError, KbenchError, ModelError
-from kbench.methods import DCSVC, CascadeSVC, KernelSVC, _early_svc_chunks
+from kbench.methods import DCSVC, CascadeSVC, KernelSVC, PegasosClassifier, _early_svc_chunks
 from kbench.methods._early_svc_chunks import seed_of
 from kbench.methods._out_of_core import Survey
 from kbench.prediction import load_model, save_model
@@ -128,7 +128,7 @@ def test_gamma_scale_and_class_weights_are_those_of_the_rows(data):
     np.testing.assert_allclose(found.decision_function(X), twin.decision_function(X), atol=2e-2)
     for weights in ("balanced", {0: 3.0}):
         kernel = model(1, class_weight=weights)
-        factors = _early_svc_chunks._class_weights(weights, Survey(chunked(X, y), 10, 0))
+        factors = Survey(chunked(X, y), 10, 0).class_weights(weights)
         _, _, C = kernel._checked(X, y, None)
         np.testing.assert_allclose(2.0 * factors[y], C)
 
@@ -389,6 +389,26 @@ def test_settings_that_need_memory_are_refused(data):
         model().fit(chunked(*data)).score(rows, data[1])
     with pytest.raises(ValueError, match="CascadeSVC needs all rows in memory, not in chunks"):
         CascadeSVC().fit(rows)
+
+
+@pytest.mark.parametrize("features", ["fourier", "nystrom"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_pegasos_takes_the_steps_of_its_stream(features, n_classes):
+    X, y = rows_of(640, n_classes)
+    options = {"gamma": 0.3, "batch_size": 32, "features": features, "random_state": 0}
+    found = PegasosClassifier(64, **options).fit(chunked(X, y))
+    again = PegasosClassifier(64, **options).fit(chunked(X, y, sizes=(3, 500)))
+    np.testing.assert_array_equal(found.coef_, again.coef_)
+    assert found.n_iter_ == 20
+    assert found.n_seen_ == 640
+    assert found.score(chunked(X, y)) == found.score(X, y)
+    if features == "fourier":  # the features of the stream are those of its first chunk
+        whole = PegasosClassifier(64, **options).partial_fit(X, y, classes=np.unique(y))
+        np.testing.assert_array_equal(found.coef_, whole.coef_)
+        twice = PegasosClassifier(64, n_epochs=2, **options).fit(chunked(X, y))
+        np.testing.assert_array_equal(twice.coef_, whole.partial_fit(X, y).coef_)
+    with pytest.raises(ValueError, match="probability=True needs all rows in memory"):
+        PegasosClassifier(64, probability=True).fit(chunked(X, y))
 
 
 def test_a_temporary_folder_is_removed(data, tmp_path, monkeypatch):

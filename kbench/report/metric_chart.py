@@ -1,0 +1,83 @@
+"""A learned metric as charts: its diagonal, and the directions that it stretches most."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kbench.report.charts import Axis, Chart, Plot, document
+from kbench.report.style import Style
+
+# Most features and directions that are shown.
+_FEATURES, _DIRECTIONS = 15, 4
+_ROW, _FRAME = 20, 90  # units of the view box: a feature, and title with axis
+
+
+def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
+    """Charts of a fitted `LearnedMetric` as an SVG document.
+
+    The first chart shows the diagonal of M for standardised features (`feature_importances_`), the
+    second one the eigenvectors of the largest eigenvalues of a full M: each cell is the square of
+    a feature's coefficient, in per cent of the direction. Features are those with the largest
+    diagonal, at most 15; indicators of a column's values are added up.
+
+    Parameters
+    ----------
+    metric : LearnedMetric, fitted
+    names : sequence of d str, optional
+        Names of the features; `feature_names_in_` or x0, x1, ... without.
+
+    Raises
+    ------
+    ValueError
+        The number of names is not that of the features.
+    """
+    importances = metric.feature_importances_
+    if names is None:
+        names = getattr(metric, "feature_names_in_", [f"x{j}" for j in range(len(importances))])
+    if len(names) != len(importances):
+        raise ValueError(f"{len(names)} names for {len(importances)} features")
+    shown = np.argsort(-importances, kind="stable")[:_FEATURES][::-1]
+    labels = [str(names[j]) for j in shown]
+    charts = [_diagonal(100.0 * importances[shown], labels)]
+    if metric.structure_ != "diagonal":
+        charts.append(_directions(metric, shown, labels))
+    return document(charts)
+
+
+def _diagonal(percent: np.ndarray, labels: Sequence[str]) -> Chart:
+    plot = Plot(
+        Axis("per cent of the trace", 0.0, 1.05 * float(percent.max())),
+        Axis.named("", labels),
+        label="Diagonal of the learned metric",
+        title="Diagonal of M, standardised features",
+        width=420,
+        height=_FRAME + _ROW * len(labels),
+    )
+    style = Style(0, 0)
+    for row, (name, value) in enumerate(zip(labels, percent.tolist(), strict=True)):
+        plot.line([(0.0, row), (value, row)], style)
+        plot.mark(value, row, style, words=f"{name}: {value:.1f} %")
+    return plot.chart()
+
+
+def _directions(metric: Any, shown: np.ndarray, labels: Sequence[str]) -> Chart:
+    scale = np.where(np.isfinite(metric.scale_), metric.scale_, 0.0)
+    squares = (metric.components_ * scale[:, None]) ** 2
+    lengths = squares.sum(axis=0)
+    leading = np.argsort(-lengths, kind="stable")[:_DIRECTIONS]
+    by_feature = np.zeros((len(metric.feature_importances_), len(leading)))
+    np.add.at(by_feature, metric.column_map_.sources, squares[:, leading])
+    percent = 100.0 * by_feature / lengths[leading]
+    heads = [f"{share:.0f} %" for share in 100.0 * lengths[leading] / lengths.sum()]
+    plot = Plot(
+        Axis.named("eigenvalue, per cent of the trace", heads),
+        Axis.named("", labels),
+        label="Leading directions of the learned metric",
+        title="Leading directions, squared coefficients in %",
+        width=420,
+        height=_FRAME + _ROW * len(labels),
+    )
+    cells = percent[shown].tolist()
+    plot.cells(cells, [[f"{value:.0f}" for value in row] for row in cells])
+    return plot.chart()
