@@ -1,10 +1,14 @@
 """kbench tune method=M dataset=D grid=G [tune.KEY=VALUE] ...: choose parameters for later runs.
+kbench tune method=M dataset=D: the same without a grid, for kernel machines, in seconds
 kbench tune experiment=E ...: for each method and data set of an experiment, with one budget.
 
-Every setting of the grid (or of method.C=1,10,100) is scored on held-out training rows; test rows
-are never read. The best setting is written to configs/tuned/M-D.yaml in the working directory, and
-`kbench method=M dataset=D` then uses it. If two means are equal, the setting that is earlier in the
-grid wins. Trials are rows in results/_tune; the same command continues a search that was stopped.
+Without a grid or values, a machine that chooses kernel width and penalty itself (tuned_svc, or for
+regression tuned_svr or tuned_ridge; the columns are taken as they are) runs once on the training
+rows that are not held out, and its choice is written. Otherwise every setting of the grid (or of
+method.C=1,10,100) is scored on held-out training rows. Test rows are never read. The best setting
+is written to configs/tuned/M-D.yaml in the working directory, and `kbench method=M dataset=D` then
+uses it. If two means are equal, the setting that is earlier in the grid wins. Trials are rows in
+results/_tune; the same command continues a search that was stopped.
 
 An experiment to tune has a budget (`plan.tune`, keys as below) and a name (`plan.tuned`). Its files
 are configs/tuned/M-D-NAME.yaml, and all experiments with the same name use them.

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.functions import FunctionKernel, Precomputed
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods._penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace
@@ -36,7 +37,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "kernel": [
             StrOptions({"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"}),
             callable,

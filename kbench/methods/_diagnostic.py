@@ -1,9 +1,11 @@
 """Base class of the diagnostics of the two-class dual without intercept, and its objective."""
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval
 
 from kbench.methods._box_svc import BoxSVC, Problem
 from kbench.methods.kernel_svc import KernelSVC
@@ -21,7 +23,7 @@ class TwoClassDiagnostic(BoxSVC):
 
     _parameter_constraints: ClassVar[dict] = {
         name: BoxSVC._parameter_constraints[name] for name in _MACHINE_PARAMETERS
-    }
+    } | {"C": [Interval(Real, 0, None, closed="neither")]}
     class_weight = None
     dtype = "float64"
 

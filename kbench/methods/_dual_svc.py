@@ -38,7 +38,7 @@ class DualSVC(BoxSVC):
     A subclass implements `_train`.
     """
 
-    C: float = 1.0
+    C: float | str = 1.0
     kernel: str | Callable[[Any, Any], np.ndarray] = "rbf"
     gamma: float | str = "scale"
     degree: int = 3

@@ -22,6 +22,7 @@ from kbench.methods._out_of_core import (
     train_clusters,
     working_folder,
 )
+from kbench.methods._sizes import MOST_GROUPS
 from kbench.trace import Deadline, Trace
 
 if TYPE_CHECKING:
@@ -85,16 +86,19 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     """Fit a DCSVC with combine="early" to rows in chunks."""
     settings = _checked_settings(model)
     rng = check_random_state(model.random_state)
-    k = settings["n_clusters"]
+    # Rows that do not fit into memory are more than 500 for each of the most clusters.
+    k = settings["n_clusters"] or MOST_GROUPS
     with trace.phase("survey"):
         seed = rng.randint(2**31)
         survey = Survey(rows, sample_size(settings["n_samples"], k), seed)
         class_labels.require_two(len(survey.classes))
     model.classes_, model.n_features_in_ = survey.classes, rows.n_features
+    # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
+    C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
     trainer = EarlyTrainer(
         clone(model).set_params(n_clusters=1, n_jobs=None),
         _kernel(model, survey),
-        model.C * survey.class_weights(model.class_weight),
+        C * survey.class_weights(model.class_weight),
         seed,
     )
     most = most_rows(rows)

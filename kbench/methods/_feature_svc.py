@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.methods._one_vs_rest import Chunk, OneVsRest
+from kbench.methods._penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_linear_dual
 from kbench.solvers.duplicates import Duplicates
@@ -29,7 +30,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

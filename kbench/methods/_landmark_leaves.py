@@ -26,6 +26,7 @@ from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._compiled import CompiledRows
+from kbench.methods._sizes import number_of_groups
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import (
@@ -64,7 +65,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
-        "n_leaves": [Interval(Integral, 1, None, closed="left")],
+        "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "pseudo": [StrOptions(set(PSEUDO))],
         "n_pseudo": [Interval(Integral, 1, None, closed="left"), None],
@@ -77,7 +78,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         "n_jobs": [Integral, None],
     }
 
-    n_leaves: int = 64
+    n_leaves: int | None = None
     _: KW_ONLY
     n_landmarks: int = 16
     pseudo: str = "monomials"
@@ -126,13 +127,14 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         return approximation(columns, coef, np.zeros(n_outputs)), pseudo
 
     def _leaves_for(self, n: int) -> int:
-        """Leaves of a tree of n rows: `n_leaves`, or fewer if those are more than the rows."""
-        return self.n_leaves if self.n_leaves <= n else max(1, n // _FEW_POINTS)
+        """Leaves of a tree of n rows: `n_leaves` or their default, fewer if those exceed n."""
+        n_leaves = number_of_groups(self.n_leaves, n)
+        return n_leaves if n_leaves <= n else max(1, n // _FEW_POINTS)
 
     def _warn_of_sizes(self, n: int) -> None:
         """Warn of sizes above the number of rows n."""
         for name, used in (("n_leaves", self._leaves_for(n)), ("n_landmarks", n)):
-            if getattr(self, name) > n:
+            if (getattr(self, name) or 0) > n:
                 warnings.warn(
                     f"{name}={getattr(self, name)} is more than the {n} rows; {used} are used",
                     stacklevel=3,

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.methods._new_rows import checked_rows
+from kbench.methods._penalty import chosen_c
 from kbench.methods._probability import Probabilities
 from kbench.methods._quick_checks import QuickChecks
 
@@ -113,7 +114,10 @@ class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
         if self.class_weight is not None:
             class_weight = compute_class_weight(self.class_weight, classes=classes, y=y)
             weight = weight * class_weight[index]
-        return X, index, np.multiply.outer(weight, self.C)
+        C = chosen_c(self, X, index, len(classes), weight)
+        if "C" in vars(self):
+            self.C_ = C
+        return X, index, np.multiply.outer(weight, C)
 
     def _chunk(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Chunk:
         """Check a chunk of a stream; the first one sets the classes and the number of features.

@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.kernels import Kernel, make_kernel
+from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.methods._probability import Probabilities
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult
@@ -36,6 +37,8 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
 
     Attributes
     ----------
+    alpha_ : float
+        The ridge that was used.
     timings_ : dict of str to float
         Seconds by phase.
     model_bytes_ : int
@@ -43,7 +46,7 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": ALPHA,
         "probability": ["boolean"],  # of the classifiers
     }
 
@@ -90,6 +93,14 @@ class KernelRidgeMachine(RidgeMachine):
         "degree": [Interval(Integral, 1, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
     }
+
+    alpha: float | str
+
+    def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X)
+        with trace.phase("solve"):
+            self.alpha_ = chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)
+        return super()._fit(X, Y, trace, sample_weight)
 
     def _kernel(self, X: Any) -> Kernel:
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)

@@ -45,7 +45,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
 
     _parameter_constraints: ClassVar[dict] = {
         **TargetCost._parameter_constraints,
-        "n_leaves": [Interval(Integral, 1, None, closed="left")],
+        "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "n_features": [Interval(Integral, 1, None, closed="left"), None],
         "min_rows": [Interval(Integral, 1, None, closed="left")],
@@ -58,7 +58,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     # Routers that are tried for a `target_cost`; the first one is used for a single leaf.
     _ROUTERS: ClassVar[tuple[str, ...]]
 
-    n_leaves: int = 64
+    n_leaves: int | None = None
     _: KW_ONLY
     n_landmarks: int = 16
     n_features: int | None = 16

@@ -40,7 +40,7 @@ class AESVC(BoxSVC):
         Rows P of such a set.
     second_size : int, default=1000
         Rows V of a subset of neighbours, in which extreme points are computed.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -109,7 +109,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         first_level: str = "fls2",
         first_size: int = 100_000,
         second_size: int = 1000,
-        C: float = 1.0,
+        C: float | str = 1.0,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -197,7 +197,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             dtype = prediction_dtype(problem.kernel, coef)
             self._machine = KernelExpansion(problem.kernel, self.support_, coef, dtype)
         self.representatives_ = rows
-        self.beta_ = found.weights / self.C
+        self.beta_ = found.weights / self.C_
         self.residuals_ = found.residuals
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes

@@ -23,6 +23,7 @@ from kbench.approximation import (
 )
 from kbench.kernels import KernelMatrix
 from kbench.methods._composition import fresh_part
+from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
     RidgeMachine,
     WeightedRidgeClassifierMixin,
@@ -50,7 +51,7 @@ class _ApproximateRidge(RidgeMachine):
 
     approximation: Approximation | None = None
     _: KW_ONLY
-    alpha: float = 1.0
+    alpha: float | str = "loo"
     solver: str = "direct"
     tol: float = 1e-6
     max_iter: int = 500
@@ -67,12 +68,13 @@ class _ApproximateRidge(RidgeMachine):
         if matrix.kernel_entries_:
             self.kernel_entries_ = matrix.kernel_entries_
         with trace.phase("solve"):
+            self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y, weight)
             weighted, targets = matrix, Y
             if weight is not None:
                 scale = np.sqrt(weight)
                 weighted, targets = matrix.scaled(scale), scale[:, None] * Y
             if self.solver == "direct":
-                coef = weighted.solve(targets, self.alpha)
+                coef = weighted.solve(targets, self.alpha_)
                 self.n_iter_, self.converged_ = 1, True
             else:
                 coef = self._conjugate_gradients(weighted, targets, trace)
@@ -91,9 +93,9 @@ class _ApproximateRidge(RidgeMachine):
         """(G~ + alpha I)^-1 Y; by the direct solver if G~ + alpha I is indefinite."""
         options = {}
         if self.solver == "pcg":
-            options["precondition"] = matrix.preconditioner(self.alpha)
+            options["precondition"] = matrix.preconditioner(self.alpha_)
         result = solve_cg(
-            lambda V: matrix @ V + self.alpha * V,
+            lambda V: matrix @ V + self.alpha_ * V,
             Y,
             **options,
             tol=self.tol,
@@ -102,7 +104,7 @@ class _ApproximateRidge(RidgeMachine):
         )
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         if result.indefinite:
-            return matrix.solve(Y, self.alpha)
+            return matrix.solve(Y, self.alpha_)
         warn_unconverged(result, self.max_iter, self.tol)
         return result.x
 
@@ -116,8 +118,9 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         For example `MEKA`, `BKA`, `SpectralNystrom`, `Nystrom`, `RandomFeatures`,
         `RandomFourierFeatures` or `Fastfood` of `kbench.approximation`; None is `MEKA()`. It is
         cloned before it is fitted. If its `random_state` is None, it gets that of the estimator.
-    alpha : float, default=1.0
+    alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     solver : {"direct", "cg", "pcg"}, default="direct"
         Woodbury's identity and a Cholesky factorisation, exact; conjugate gradients, which the
         papers use; or preconditioned conjugate gradients. If the matrix is so indefinite that there

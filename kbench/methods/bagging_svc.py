@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval
 from kbench.methods._box_svc import BoxSVC, Problem
 from kbench.methods._dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods._parts import Part, solve_parts
+from kbench.methods._sizes import number_of_groups
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 
@@ -30,8 +31,9 @@ class BaggingSVC(DualSVC):
 
     Parameters
     ----------
-    n_estimators : int, default=64
-        At most the number of rows; a larger number is reduced with a warning.
+    n_estimators : int or None, default=None
+        None is one for each 500 rows, at most 64. At most the number of rows; a larger number is
+        reduced with a warning.
     C, kernel, gamma, degree, coef0, tol, cache_mb, class_weight, probability, \
 max_iter, max_time, dtype, \
 shrinking
@@ -81,14 +83,14 @@ shrinking
     True
     """
 
-    n_estimators: int = 64
+    n_estimators: int | None = None
     _: KW_ONLY
     shrinking: bool = True
     n_jobs: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {
         **DualSVC._parameter_constraints,
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), None],
         "shrinking": BoxSVC._parameter_constraints["shrinking"],
         "n_jobs": [Integral, None],
     }
@@ -96,7 +98,8 @@ shrinking
     def _train(self, problem: Problem, deadline: Deadline, trace: Trace) -> Trained:
         n = len(problem.Y)
         with trace.phase("prepare"):
-            n_estimators = fitting_number("n_estimators", self.n_estimators, n, n)
+            n_estimators = number_of_groups(self.n_estimators, n)
+            n_estimators = fitting_number("n_estimators", n_estimators, n, n)
             rng = check_random_state(self.random_state)
             size = -(-n // n_estimators)
             self.samples_ = [

@@ -79,6 +79,7 @@ class BlockSpectra(RidgeClassifierMixin, RidgeMachine):
 
     _parameter_constraints: ClassVar[dict] = {
         **RidgeMachine._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
         "approximation": [BKA, None],
         "rank_tol": [Interval(Real, 0, 1, closed="left")],
         "n_angles": [Interval(Integral, 0, None, closed="left")],

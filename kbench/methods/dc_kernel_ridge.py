@@ -21,10 +21,14 @@ from kbench.methods._ridge import (
     RidgeRegressorMixin,
     warn_unconverged,
 )
+from kbench.methods._sizes import number_of_groups
 from kbench.methods.kernel_ridge import check_memory
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Trace
+
+# Subsets that are not set, at most.
+_MOST_PARTS = 10
 
 
 @dataclass(eq=False, repr=False)
@@ -33,11 +37,12 @@ class DCRidge(KernelRidgeMachine):
 
     Parameters
     ----------
-    n_parts : int, default=10
-        c, the number of subsets.
-    alpha : float, default=1.0
+    n_parts : int or None, default=None
+        c, the number of subsets; None is one for each 500 rows, at most 10.
+    alpha : float or "loo", default="loo"
         Added to the diagonal of every subset's kernel matrix. (The theory uses the parameter of the
         whole problem for each subset: lambda n for the mean of squares, alpha for their sum.)
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -75,7 +80,7 @@ class DCRidge(KernelRidgeMachine):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelRidgeMachine._parameter_constraints,
-        "n_parts": [Interval(Integral, 1, None, closed="left")],
+        "n_parts": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "dtype": [StrOptions({"float32", "float64"})],
@@ -84,9 +89,9 @@ class DCRidge(KernelRidgeMachine):
         "random_state": ["random_state"],
     }
 
-    n_parts: int = 10
+    n_parts: int | None = None
     _: KW_ONLY
-    alpha: float = 1.0
+    alpha: float | str = "loo"
     kernel: KernelParameter = "rbf"
     gamma: float | str = "scale"
     degree: int = 3
@@ -100,22 +105,23 @@ class DCRidge(KernelRidgeMachine):
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         n = len(Y)
-        if self.n_parts > n:
-            raise ValueError(f"n_parts={self.n_parts} is more than n_samples={n}")
-        check_memory(-(-n // self.n_parts), self.dtype, self.memory_mb)
+        n_parts = number_of_groups(self.n_parts, n, _MOST_PARTS)
+        if n_parts > n:
+            raise ValueError(f"n_parts={n_parts} is more than n_samples={n}")
+        check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
             order = check_random_state(self.random_state).permutation(n)
-            parts = np.array_split(order, self.n_parts)
+            parts = np.array_split(order, n_parts)
             solved = Parallel(n_jobs=self.n_jobs)(
                 delayed(_solve_part)(
-                    kernel.take(rows), Y[rows], self.alpha, self.tol, self.max_iter
+                    kernel.take(rows), Y[rows], self.alpha_, self.tol, self.max_iter
                 )
                 for rows in parts
             )
         self.dual_coef_ = np.empty(Y.shape)
         for rows, (result, n_entries) in zip(parts, solved, strict=True):
-            self.dual_coef_[rows] = result.x / self.n_parts
+            self.dual_coef_[rows] = result.x / n_parts
             kernel.count(n_entries)
         worst = max((result for result, _ in solved), key=lambda result: result.residual.max())
         warn_unconverged(worst, self.max_iter, self.tol)

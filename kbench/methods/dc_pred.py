@@ -16,11 +16,12 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from kbench.kernels import KernelMatrix
+from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._landmark_leaves import LandmarkLeaves, LeafResult, approximation, expansion
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods._penalty import ALPHA, PENALTY, chosen_alpha
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Trace
@@ -46,8 +47,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
 
     Parameters
     ----------
-    n_leaves : int, default=64
-        Number of leaves K; fewer if rows coincide.
+    n_leaves : int or None, default=None
+        Number of leaves K; fewer if rows coincide. None is one for each 500 rows, at most 64.
     n_landmarks : int, default=16
         Landmarks m of each leaf. Multiples of 16 use the vector registers best.
     pseudo : {"none", "monomials", "lower", "upper", "triangle"}, default="monomials"
@@ -57,7 +58,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Number p of products or rows. None is all m (m + 1) / 2 products, or m rows.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
         "kmeans" omits the weights; "support" keeps the exact machine of each leaf.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     branching : int, default=4
         Children of a node of the tree.
@@ -132,7 +133,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     _checks_finite = False
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "tol": [Interval(Real, 0, None, closed="neither")],
         "linear_tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -141,7 +142,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         "probability": ["boolean"],
     }
 
-    C: float = 1.0
+    C: float | str = 1.0
     tol: float = 1e-3
     linear_tol: float = 0.1
     max_iter: int = 1000
@@ -260,8 +261,9 @@ class DCPredRegressor(RegressorMixin, LandmarkLeaves):
     n_leaves, n_landmarks, pseudo, n_pseudo, landmarks, gamma, branching, n_samples, error_rows, \
 target_cost, random_state, n_jobs
         As in `DCPredClassifier`; landmarks="support" keeps all rows.
-    alpha : float, default=1.0
+    alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix.
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     memory_mb : float, default=2048.0
         Largest kernel matrix of a leaf, in MiB; larger leaves are refused.
 
@@ -293,11 +295,11 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
 
     _parameter_constraints: ClassVar[dict] = {
         **LandmarkLeaves._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": ALPHA,
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 
-    alpha: float = 1.0
+    alpha: float | str = "loo"
     memory_mb: float = 2048.0
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -331,7 +333,12 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
             )
             self._warn_of_sizes(X.shape[0])
         rng = check_random_state(self.random_state)
-        self._fit_leaves(X, (np.asarray(y, np.float64),), 1, rng, trace)
+        y = np.asarray(y, np.float64)
+        with trace.phase("prepare"):
+            self.alpha_ = chosen_alpha(
+                self.alpha, lambda: make_kernel("rbf", X, gamma=self.gamma), X, y[:, None]
+            )
+        self._fit_leaves(X, (y,), 1, rng, trace)
         return self
 
     def _train_leaf(
@@ -346,12 +353,11 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         if mebibytes > self.memory_mb:
             raise ValueError(
                 f"a leaf has {len(y)} rows, whose kernel matrix takes {mebibytes:.0f} MiB, more "
-                f"than memory_mb={self.memory_mb:g}; use more leaves than n_leaves="
-                f"{self.n_leaves}"
+                f"than memory_mb={self.memory_mb:g}; increase n_leaves"
             )
         exact = kernel.astype(np.float64)
         gram = exact.block(np.arange(len(y)))
-        gram[np.diag_indices_from(gram)] += self.alpha
+        gram[np.diag_indices_from(gram)] += self.alpha_
         coef = scipy.linalg.solve(gram, y, assume_a="pos", overwrite_a=True)[:, None]
         constant = np.zeros(1)
         n_support = np.count_nonzero(coef)
@@ -362,7 +368,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         factor = self._factor(values, kernel, rng)
         features = values @ factor
         normal = features.T @ features
-        normal[np.diag_indices_from(normal)] += self.alpha
+        normal[np.diag_indices_from(normal)] += self.alpha_
         beta = factor @ scipy.linalg.solve(normal, features.T @ y, assume_a="pos")
         entries = exact.n_entries + len(X) * len(columns.landmarks)
         machine = approximation(columns, beta[:, None], constant)

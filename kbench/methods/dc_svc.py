@@ -22,6 +22,7 @@ from kbench.methods._division import PARTITIONS, Division, divide, nested_divisi
 from kbench.methods._dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods._early_svc_chunks import fit_chunks
 from kbench.methods._parts import Part, solve_parts
+from kbench.methods._sizes import number_of_groups
 from kbench.prediction import (
     BayesianCommittee,
     CommitteeMember,
@@ -77,9 +78,9 @@ class DCSVC(DualSVC):
     Parameters
     ----------
     n_clusters : int or None, default=None
-        Clusters of the last level: 64, or 4 with combine="exact". Empty clusters are dropped. A
-        number above that of the training points is reduced, with a warning, to one cluster for ten
-        points.
+        Clusters of the last level: one for each 500 rows, at most 64; with a `preset` 64; with
+        combine="exact" 4. Empty clusters are dropped. A number above that of the training points is
+        reduced, with a warning, to one cluster for ten points.
     combine : {"early", "naive", "bcm", "exact"}, default="early"
         "early", equation 11: sum_{i in V_c} y_i alpha_i k(x_i, x) for the cluster c of x. "naive",
         equation 10: the sum over all i. "bcm": Bayesian committee machine of the local machines
@@ -224,7 +225,8 @@ max_iter, max_time, dtype, shrinking
         with trace.phase("prepare"):
             settings = self._checked_settings()
             few = max(1, n // _FEW_POINTS)
-            k = fitting_number("n_clusters", settings["n_clusters"], n, few)
+            given = number_of_groups(settings["n_clusters"], n)
+            k = fitting_number("n_clusters", given, n, few)
             n_samples = min(settings["n_samples"], n)
             finer = [k * settings["branching"] ** j for j in range(settings["n_levels"] - 1, 0, -1)]
             sizes = [size for size in finer if size <= n_samples] + [k]
@@ -302,7 +304,7 @@ max_iter, max_time, dtype, shrinking
         """The settings in effect, or an error that names two parameters which contradict."""
         settings = self._settings()
         partition = settings["partition"]
-        if settings["n_clusters"] > settings["n_samples"]:
+        if (settings["n_clusters"] or 0) > settings["n_samples"]:
             raise ValueError(
                 f"n_clusters={settings['n_clusters']} is more than "
                 f"n_samples={settings['n_samples']}, the points that are clustered"

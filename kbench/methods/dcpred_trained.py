@@ -21,6 +21,8 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._one_vs_rest import OneVsRest, Targets
+from kbench.methods._penalty import PENALTY
+from kbench.methods._sizes import number_of_groups
 from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
@@ -54,7 +56,8 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
     Parameters
     ----------
-    n_leaves : int, default=64
+    n_leaves : int or None, default=None
+        None is one for each 500 rows, at most 64.
     n_landmarks : int, default=16
         Landmarks of each leaf, rounded up to a multiple of 16, which costs the same.
     n_features : int or None, default=16
@@ -72,7 +75,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         rows as targets. Requires target="global".
     epochs : int, default=20
         Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
         Of the exact machines, and initial width of the landmarks.
     tol : float, default=0.05
@@ -131,7 +134,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         "router": [StrOptions({"classes", "variance"})],
         "target": [StrOptions({"leaf", "global", "labels"})],
         "n_synthetic": [Interval(Real, 0, None, closed="left")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "tol": [Interval(Real, 0, None, closed="neither")],
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -143,7 +146,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
 
     target: str = "leaf"
     n_synthetic: float = 0.0
-    C: float = 1.0
+    C: float | str = 1.0
     tol: float = 0.05
     cache_mb: float = 200.0
     class_weight: dict | str | None = None
@@ -220,11 +223,12 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         return self
 
     def _tree(self, X: np.ndarray, targets: Targets, rng: np.random.RandomState) -> AxisTree:
+        n_leaves = number_of_groups(self.n_leaves, len(X))
         if self.router == "variance":
-            return variance_tree(X, self.n_leaves, self.min_rows, rng)
+            return variance_tree(X, n_leaves, self.min_rows, rng)
         classes = targets.Y[:, 0] if targets.Y.shape[1] == 1 else targets.Y.argmax(axis=1)
-        weights = targets.C / self.C
-        return class_tree(X, classes, self.n_leaves, self.min_rows, weights)
+        weights = targets.C / self.C_
+        return class_tree(X, classes, n_leaves, self.min_rows, weights)
 
     def _teacher(self, X: np.ndarray, targets: Targets, function: RBF) -> "_Teacher":
         kernel = KernelMatrix(function, X)

@@ -14,6 +14,7 @@ from kbench.clustering.axis_tree import target_tree, variance_tree
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._new_rows import checked_rows
+from kbench.methods._sizes import number_of_groups
 from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
@@ -36,7 +37,7 @@ class DCPredTrainedRegressor(RegressorMixin, TrainedLeaves):
 
     Parameters
     ----------
-    n_leaves : int, default=64
+    n_leaves : int or None, default=None
     n_landmarks : int, default=16
     n_features : int or None, default=16
         As in `DCPredTrainedClassifier`.
@@ -123,10 +124,11 @@ timings_, sizes_, cost_, choices_, n_features_in_
             mean, scale = y.mean(), y.std() or 1.0
             targets = (y - mean) / scale
         with trace.phase("cluster"):
+            n_leaves = number_of_groups(self.n_leaves, len(rows))
             if self.router == "variance":
-                tree = variance_tree(rows, self.n_leaves, self.min_rows, rng)
+                tree = variance_tree(rows, n_leaves, self.min_rows, rng)
             else:
-                tree = target_tree(rows, targets, self.n_leaves, self.min_rows)
+                tree = target_tree(rows, targets, n_leaves, self.min_rows)
             labels = tree.assign(rows)
         with trace.phase("train"):
             groups = group_rows(labels)

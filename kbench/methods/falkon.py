@@ -54,8 +54,9 @@ class FalkonRidge(KernelRidgeMachine):
     ----------
     n_components : int, default=1000
         Number of landmarks, which are rows drawn without replacement; at most the number of rows.
-    alpha : float, default=1.0
+    alpha : float or "loo", default="loo"
         Weight of ||f||^2 against the sum of squared errors; lambda in the MEKA paper.
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -111,7 +112,7 @@ class FalkonRidge(KernelRidgeMachine):
 
     n_components: int = 1000
     _: KW_ONLY
-    alpha: float = 1.0
+    alpha: float | str = "loo"
     kernel: KernelParameter = "rbf"
     gamma: float | str = "scale"
     degree: int = 3
@@ -143,7 +144,7 @@ class FalkonRidge(KernelRidgeMachine):
             def product(beta: np.ndarray) -> np.ndarray:
                 scaled = solve_triangular(A, beta)
                 data = columns.transposed(columns.times(solve_triangular(T, scaled)))
-                inner = solve_triangular(T, data, trans=1) + self.alpha * scaled
+                inner = solve_triangular(T, data, trans=1) + self.alpha_ * scaled
                 return solve_triangular(A, inner, trans=1)
 
             result = solve_cg(
@@ -185,7 +186,7 @@ class FalkonRidge(KernelRidgeMachine):
             whitened = solve_triangular(T, block.T, trans=1, overwrite_b=True)
             square += whitened @ whitened.T
         square *= n / len(rows)
-        square[np.diag_indices(m)] += self.alpha
+        square[np.diag_indices(m)] += self.alpha_
         return T, cholesky(square, overwrite_a=True)
 
 

@@ -23,6 +23,7 @@ from kbench.approximation import HSSMatrix
 from kbench.methods._hss import CompressedKernel, hss_machine
 from kbench.methods._hss_dual import DualSolution, solve_dual
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods._penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Trace
 
@@ -43,7 +44,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
     matrix : HSSMatrix or None, default=None
         Kernel and compression; a clone of it is fitted. None is `HSSMatrix()`. Its random_state
         is that of the classifier if it has none.
-    C : float or sequence of float, default=1.0
+    C : float, sequence of float or "loo", default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class. Several
         values are solved and predicted together, as columns of the same solutions and kernel
         blocks; `predict` uses the smallest of those with the best accuracy on held-out rows.
@@ -144,7 +145,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
 
     _parameter_constraints: ClassVar[dict] = {
         "matrix": [HSSMatrix, None],
-        "C": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "C": [*PENALTY, "array-like"],
         "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
@@ -220,8 +221,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         """
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
-            values = self._values_of_C()
             targets = self._targets(X, y, sample_weight)
+            values = self._values_of_C()
             bounds = targets.C.reshape(len(targets.Y), -1)
         chosen = 0
         if len(values) > 1:
@@ -260,7 +261,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         return self
 
     def _values_of_C(self) -> list[float]:
-        values = [float(C) for C in np.atleast_1d(self.C)]
+        values = [float(C) for C in np.atleast_1d(self.C_)]
         if not values or not all(C > 0.0 for C in values):
             raise ValueError(f"C must be one or more numbers > 0, got {self.C!r}")
         return values

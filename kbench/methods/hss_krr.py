@@ -5,7 +5,7 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 """
 
 import math
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation import HSSMatrix
 from kbench.methods._hss import CompressedKernel, hss_machine
+from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Trace
 
@@ -33,8 +34,9 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     matrix : HSSMatrix or None, default=None
         Kernel and compression; a clone of it is fitted. None is `HSSMatrix(preset="precise")`. Its
         random_state is that of the regressor if it has none. The factors are float64 in any case.
-    alpha : float, default=1.0
+    alpha : float or "loo", default="loo"
         The ridge, lambda of the papers.
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     predict_with : {"exact", "compressed"}, default="exact"
         "compressed" evaluates the regression function through the tree (`HSSMatrix.machine`).
     error_rows : int, default=200
@@ -92,7 +94,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "matrix": [HSSMatrix, None],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": ALPHA,
         "predict_with": [StrOptions({"exact", "compressed"})],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "warm_start": ["boolean"],
@@ -103,7 +105,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         self,
         matrix: HSSMatrix | None = None,
         *,
-        alpha: float = 1.0,
+        alpha: float | str = "loo",
         predict_with: str = "exact",
         error_rows: int = 200,
         warm_start: bool = False,
@@ -153,7 +155,8 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         compressed = CompressedKernel.of(self, HSSMatrix(preset="precise"), X, trace)
         matrix = compressed.matrix
         with trace.phase("factor"):
-            factor = compressed.factorise(self.alpha, "float64")
+            self.alpha_ = chosen_alpha(self.alpha, lambda: matrix.kernel_, X, targets)
+            factor = compressed.factorise(self.alpha_, "float64")
             coef = factor.solve(targets)
         n, m = targets.shape
         self.log_marginal_likelihood_ = float(

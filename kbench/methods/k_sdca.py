@@ -28,7 +28,7 @@ class KernelSDCA(KernelPasses):
         Regularisation: minimises nu/2 ||f||^2 + mean hinge loss.
     batch_size : int, default=1024
         Rows whose function values are computed together.
-    n_epochs : int, default=1
+    n_epochs : int, default=5
     max_time : float or None, default=None
         Seconds after which the fit ends.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
@@ -76,7 +76,7 @@ class KernelSDCA(KernelPasses):
         *,
         nu: float = 1e-4,
         batch_size: int = 1024,
-        n_epochs: int = 1,
+        n_epochs: int = 5,
         max_time: float | None = None,
         kernel: Any = "rbf",
         gamma: float | str = "scale",

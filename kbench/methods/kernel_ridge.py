@@ -28,8 +28,9 @@ class ExactRidge(KernelRidgeMachine):
 
     Parameters
     ----------
-    alpha : float, default=1.0
+    alpha : float or "loo", default="loo"
         Added to the diagonal of the kernel matrix: lambda of the papers.
+        "loo": the one of the lowest leave-one-out error on at most 500 rows, `alpha_`.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
     degree : int, default=3
@@ -79,7 +80,7 @@ class ExactRidge(KernelRidgeMachine):
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
 
-    alpha: float = 1.0
+    alpha: float | str = "loo"
     _: KW_ONLY
     kernel: KernelParameter = "rbf"
     gamma: float | str = "scale"
@@ -109,7 +110,7 @@ class ExactRidge(KernelRidgeMachine):
             result = solve_kernel_ridge(
                 kernel,
                 targets,
-                self.alpha,
+                self.alpha_,
                 scale=scale,
                 precondition=precondition,
                 tol=self.tol,
@@ -149,7 +150,7 @@ class ExactRidge(KernelRidgeMachine):
         matrix: FactoredKernel = LowRankKernel(feature_map, X, self.dtype)
         if scale is not None:
             matrix = matrix.scaled(scale)
-        return matrix.preconditioner(self.alpha, size), size**2 + n * feature_map.n_landmarks_
+        return matrix.preconditioner(self.alpha_, size), size**2 + n * feature_map.n_landmarks_
 
 
 class KernelRidge(WeightedRidgeRegressorMixin, ExactRidge):

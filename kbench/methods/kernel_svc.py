@@ -112,8 +112,10 @@ class KernelSVC(BoxSVC):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Upper bound of the dual variables, multiplied by the weights of row and class.
+    C : float or "loo", default=1.0
+        Upper bound of the dual variables, multiplied by the weights of row and class. "loo", the
+        default on the command line: 1 / the ridge of the lowest leave-one-out error on at most 500
+        rows, `C_`.
     kernel : {"rbf", "laplacian", "poly", "linear", "sigmoid", "precomputed"} or callable
         Default "rbf". "laplacian" is exp(-gamma ||x - z||_1), "poly" (gamma <x, z> + coef0)^degree,
         "sigmoid" tanh(gamma <x, z> + coef0).
@@ -250,7 +252,7 @@ class KernelSVC(BoxSVC):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         *,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         degree: int = 3,

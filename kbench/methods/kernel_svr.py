@@ -101,6 +101,7 @@ class KernelSVR(CountedPrediction, RegressorMixin, QuickChecks):
             for name, constraint in BoxSVC._parameter_constraints.items()
             if name not in ("class_weight", "cache_mb")
         },
+        "C": [Interval(Real, 0, None, closed="neither")],
         "cache_size": BoxSVC._parameter_constraints["cache_mb"],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "verbose": ["verbose"],

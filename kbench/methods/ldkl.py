@@ -34,19 +34,19 @@ class LDKLClassifier(OneVsRest):
 
     Parameters
     ----------
-    depth : int, default=6
+    depth : int, default=4
         T
-    lambda_w : float, default=0.1
-    lambda_p : float, default=0.01
-    lambda_q : float, default=0.01
+    lambda_w : float, default=0.03
+    lambda_p : float, default=0.03
+    lambda_q : float, default=0.03
         Penalties of w, p (the paper's theta') and q (theta), relative to the weighted mean loss.
     sigma : float, default=1.0
-    schedule : {"pegasos", "adam"}, default="pegasos"
+    schedule : {"pegasos", "adam"}, default="adam"
         The steps of the implementation by the authors' group, which shrink vectors by t / (t + 1)
         and divide steps by the penalties and sqrt(t); or Adam on the objective.
     rate : float, default=0.02
         First step size of "adam".
-    max_iter : int, default=15000
+    max_iter : int, default=3000
         Number of batches; fewer if they are 300 passes over the rows, as below 2,500 rows.
     batch_size : int or None, default=None
         Rows of a batch; None is the square root of the number of rows.
@@ -115,15 +115,15 @@ class LDKLClassifier(OneVsRest):
 
     def __init__(
         self,
-        depth: int = 6,
+        depth: int = 4,
         *,
-        lambda_w: float = 0.1,
-        lambda_p: float = 0.01,
-        lambda_q: float = 0.01,
+        lambda_w: float = 0.03,
+        lambda_p: float = 0.03,
+        lambda_q: float = 0.03,
         sigma: float = 1.0,
-        schedule: str = "pegasos",
+        schedule: str = "adam",
         rate: float = 0.02,
-        max_iter: int = 15000,
+        max_iter: int = 3000,
         batch_size: int | None = None,
         class_weight: dict | str | None = None,
         probability: bool = False,

@@ -29,7 +29,7 @@ class LinearizedSVC(FeatureSVC):
         `Nystrom`, `SpectralNystrom`, `RandomFourierFeatures`, `Fastfood`, `LandmarkFeatures`, ...;
         None is `Nystrom(1000, landmarks="kmeans")`. It is cloned before it is fitted. If its
         `random_state` is None, it gets a seed drawn from that of the estimator.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
         Weight of the loss, multiplied by the weights of row and class.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=0.1
@@ -100,7 +100,7 @@ class LinearizedSVC(FeatureSVC):
         self,
         feature_map: FeatureMap | None = None,
         *,
-        C: float = 1.0,
+        C: float | str = 1.0,
         loss: str = "hinge",
         tol: float = 0.1,
         max_iter: int = 1000,

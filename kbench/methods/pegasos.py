@@ -42,7 +42,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
     nu : float, default=1e-4
     batch_size : int, default=64
         Largest number of rows of a step.
-    n_epochs : int, default=1
+    n_epochs : int, default=5
     max_time : float or None, default=None
         Seconds after which the fit ends.
     project : bool, default=True
@@ -93,7 +93,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         features: str = "fourier",
         nu: float = 1e-4,
         batch_size: int = 64,
-        n_epochs: int = 1,
+        n_epochs: int = 5,
         max_time: float | None = None,
         project: bool = True,
         kernel: str = "rbf",

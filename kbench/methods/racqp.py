@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods._penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
@@ -27,13 +28,14 @@ from kbench.trace import Trace
 class RACQPClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept by multi-block ADMM.
 
-    Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.racqp`). With the
-    defaults, those of the authors' driver for SVMs, it stops after five iterations, far from the
-    optimum; tol=1e-6 and max_iter=5000 solve it.
+    Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.racqp`). The
+    authors' driver for SVMs stops after max_iter=5 or at tol=0.1, far from the optimum: on 4,000
+    rows of a9a that is 69.6 % accuracy, and 83.6 % with the defaults. tol=1e-6 and max_iter=5000
+    solve it.
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float or "loo", default=1.0
         Upper bound of the dual variables, multiplied by the weights of row and class.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
@@ -48,8 +50,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         for covtype and 500 for the others.
     beta : float or "auto", default="auto"
         "auto" is a tenth of the number of blocks.
-    max_iter : int, default=5
-    tol : float, default=0.1
+    max_iter : int, default=50
+    tol : float, default=0.01
         Primal residual at which iterations stop.
     halved : bool, default=True
         The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, which gives half the
@@ -108,7 +110,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
@@ -128,7 +130,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         *,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
@@ -137,8 +139,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         mode: str = "rac",
         block_size: int = 500,
         beta: float | str = "auto",
-        max_iter: int = 5,
-        tol: float = 0.1,
+        max_iter: int = 50,
+        tol: float = 0.01,
         halved: bool = True,
         decimals: int | None = None,
         class_weight: dict | str | None = None,

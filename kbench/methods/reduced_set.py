@@ -37,7 +37,7 @@ class ReducedSetSVC(BoxSVC):
         Method that finds a point.
     n_restarts : int, default=4
         Searches for each point, started at support vectors drawn by the size of their coefficients.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
     tol : float, default=1e-3
     cache_mb : float, default=1000.0
@@ -114,7 +114,7 @@ converged_, n_features_in_
         *,
         preimage: str = "gradient",
         n_restarts: int = 4,
-        C: float = 1.0,
+        C: float | str = 1.0,
         gamma: float | str = "scale",
         tol: float = 1e-3,
         cache_mb: float = 1000.0,

@@ -32,7 +32,7 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
         Number of features; for Nystrom, of landmarks.
     features : {"fourier", "nystrom"}, default="fourier"
     nu : float, default=1e-4
-    max_iter : int, default=1
+    max_iter : int, default=20
         Number of passes over the rows, each in another random order.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=1e-3
@@ -86,7 +86,7 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         *,
         features: str = "fourier",
         nu: float = 1e-4,
-        max_iter: int = 1,
+        max_iter: int = 20,
         loss: str = "hinge",
         tol: float = 1e-3,
         kernel: str = "rbf",

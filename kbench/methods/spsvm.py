@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods._penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal
@@ -41,7 +42,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     n_candidates : int, default=59
         Random points that are compared for each addition: with probability 0.95, one of 59 is among
         the best 5 % of all points.
-    C : float, default=1.0
+    C : float or "loo", default=1.0
         1 / lambda of the paper, multiplied by the weights of row and class.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
     gamma : float or {"scale", "auto"}, default="scale"
@@ -101,7 +102,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": PENALTY,
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],
@@ -117,7 +118,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         n_components: int = 200,
         *,
         n_candidates: int = 59,
-        C: float = 1.0,
+        C: float | str = 1.0,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,

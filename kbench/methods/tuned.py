@@ -77,6 +77,7 @@ class TunedMachine(BaseEstimator):
         "kernel": [StrOptions({"rbf", "laplacian"})],
         "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "metric": [StrOptions({"auto"}), None],
+        "scaler": [StrOptions({"auto"}), None],
         "random_state": ["random_state"],
     }
 
@@ -86,11 +87,13 @@ class TunedMachine(BaseEstimator):
         *,
         time_budget: float | None = None,
         metric: str | None = None,
+        scaler: str | None = "auto",
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.time_budget = time_budget
         self.metric = metric
+        self.scaler = scaler
         self.random_state = random_state
 
     def _task(self, targets: np.ndarray) -> Classification | Regression:
@@ -126,10 +129,11 @@ class TunedMachine(BaseEstimator):
         result = search(rows, task, rng, deadline, trace, first)
         return X, result, task, rows
 
-    def _keep(self, result: Search) -> None:
+    def _keep(self, result: Search, trace: Trace) -> None:
         """Set the attributes that describe the search."""
         self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
         self.gamma_, self.C_ = result.gamma, result.C
+        trace(chosen_gamma=self.gamma_, chosen_C=self.C_)
 
     def _mapped(
         self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
@@ -144,7 +148,8 @@ class TunedMachine(BaseEstimator):
             self.metric_ = self._useful_metric(X, targets, rng, deadline)
             if self.metric_ is not None:
                 X = self.metric_.transform(X)
-        if self.metric_ is not None or sp.issparse(X) or not _has_different_scales(X):
+        as_given = self.scaler is None or self.metric_ is not None or sp.issparse(X)
+        if as_given or not _has_different_scales(X):
             return X, Rows(X, self.kernel, rng), None
         scaler, task = StandardScaler().fit(X), self._task(targets)
         order = task.order(rng)
@@ -251,6 +256,8 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
     metric : {"auto"} or None, default=None
         "auto" learns a linear map of the features (`kbench.metric.LearnedMetric`) and keeps it if
         it lowers the error of held-out training rows.
+    scaler : {"auto"} or None, default="auto"
+        "auto" standardises dense columns of different scales if that lowers the first rung's error.
     class_weight : dict, "balanced" or None, default=None
         Factors of C of the final machine; the search is without weights.
     probability : bool, default=False
@@ -317,6 +324,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         time_budget: float | None = None,
         scoring: str | None = None,
         metric: str | None = None,
+        scaler: str | None = "auto",
         class_weight: dict | str | None = None,
         probability: bool = False,
         random_state: Any = None,
@@ -325,6 +333,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         self.time_budget = time_budget
         self.scoring = scoring
         self.metric = metric
+        self.scaler = scaler
         self.class_weight = class_weight
         self.probability = probability
         self.random_state = random_state
@@ -373,7 +382,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
             self._compare_at_full_size(Z, task, index, result, rng, deadline, trace)
-            self._keep(result)
+            self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
         with trace.phase("fit"):
@@ -508,7 +517,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
 
     Parameters
     ----------
-    kernel, time_budget, metric, random_state
+    kernel, time_budget, metric, scaler, random_state
         As in `TunedKernelSVC`.
 
     Attributes
@@ -573,9 +582,10 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, rows = self._search(X[kept], y[kept], rng, trace)
-            self._keep(result)
+            self._keep(result, trace)
             variance = task.scale_of_c**2
             self.epsilon_ = self._tube(rows, result, task, rng)
+            trace(chosen_epsilon=self.epsilon_)
             self.cv_error_ = variance * result.error
             self.cv_error_interval_ = normal_interval(self.cv_error_, result.relative_deviation)
         weight = None if sample_weight is None else sample_weight[kept]

@@ -27,7 +27,7 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
 
     Parameters
     ----------
-    kernel, time_budget, metric, random_state
+    kernel, time_budget, metric, scaler, random_state
         As in `TunedKernelSVC`.
 
     Attributes
@@ -94,6 +94,7 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
             X, rows, _ = self._mapped(X, y, rng, search_deadline)
             found = RidgeSearch(rows, y, rng, search_deadline, trace)
             self.gamma_, self.alpha_ = found.gamma, found.alpha
+            trace(chosen_gamma=self.gamma_, chosen_alpha=self.alpha_)
             self.search_results_ = {k: np.array(column) for k, column in found.columns.items()}
             self.cv_error_ = found.error
             self.cv_error_interval_ = normal_interval(found.error, found.relative_deviation)

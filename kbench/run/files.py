@@ -1,6 +1,7 @@
 """Reads the Parquet files of a folder while other processes write to it and merge it."""
 
 import hashlib
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,9 @@ def _read(
     import pyarrow.parquet as pq
 
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait for ever
+            skipped.append(f"{path}: skipped, not a regular file")
+            return
         content = path.read_bytes()
     except FileNotFoundError:
         return

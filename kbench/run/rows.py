@@ -203,7 +203,8 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
     Raises
     ------
     ForeignFileError
-        A column of `_IN_EVERY_FILE` is missing, or a column cannot be converted to its type.
+        A column of `_IN_EVERY_FILE` is missing, a column cannot be converted to its type, or a
+        value of `params` is not the JSON text of a mapping.
     """
     import pyarrow as pa
 
@@ -213,6 +214,7 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
     if columns is not None:
         wanted = pa.schema([wanted.field(name) for name in columns])
     if table.schema.equals(wanted):
+        _check_params(table)
         return table
     try:
         arrays = [
@@ -223,7 +225,22 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
         ]
     except (pa.ArrowException, NotImplementedError) as exc:
         raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
-    return pa.Table.from_arrays(arrays, schema=wanted)
+    found = pa.Table.from_arrays(arrays, schema=wanted)
+    _check_params(found)
+    return found
+
+
+def _check_params(table: "pa.Table") -> None:
+    """Readers rely on `params`, which a file from elsewhere may hold in any form."""
+    if "params" not in table.column_names:
+        return
+    for text in table["params"].unique().to_pylist():
+        try:
+            fits = text is None or isinstance(json.loads(text), dict)
+        except (ValueError, RecursionError):
+            fits = False
+        if not fits:
+            raise ForeignFileError(f"params {text[:40]!r} is not the JSON text of a mapping")
 
 
 def is_ours(names: Iterable[str]) -> bool:

@@ -10,6 +10,10 @@ If two means are equal, the candidate that is earlier in the grid is better.
 A search covers one method and one data set. An experiment makes one search for each of its pairs,
 and its `plan.tune` is the budget of each search.
 
+A kernel machine that is given no candidates gets its parameters from a machine that chooses them
+itself (`meta.tuner` of the method's file), in one trial. Its score on the rows that are held out is
+the score of the search.
+
 A trial is a run on the data set with `dataset.holdout` set. It has a key, limits and a row like any
 other run, in `_tune` of the results folder, and is not repeated. It never opens the test rows.
 Trials that differ only along the method's regularisation path (`meta.path`, usually C) are fitted
@@ -27,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from kbench import __version__
-from kbench.config import Composer, nearest
+from kbench.config import Composer, nearest, options, read_yaml
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.command import canonical
@@ -81,6 +85,10 @@ class SearchResult:
         Whether the budget ended the search.
     stopped_by : int or None
         The signal that ended the search.
+    tuner : str or None
+        The method that chose the parameters by itself.
+    split : Search or None
+        Its validation split, where the search would have had folds.
     """
 
     method: str
@@ -98,6 +106,8 @@ class SearchResult:
     newest: datetime | None = None
     budget_spent: bool = False
     stopped_by: int | None = None
+    tuner: str | None = None
+    split: Search | None = None
 
     @property
     def exit_code(self) -> int:
@@ -114,9 +124,11 @@ class SearchResult:
     def summary(self, search: Search) -> dict[str, Any]:
         """Entries of the tuned file about the search; they depend only on the trials."""
         best = self.ranked[0]
+        search = self.split or search
         validated = {"folds": search.folds, "validation": search.validation}
         del validated["folds" if search.validation else "validation"]
         return {
+            **({"tuner": self.tuner} if self.tuner else {}),
             "metric": self.metric.name,
             "mean": best.mean,
             "sd": best.sd,
@@ -233,8 +245,18 @@ def tune(
 
     pair = _one_pair(composer, overrides)
     words = _untuned(overrides)
-    plan = _checked_plan(composer, words, sandbox)
+    plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
+    if not plan.runs:
+        raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
     first = plan.runs[0]
+    tuner = tuner_of(first) if len(plan.runs) == 1 else None
+    if tuner is not None:
+        return _by_tuner(composer, words, tuner, plan, search, sandbox, show_line)
+    if len(plan.runs) == 1:
+        raise ConfigError(
+            f"nothing to choose from: {first.method} has one setting here; add grid=NAME or "
+            "several values, as in method.C=1,10,100"
+        )
     form = [*pair.overrides, *(w for w in overrides if w.lstrip("+").startswith("dataset."))]
     bare = composer.compose([f"method={pair.method}", f"dataset={pair.dataset}", *form, NONE])
     candidates = [Candidate(place, run.params) for place, run in enumerate(plan.runs)]
@@ -267,6 +289,71 @@ def tune(
         if result.budget_spent or result.stopped_by is not None or not alive:
             break
     return result
+
+
+def tuner_of(run: Run) -> str | None:
+    """The method that chooses the parameters of the run's method, for its task; None without one.
+
+    It searches for a width of the Gaussian kernel; methods with another kernel have no tuner.
+    """
+    meta = read_yaml(options("method")[run.method]).get("meta") or {}
+    tuners = meta.get("tuner") or {}
+    return tuners.get(run.task) if run.params.get("kernel", "rbf") == "rbf" else None
+
+
+def _by_tuner(
+    composer: Composer,
+    words: Sequence[str],
+    tuner: str,
+    plan: Plan,
+    search: Search,
+    sandbox: Sandbox,
+    show_line: Callable[[str], None],
+) -> SearchResult:
+    """Run the tuner on the training rows of one split, and take over what it has chosen.
+
+    It reports its choice as values `chosen_NAME` of the trace; those that the method has are taken.
+    """
+    (run,) = plan.runs
+    split = replace(search, validation=search.validation or 1.0 / search.folds)
+    rows = _train_rows(plan, split)
+    # A tuned file holds parameters for the rows as the method takes them.
+    own = [f"method={tuner}", "method.scaler=null"]
+    kept = [word for word in words if not word.lstrip("+").startswith("method")]
+    trials = make_plan(
+        composer,
+        [*own, *kept, *split.holdouts(run.seed, split.rows)],
+        multirun=True,
+        obtain=obtain_in(sandbox),
+    )
+    metric = _metric(run.task, search.metric)
+    about = _about(run, None)
+    result = SearchResult(run.method, run.dataset, None, metric, [], about, plan.dropped)
+    result.tuner, result.split = tuner, split
+    rows = min(rows, split.rows or rows)
+    result.rungs.append((rows, 1))
+    show_line(f"{tuner} chooses the parameters: {split.division}, {rows} training rows")
+    home = Path(trials.settings.results_dir) / TRIALS
+    trials.settings = replace(trials.settings, results_dir=str(home))
+    runner = Runner(trials, sandbox)
+    summary = runner.execute(finished_here(trials))
+    result.stopped_by, result.failed = summary.stopped_by, summary.failed
+    scores = _scores(runner, result)
+    for trial in trials.runs:
+        if trial.key in scores:
+            chosen = _chosen(runner, trial.key, run.params)
+            result.varied = list(chosen)
+            result.ranked = [Candidate(0, chosen, 0, rows, [scores[trial.key]])]
+    return result
+
+
+def _chosen(runner: Runner, key: str, known: Mapping[str, Any]) -> dict[str, float]:
+    """Last values of the curves `chosen_NAME` of a run, of the parameters that are known."""
+    curves = runner.folder.read_curves(reference=False)
+    curves = curves[curves["key"] == key]
+    last = dict(zip(curves["curve"], curves["value"], strict=True))
+    names = {f"chosen_{name}": name for name in known}
+    return {names[curve]: float(value) for curve, value in last.items() if curve in names}
 
 
 def _climb(
@@ -362,19 +449,6 @@ def _one_pair(composer: Composer, overrides: Sequence[str]) -> Pair:
     if not named:
         raise ConfigError("nothing to tune: name a method, as in `kbench tune method=svc`")
     return named[0]
-
-
-def _checked_plan(composer: Composer, words: Sequence[str], sandbox: Sandbox) -> Plan:
-    """The candidates as runs on the whole training set, after their data were prepared."""
-    plan = make_plan(composer, words, multirun=True, obtain=obtain_in(sandbox))
-    if not plan.runs:
-        raise ConfigError("; ".join([*plan.absent.values(), *plan.dropped]))
-    if len(plan.runs) == 1:
-        raise ConfigError(
-            f"nothing to choose from: {plan.runs[0].method} has one setting here; add grid=NAME "
-            "or several values, as in method.C=1,10,100"
-        )
-    return plan
 
 
 def _varied(method: str, candidates: Sequence[Candidate], bare: Mapping[str, Any]) -> list[str]:

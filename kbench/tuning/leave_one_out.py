@@ -35,17 +35,21 @@ def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndar
     Parameters
     ----------
     K : (m, m) kernel matrix
-    y : (m,)
+    y : (m,) or (m, t)
     alphas : (a,), positive
 
     Returns
     -------
-    (m, a)
+    (m, a) or (m, t, a)
     """
     values, Q = scipy.linalg.eigh(np.asarray(K, np.float64), check_finite=False)
     # Rounding makes eigenvalues slightly negative.
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
-    return (Q @ ((y @ Q)[:, None] * inverse)) / (Q**2 @ inverse)
+    Y = y.reshape(len(y), -1)
+    weighted = (Q.T @ Y)[:, :, None] * inverse[:, None]
+    residuals = (Q @ weighted.reshape(len(Q), -1)).reshape(weighted.shape)
+    errors = residuals / (Q**2 @ inverse)[:, None]
+    return errors.reshape(*y.shape, len(alphas))
 
 
 class RidgeSearch:

@@ -60,7 +60,7 @@ def test_the_gap_of_sdca_is_positive_and_falls():
 def test_one_pass_of_sdca_says_that_it_is_not_the_optimum():
     X, y = binary()
     with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1"):
-        assert SDCAClassifier(40, nu=NU, gamma=GAMMA).fit(X, y).n_iter_ == 1
+        assert SDCAClassifier(40, nu=NU, gamma=GAMMA, max_iter=1).fit(X, y).n_iter_ == 1
 
 
 def test_kernel_sdca_ends_at_the_optimum_and_its_gap_is_never_negative():
@@ -88,7 +88,8 @@ def test_a_pass_of_kernel_sdca_is_single_steps_whatever_the_batches(batch_size):
     alpha = np.zeros(len(y))
     for i in np.random.RandomState(0).permutation(len(y)):
         alpha[i] = np.clip(alpha[i] + 1 - y[i] * K[i] @ (alpha * y), 0, 1 / (NU * len(y)))
-    model = KernelSDCA(nu=NU, gamma=GAMMA, batch_size=batch_size, random_state=0).fit(X, y)
+    options = {"batch_size": batch_size, "n_epochs": 1, "random_state": 0}
+    model = KernelSDCA(nu=NU, gamma=GAMMA, **options).fit(X, y)
     np.testing.assert_allclose(full_coef(model, len(y)), alpha * y, atol=1e-4)
     if batch_size == 1:
         assert model.kernel_entries_ <= len(y) ** 2 / 2 + len(y)
@@ -113,7 +114,7 @@ def test_norma_is_its_closed_form(loss):
 def test_pegasos_is_its_algorithm_on_its_features(project):
     X, y = binary()
     model = PegasosClassifier(
-        50, nu=NU, gamma=GAMMA, batch_size=16, project=project, random_state=0
+        50, nu=NU, gamma=GAMMA, batch_size=16, n_epochs=1, project=project, random_state=0
     ).fit(X, y)
     Z = model.feature_map_.transform(X)
     rng = np.random.RandomState(0)

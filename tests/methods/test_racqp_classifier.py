@@ -33,7 +33,7 @@ def test_long_runs_are_the_support_vector_machine():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_decision_is_the_expansion_and_decimals_round_it():
     X, y = binary()
-    options = {"gamma": 0.5, "block_size": 100, "random_state": 0}
+    options = {"gamma": 0.5, "block_size": 100, "max_iter": 5, "random_state": 0}
     model = RACQPClassifier(decimals=1, **options).fit(X, y)
     np.testing.assert_allclose(model.dual_coef_, np.round(model.dual_coef_, 1), atol=1e-12)
     values = rbf_kernel(X, X[model.support_], gamma=0.5) @ model.dual_coef_[0] + model.intercept_
@@ -50,7 +50,7 @@ def test_several_classes():
 
 def test_early_stops_are_told():
     with pytest.warns(ConvergenceWarning, match="stopped by max_iter=5 at a residual of"):
-        RACQPClassifier(gamma=0.5, tol=1e-6, random_state=0).fit(*binary())
+        RACQPClassifier(gamma=0.5, max_iter=5, tol=1e-6, random_state=0).fit(*binary())
 
 
 @pytest.mark.parametrize(

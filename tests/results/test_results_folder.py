@@ -3,6 +3,7 @@
 import datetime
 import errno
 import json
+import os
 import shutil
 
 import numpy as np
@@ -331,3 +332,25 @@ def test_environment_and_log_files(tmp_path):
     assert folder.store_environment({"cpu": "x"}) == name
     assert folder.environments() == {name: {"cpu": "x"}}
     assert folder.write_log("ab", "one\ud800two").read_text() == "one\\ud800two"
+
+
+@pytest.mark.parametrize("params", ["{not json", "[1]", "[" * 100_000])
+def test_params_that_are_no_mapping_are_skipped_and_left_alone(tmp_path, params):
+    folder = ResultsFolder(tmp_path)
+    folder.write(make_row(0))
+    bad = pq.read_table(folder.write(make_row(1)))
+    column = bad.schema.get_field_index("params")
+    foreign = bad.set_column(column, "params", pa.array([params]))
+    pq.write_table(foreign, tmp_path / "bad.parquet")
+    assert len(folder.read()) == 2
+    assert "is not the JSON text of a mapping" in "".join(folder.warnings)
+    folder.merge()
+    assert (tmp_path / "bad.parquet").exists()
+
+
+def test_a_pipe_among_the_rows_is_skipped(tmp_path):
+    folder = ResultsFolder(tmp_path)
+    folder.write(make_row(0))
+    os.mkfifo(tmp_path / "pipe.parquet")
+    assert len(folder.read()) == 1
+    assert "not a regular file" in "".join(folder.warnings)

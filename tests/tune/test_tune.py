@@ -170,6 +170,23 @@ def wait_for_rows(n, within=60.0):
         time.sleep(0.02)
 
 
+def test_without_a_grid_a_machine_chooses_the_parameters_of_a_kernel_machine(here, capsys):
+    words = ["method=dcsvm_early", "dataset=iris", "limits.wall_s=60"]
+    assert main(["tune", *words]) == 0
+    held = read_yaml(Path("configs/tuned/dcsvm_early-iris.yaml"))
+    search = held["meta"]["tuned"]
+    assert search["tuner"] == "tuned_svc"
+    assert search["validation"] == 0.2
+    assert held.keys() == {"gamma", "C", "meta"}
+    frame = trials()
+    assert list(frame["method"]) == ["tuned_svc"]
+    assert search["mean"] == frame["accuracy"].iloc[0] > 0.85
+    assert "tuned_svc chooses the parameters" in capsys.readouterr().err
+    # Several values are a grid, as for every method.
+    assert main(["tune", "method=svc", "dataset=iris", "method.C=1,10", "tune.validation=0.3"]) == 0
+    assert read_yaml(Path("configs/tuned/svc-iris.yaml")).keys() == {"C", "meta"}
+
+
 def test_what_was_stopped_or_killed_goes_on_where_it_was(here):
     words = ["tune", "method=scripted", "method.shrink=0,0.5,1", "tune.cv=2", "method.seconds=0.3"]
     process = start(*words)
@@ -405,7 +422,7 @@ def read_tuned(name):
         (["experiment=odd"], "no key of this command is called 'tune.trials'"),
         (["experiment=named"], "plan.tuned is 'a-b', should be a name of letters, digits and _"),
         (["dataset=digits"], "name a method"),
-        (["method=svc"], "nothing to choose from: svc has one setting here; add grid=NAME"),
+        (["method=knn"], "nothing to choose from: knn has one setting here; add grid=NAME"),
         (["method=svc", "grid=c_gamma", "tune.cv=2000"], "folds is 2000, there are 1347 training"),
         (["method=svc", "grid=c_gamma", "tune.metric=rmse"], "'rmse', should be one of accuracy"),
         (["method=svc", "+method.random_state=1,2"], "no parameter 'random_state'"),
