@@ -83,11 +83,14 @@ class ResultsFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.warnings: list[str] = []
-        self._reference = self.path / "_reference"
-        if not self._reference.is_dir():
-            self._reference = _INSTALLED_REFERENCE
         self._merged: dict[str, list[dict[str, Any]]] = {}  # key -> its rows in merged files
         self._merges_read: set[str] = set()
+
+    @property
+    def _reference(self) -> Path:
+        """Folder of the rows that come with kbench."""
+        own = self.path / "_reference"
+        return own if own.is_dir() else _INSTALLED_REFERENCE
 
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
         """Store the row of one run, replacing the run's earlier row and curves.

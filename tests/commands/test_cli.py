@@ -148,9 +148,9 @@ def test_list_says_what_there_is(tmp_path):
     said = kbench(tmp_path, "list").stdout
     for word in ("svc", "dcsvm_early", "digits", "covtype", "demo"):
         assert f"\n  {word} " in said
-    (ijcnn1,) = (line for line in said.splitlines() if line.split()[:1] == ["ijcnn1"])
+    (ijcnn1,) = (line for line in said.splitlines() if line.startswith("  ijcnn1 "))
     assert "absent" in ijcnn1
-    (digits,) = (line for line in said.splitlines() if line.split()[:1] == ["digits"])
+    (digits,) = (line for line in said.splitlines() if line.startswith("  digits "))
     assert "present" in digits
 
 

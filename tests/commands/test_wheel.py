@@ -67,6 +67,6 @@ def test_reference_rows_and_papers_come_along(site, tmp_path):
     assert "ijcnn1" in table.stdout
     found = kbench(site, tmp_path, "recommend", "dataset=letter")
     assert found.returncode == 0, found.stderr
-    assert "methods with rows on letter" in found.stdout
+    assert "Nearest to letter: multiclass" in found.stdout
     (wheel,) = site.parent.glob("*.whl")
     assert wheel.stat().st_size < 8e6

@@ -22,11 +22,13 @@ from kbench.methods import (
     LinearizedSVC,
 )
 
-# IntelexSVC is scikit-learn's class, and the joint net needs PyTorch (`test_conv_joint.py`).
+# IntelexSVC is scikit-learn's class, the joint net needs PyTorch (`test_conv_joint.py`), and xRFM its
+# package.
 CLASSES = [
     name
     for name in kbench.methods.__all__
-    if name not in ("IntelexSVC", "JointConvolutionClassifier")
+    if name
+    not in ("IntelexSVC", "JointConvolutionClassifier", "XRFMClassifier", "XRFMRegressor")
 ]
 # Compositions and solvers that the defaults do not reach.
 OTHERS = [

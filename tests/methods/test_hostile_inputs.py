@@ -53,7 +53,8 @@ SPECIFIC: dict[str, dict] = {
     "SDCAClassifier": {"max_iter": 50},
     "BaggingSVC": {"n_estimators": 1},
 }
-SKIPPED = {"IntelexSVC", "JointConvolutionClassifier"}  # need extras
+# They need extras.
+SKIPPED = {"IntelexSVC", "JointConvolutionClassifier", "XRFMClassifier", "XRFMRegressor"}
 DIAGNOSTICS = {"SupportCurves", "DivisionBound", "BlockSpectra", "KernelSpectrum"}
 
 

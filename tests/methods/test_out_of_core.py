@@ -396,8 +396,8 @@ def test_settings_that_need_memory_are_refused(data):
 def test_pegasos_takes_the_steps_of_its_stream(features, n_classes):
     X, y = rows_of(640, n_classes)
     options = {"gamma": 0.3, "batch_size": 32, "features": features, "random_state": 0}
-    found = PegasosClassifier(64, **options).fit(chunked(X, y))
-    again = PegasosClassifier(64, **options).fit(chunked(X, y, sizes=(3, 500)))
+    found = PegasosClassifier(64, n_epochs=1, **options).fit(chunked(X, y))
+    again = PegasosClassifier(64, n_epochs=1, **options).fit(chunked(X, y, sizes=(3, 500)))
     np.testing.assert_array_equal(found.coef_, again.coef_)
     assert found.n_iter_ == 20
     assert found.n_seen_ == 640

@@ -77,7 +77,7 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     lines = {paper(name).title: coverage(filled) for name, filled in own.items() if filled}
     if len(lines) > 1:
         lines["all"] = coverage(tables)
-    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "percentage"]
+    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "%"]
     rows = [
         [name, *(f"{n:,}" for n in (one.cells, one.absent, one.with_data)), *map(str, _open(one))]
         for name, one in lines.items()
