@@ -97,8 +97,10 @@ class KernelRidgeMachine(RidgeMachine):
     alpha: float | str
 
     def _fit(self, X: Any, Y: np.ndarray, trace: Trace, sample_weight: Any = None) -> Self:
-        weight = None if sample_weight is None else _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        weight = (
+            None
+            if sample_weight is None
+            else _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         )
         with trace.phase("solve"):
             self.alpha_ = chosen_alpha(self.alpha, lambda: self._kernel(X), X, Y, weight)

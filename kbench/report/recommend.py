@@ -29,7 +29,7 @@ from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line
 
 # Number of nearest problems whose rows are used. With 8 the mean regret on the reference rows is
-# 0.9 points instead of 0.7 (`scripts/bench_recommend.py`).
+# 1.4 points instead of 0.7 (`scripts/bench_recommend.py`).
 NEAREST = 20
 # Orders of magnitude beyond which a problem is no evidence. Set by hand.
 FARTHEST = 2.5

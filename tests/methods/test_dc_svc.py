@@ -360,5 +360,5 @@ def test_presets_set_defaults_and_typed_values_win(combine):
 def test_more_clusters_than_points_are_reduced_with_a_warning():
     X, y = blobs(40)
     with pytest.warns(UserWarning, match="n_clusters=64 is more than the 40 training points"):
-        model = DCSVC(gamma=0.5, random_state=0).fit(X, y)
+        model = DCSVC(n_clusters=64, gamma=0.5, random_state=0).fit(X, y)
     assert model.n_clusters_ <= 4

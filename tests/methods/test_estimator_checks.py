@@ -27,8 +27,7 @@ from kbench.methods import (
 CLASSES = [
     name
     for name in kbench.methods.__all__
-    if name
-    not in ("IntelexSVC", "JointConvolutionClassifier", "XRFMClassifier", "XRFMRegressor")
+    if name not in ("IntelexSVC", "JointConvolutionClassifier", "XRFMClassifier", "XRFMRegressor")
 ]
 # Compositions and solvers that the defaults do not reach.
 OTHERS = [
