@@ -1,6 +1,6 @@
 """Regret of `kbench recommend` when each data set of the reference rows is left out in turn.
 
-    python scripts/bench_recommend.py
+    python scripts/bench_recommend.py [results]
 
 For each data set with rows of at least three methods, kernel_svc (regression: krr) among them: all
 rows of the data set are hidden, methods are recommended from the others, and the first recommended
@@ -10,6 +10,7 @@ the regret of always taking kernel_svc (krr).
 """
 
 import math
+import sys
 from collections import defaultdict
 
 import numpy as np
@@ -33,7 +34,8 @@ def regret(one: Comparison, method: str) -> float:
 
 def main() -> None:
     """Print a line for each data set, and the means."""
-    rows, _ = frame(ResultsFolder("results"), None, None, reference=True, trials=False)
+    folder = ResultsFolder(sys.argv[1] if len(sys.argv) > 1 else "results")
+    rows, _ = frame(folder, None, None, reference=True, trials=False)
     every = [one for one in comparisons(records(rows)) if one.problem.n_train]
     largest: dict[str, Comparison] = {}
     for one in every:

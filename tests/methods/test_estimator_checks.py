@@ -22,8 +22,8 @@ from kbench.methods import (
     LinearizedSVC,
 )
 
-# IntelexSVC is scikit-learn's class, the joint net needs PyTorch (`test_conv_joint.py`), and xRFM its
-# package.
+# IntelexSVC is scikit-learn's class; the joint net needs PyTorch (`test_conv_joint.py`), and xRFM
+# its package.
 CLASSES = [
     name
     for name in kbench.methods.__all__

@@ -64,6 +64,7 @@ RUNS = {
             "RIDGE_ROWS": 900,
         },
     ),
+    "bench_chunks": (["file", "1"], {}),
     "bench_cli": ([], {"COMMANDS": ((["list"], 1, 0.5),)}),
     "bench_data_chunks": (["1"], {"DIFFERENT": 300}),
     "bench_dsgd": (
@@ -92,6 +93,7 @@ RUNS = {
     "bench_overhead": (["3"], {}),
     "bench_prediction": (["ijcnn1"], {}),
     "bench_reader": (["kdd.svm"], {}),
+    "bench_recommend": ([str(SCRIPTS.parent / "results")], {}),
     "bench_report": (["30"], {}),
     "bench_small": (["--only", "iris", "--repeats", "1"], {}),
     "bench_start": (["--only", "import KernelSVC"], {}),
