@@ -378,6 +378,29 @@ class Composer:
         return ConfigError(f"no key is called {key!r}{hint}; a new one is written +{key}=...")
 
 
+class _ParsedFiles:
+    """Hydra's repository of config files, each file read and parsed once.
+
+    Hydra copies its repository for every composition and reads about twenty files anew, which is
+    most of the time of a plan with hundreds of pairs of methods and data sets.
+    """
+
+    def __init__(self, repository: Any) -> None:
+        self._repository = repository
+        self._files: dict[str, Any] = {}
+
+    def __deepcopy__(self, _: Any) -> "_ParsedFiles":
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._repository, name)
+
+    def load_config(self, config_path: str) -> Any:
+        if config_path not in self._files:
+            self._files[config_path] = self._repository.load_config(config_path)
+        return copy.deepcopy(self._files[config_path])  # Hydra removes keys from what it gets
+
+
 @contextmanager
 def composer() -> Iterator[Composer]:
     """A Composer over the folders of `roots()`; Hydra's global state is put back afterwards."""
@@ -402,7 +425,9 @@ def composer() -> Iterator[Composer]:
     Plugins.instance().register(KbenchSearchPath)
     try:
         with initialize_config_dir(str(first), version_base="1.3"):
-            yield Composer(GlobalHydra.instance().config_loader())
+            loader: Any = GlobalHydra.instance().config_loader()
+            loader.repository = _ParsedFiles(loader.repository)
+            yield Composer(loader)
     finally:
         _unregister(KbenchSearchPath)
 

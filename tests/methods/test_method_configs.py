@@ -27,7 +27,7 @@ OURS = sorted(
 SETTINGS = {
     "n_pegasos": {"features": "nystrom"},
     "n_sdca": {"features": "nystrom"},
-    "rfm": {"kernel": "any"},
+    "rfm": {"kernel": "any", "scaling": "auto"},
     "division_bound": {"n_clusters": [8, 16, 32, 64, 128]},
     "dcsvm": {"combine": "exact"},
     "bka_svm": {
