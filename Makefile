@@ -71,5 +71,5 @@ bench: $(VENV)/.test ## Measure the speed claims, each as a ratio against its pe
 	@for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean: ## Remove the environment and caches; data and results stay
-	rm -rf $(VENV) build dist docs/_build docs/auto_examples docs/reference .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build docs/auto_examples docs/reference docs/gallery/datasets docs/gallery/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -89,7 +89,7 @@ def pieces(
 
 
 def require_readable(format: str, paths: list[Path]) -> None:
-    """Raise a ConfigError unless files of this format, and so many, can be read in pieces."""
+    """Raise a ConfigError unless this number of files of this format can be read in pieces."""
     if format not in _READERS:
         hint = nearest(format, _READERS) or f"; there are {', '.join(_READERS)}"
         raise ConfigError(f"format is {format!r}, which cannot be read in chunks{hint}")

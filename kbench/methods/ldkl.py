@@ -17,7 +17,8 @@ from kbench.trace import Trace
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32.
 _LEAST_SCALE = 1e-30
-# `max_iter` is limited to so many passes over the rows: on 30 rows the default would make 2,700.
+# Largest number of passes over the rows, whatever `max_iter` is: on 30 rows its default would make
+# 2,700.
 _MOST_PASSES = 300
 
 

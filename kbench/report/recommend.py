@@ -35,7 +35,7 @@ NEAREST = 20
 FARTHEST = 2.5
 # Rows without information that a method is taken to have.
 PRIOR = 1.0
-# Methods are ranked by their expected log error plus so many of its standard errors.
+# Methods are ranked by their expected log error plus this multiple of its standard error.
 CAUTION = 1.0
 # Relative difference to the best score up to which a method counts as equally good.
 CLOSE = 0.01

@@ -9,7 +9,7 @@ stays, and small dense solvers inside:
       descend on b_W with K_WW                               coordinates, or pairs of them
       if coordinates make little progress: Newton steps on their face of the bounds
       e_S <- e_S - K[S, moved] (change of b)
-      in a regression, after so many working sets that it costs no more than they do:
+      in a regression, once the working sets since the last time have cost as much as this:
         the minimum over all free points of S
     until the violation on S <= target
 
@@ -53,7 +53,7 @@ _FACE_FOUND = 0.1
 # it is undone by changes of the face; less often, working sets make slow progress. Half and twice
 # the value take 1.0 to 1.2 times as long on kin40k, bike and cpusmall at C = 10, 10,000 rows.
 _SETS_PER_FACE = 5e5
-# Limit on its points: K of so many takes 128 MB in float64, its factorisation 0.35 s.
+# Limit on its points: K of 4,000 points takes 128 MB in float64, its factorisation 0.35 s.
 _MOST_FREE = 4000
 # Stop after this many working sets without a new minimum of the violation: rounding can keep
 # points moving back and forth for ever.
@@ -189,7 +189,7 @@ class BlockDescent:
     def _face_is_due(
         self, sets: int, violation: float, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
     ) -> bool:
-        """Return whether to minimise over all free points of S after so many working sets."""
+        """Whether to minimise over the free points of S, `sets` working sets after the last."""
         it = self.iterate
         if not (it.epsilon and it.coupled and self.options.face_newton) or sets < 2:
             return False
