@@ -3,17 +3,38 @@
 import os
 import shutil
 import tomllib
+import tracemalloc
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 # What lands a change must not depend on luck: new examples are for the developer's machine.
-hypothesis.settings.register_profile("ci", derandomize=True)
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
 
 PLUGIN = Path(__file__).parent / "example_plugin"
+
+
+@pytest.fixture
+def peak_bytes():
+    """A function that calls what it is given and returns the peak of what that allocated, in bytes.
+
+    It is called twice and the second call is measured: the first may compile, which allocates
+    megabytes where numba's cache is empty.
+    """
+
+    def measure(call):
+        call()
+        tracemalloc.start()
+        try:
+            call()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return measure
 
 
 @pytest.fixture
