@@ -12,12 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import Chunk, OneVsRest
 from kbench.methods._penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_linear_dual
 from kbench.solvers.duplicates import Duplicates
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class FeatureSVC(CountedPrediction, OneVsRest):
@@ -34,6 +35,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
@@ -68,6 +70,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             A parameter is out of range, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -102,6 +105,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
                 loss=self.loss,
                 tol=self.tol,
                 max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
                 trace=Trace(show) if trace.active else None,
             )
         with trace.phase("prepare"):
@@ -119,12 +123,12 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         self.timings_ = dict(trace.timings)
         if not self.converged_:
             warnings.warn(
-                f"stopped by max_iter={self.max_iter} at a violation of {self.violation_:.2g}, "
-                f"above tol={self.tol:g}; the model is usable",
+                f"stopped by {limit(self, result.stop_reason)} at a violation of "
+                f"{self.violation_:.2g}, above tol={self.tol:g}; the model is usable",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._calibrate(targets.X, y, sample_weight, trace)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     def _begin_or_go_on(self, chunk: Chunk) -> np.ndarray:

@@ -25,11 +25,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.kernels import Kernel, make_kernel
+from kbench.methods._limits import limit
 from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.methods._probability import Probabilities
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import CGResult
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
@@ -178,8 +179,10 @@ class RidgeClassifierMixin(Probabilities, ClassifierMixin):
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         trace = Trace() if trace is None else trace
+        # Machines that are solved directly have no limit.
+        deadline = Deadline(self.max_time, trace) if hasattr(self, "max_time") else None
         self._fit(X, class_labels.signs(index, len(self.classes_)), trace, sample_weight)
-        self._calibrate(X, y, sample_weight, trace)
+        self._calibrate(X, y, sample_weight, trace, deadline)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -241,12 +244,15 @@ def compared_rows(X: Any, error_rows: int) -> np.ndarray:
     return sampled_rows(X.shape[0], error_rows, np.random.RandomState(0))
 
 
-def warn_unconverged(result: CGResult, max_iter: int, tol: float) -> None:
+def warn_unconverged(result: CGResult, estimator: Any) -> None:
     """ConvergenceWarning if conjugate gradients stopped before they reached `tol`."""
     if not result.converged:
+        # The matrices are positive definite but for rounding.
+        rounded = result.stop_reason == "indefinite"
+        reason = "rounding errors" if rounded else limit(estimator, result.stop_reason)
         warnings.warn(
-            f"stopped by max_iter={max_iter} at a residual of {result.residual.max():.2g}, above "
-            f"tol={tol:g}; the model is usable",
+            f"stopped by {reason} at a residual of "
+            f"{result.residual.max():.2g}, above tol={estimator.tol:g}; the model is usable",
             ConvergenceWarning,
             stacklevel=5,
         )
