@@ -25,6 +25,7 @@ from kbench.approximation import (
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._composition import fresh_part
+from kbench.methods._feature_chunks import feature_sample, scaled_part
 from kbench.methods._limits import MAX_TIME
 from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
@@ -38,10 +39,8 @@ from kbench.methods._ridge import (
 from kbench.methods._ridge_chunks import (
     BlockTrainer,
     cluster_sample,
-    feature_sample,
     fit_clusters,
     fit_normal_equations,
-    scaled_part,
 )
 from kbench.methods._survey import Survey
 from kbench.solvers import solve_cg
