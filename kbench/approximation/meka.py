@@ -102,12 +102,12 @@ class MEKAKernel(FactoredKernel):
         self.centroids, self.local = centroids, local
 
     def cross(self, X: Any) -> np.ndarray:
-        out = np.empty((X.shape[0], self.shape[1]), self.bases[0].dtype)
+        linked = np.empty((X.shape[0], self.rank), self._linked_dtype)
         for s, rows in group_rows(self.centroids.assign(X)):
-            features = np.empty((len(rows), self.bases[s].shape[1]), out.dtype)
+            features = np.empty((len(rows), self.bases[s].shape[1]), self.bases[0].dtype)
             self.local[s].fill(X[rows], features)
-            out[rows] = self._expand(s, features)
-        return out
+            linked[rows] = self._linked_features(s, features)
+        return self._expand(linked)
 
     def machine(self, coef: np.ndarray) -> Machine:
         weights = self.weights(coef)
