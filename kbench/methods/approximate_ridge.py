@@ -15,24 +15,36 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from kbench.approximation import (
+    BKA,
     MEKA,
     Approximation,
     KernelApproximation,
     Machine,
     kernel_error,
 )
-from kbench.kernels import KernelMatrix
+from kbench.chunked import ChunkedRows
+from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._composition import fresh_part
+from kbench.methods._feature_chunks import feature_sample, scaled_part
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
     RidgeMachine,
     WeightedRidgeClassifierMixin,
     WeightedRidgeRegressorMixin,
     compared_rows,
+    encoded_sample,
     warn_unconverged,
 )
+from kbench.methods._ridge_chunks import (
+    BlockTrainer,
+    cluster_sample,
+    fit_clusters,
+    fit_normal_equations,
+)
+from kbench.methods._survey import Survey
 from kbench.solvers import solve_cg
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
@@ -45,6 +57,7 @@ class _ApproximateRidge(RidgeMachine):
         "solver": [StrOptions({"direct", "cg", "pcg"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -55,12 +68,14 @@ class _ApproximateRidge(RidgeMachine):
     solver: str = "direct"
     tol: float = 1e-6
     max_iter: int = 500
+    max_time: float | None = None
     error_rows: int = 1000
     random_state: Any = None
 
     def _solve(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
     ) -> Machine:
+        deadline = Deadline(self.max_time, trace)
         # The fitted part is not kept: it may hold features of all training rows.
         part = fresh_part(self.approximation, MEKA(), self.random_state)
         matrix = part.fit(X, trace=trace).kernel_matrix(X, trace=trace)
@@ -77,7 +92,7 @@ class _ApproximateRidge(RidgeMachine):
                 coef = weighted.solve(targets, self.alpha_)
                 self.n_iter_, self.converged_ = 1, True
             else:
-                coef = self._conjugate_gradients(weighted, targets, trace)
+                coef = self._conjugate_gradients(weighted, targets, deadline, trace)
             if weight is not None:
                 coef = scale[:, None] * coef
             machine = matrix.machine(coef)
@@ -87,8 +102,43 @@ class _ApproximateRidge(RidgeMachine):
                 self.kernel_error_ = kernel_error(exact, matrix, compared_rows(X, self.error_rows))
         return machine
 
+    def _samples_of_chunks(self) -> int | None:
+        part = fresh_part(self.approximation, MEKA(), None)
+        if isinstance(part, BKA):
+            able = self.solver == "direct" and part.partition == "kmeans"
+            return cluster_sample(part.n_clusters) if able else None
+        able = self.solver == "direct" and hasattr(part, "row_basis")
+        return feature_sample(part) if able else None
+
+    def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
+        part = scaled_part(fresh_part(self.approximation, MEKA(), self.random_state), survey)
+        sample, targets = survey.sample, encoded_sample(survey)
+        if isinstance(part, BKA):
+            options: dict[str, Any] = {
+                "gamma": part.gamma,
+                "degree": part.degree,
+                "coef0": part.coef0,
+            }
+            kernel = make_kernel(part.kernel, sample, **options)
+            self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, targets)
+            trainer = BlockTrainer(kernel, part.dtype, survey.targets, self.alpha_)
+            fitted = fit_clusters(part, trainer, rows, survey, seed, trace)
+            self.n_parameters_ = sum(record.n_rows**2 for record in fitted.records)
+            self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
+            self.notes_ = fitted.notes
+            machine = fitted.machine
+        else:
+            part.fit(sample, trace=trace)
+            self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, sample, targets)
+            basis = part.row_basis()
+            machine = fit_normal_equations(basis, rows, survey.targets, self.alpha_, trace)
+            links = 0 if basis.link is None else int(np.count_nonzero(basis.link))
+            self.n_parameters_ = sum(basis.ranks) + links
+        self.n_iter_, self.converged_ = 1, True
+        return machine
+
     def _conjugate_gradients(
-        self, matrix: KernelApproximation, Y: np.ndarray, trace: Trace
+        self, matrix: KernelApproximation, Y: np.ndarray, deadline: Deadline, trace: Trace
     ) -> np.ndarray:
         """(G~ + alpha I)^-1 Y; by the direct solver if G~ + alpha I is indefinite."""
         options = {}
@@ -100,12 +150,13 @@ class _ApproximateRidge(RidgeMachine):
             **options,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_time=deadline.seconds_left(),
             trace=trace,
         )
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         if result.indefinite:
             return matrix.solve(Y, self.alpha_)
-        warn_unconverged(result, self.max_iter, self.tol)
+        warn_unconverged(result, self)
         return result.x
 
 
@@ -130,6 +181,8 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         Relative residual at which "cg" and "pcg" stop.
     max_iter : int, default=500
         Largest number of iterations of "cg" and "pcg".
+    max_time : float or None, default=None
+        As in `KernelSVC`; "cg" and "pcg" check it between products.
     error_rows : int, default=1000
         Rows on which `kernel_error_` is measured, outside the clock; 0 for none.
     random_state : int, RandomState or None, default=None
@@ -153,6 +206,11 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
 
     Notes
     -----
+    Rows in chunks (`ChunkedRows`) are read twice. Features, landmarks and clusters are chosen on a
+    sample; W'W and W'y are summed over all rows, which solves the same equations in the memory of
+    W'W. BKA's clusters are the leaves of a tree of k-means, whose rows are sorted on disk. Both
+    need solver="direct"; there is no `kernel_error_`, and `n_parameters_` counts no rows of W.
+
     With W of rank r in c clusters of rank k each, "direct" costs O(n k^2 + r^3 / 3) beside the
     approximation, "cg" O(n k + r^2) an iteration, "pcg" twice that and O(n k^2) before. Prediction
     needs the landmarks of a row's own cluster (MEKA), all landmarks, or the features of the row.
