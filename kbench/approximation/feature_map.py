@@ -89,6 +89,13 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         with nullcontext() if trace is None else trace.phase("features"):
             return LowRankKernel(self, X)
 
+    def row_basis(self) -> Any:
+        """Computes the features of any rows, as a `RowBasis` of one block."""
+        # That module needs this one.
+        from kbench.approximation.factored import FeatureBasis
+
+        return FeatureBasis(self)
+
     @property
     def _n_features_out(self) -> int:
         return self.n_features_out_

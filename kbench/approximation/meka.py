@@ -23,7 +23,7 @@ clusters, and T_s the k directions of their span that hold most of the cluster's
 (`leading_directions`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from numbers import Integral, Real
 from types import SimpleNamespace
@@ -78,46 +78,64 @@ class LocalBasis(NamedTuple):
             np.matmul(part, projection, out=out[rows])
 
 
-class MEKAKernel(FactoredKernel):
-    """The approximate kernel matrix that `MEKA` makes.
+class MEKABasis:
+    """Rows of W of any points: those of the basis of their cluster; see `RowBasis`.
 
     Parameters
     ----------
     centroids : Centroids
     local : list of LocalBasis, by cluster
-    groups, bases, link, kernel_entries
+    link : (r, r) array
+    """
+
+    def __init__(self, centroids: Centroids, local: list[LocalBasis], link: np.ndarray) -> None:
+        self.centroids, self.local, self.link = centroids, local, link
+        self.ranks = [basis.projection.shape[1] for basis in local]
+        self.dtype = link.dtype
+
+    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        for s, rows in group_rows(self.centroids.assign(X)):
+            yield s, rows, _basis(self.local[s], X[rows], self.dtype)
+
+    def machine(self, weights: np.ndarray) -> Machine:
+        machines = []
+        parts = np.split(weights, np.cumsum(self.ranks)[:-1])
+        for basis, part in zip(self.local, parts, strict=True):
+            folded = basis.projection @ part
+            dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
+            centres = np.arange(len(basis.landmarks))
+            machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))
+        return LocalExpansions(self.centroids, machines, weights.shape[1])
+
+
+class MEKAKernel(FactoredKernel):
+    """The approximate kernel matrix that `MEKA` makes.
+
+    Parameters
+    ----------
+    basis : MEKABasis
+    groups, bases, kernel_entries
         As in `FactoredKernel`.
     """
 
     def __init__(
         self,
-        centroids: Centroids,
-        local: list[LocalBasis],
+        basis: MEKABasis,
         groups: list[np.ndarray],
         bases: list[np.ndarray],
-        link: np.ndarray,
         kernel_entries: int,
     ) -> None:
-        super().__init__(groups, bases, link, kernel_entries)
-        self.centroids, self.local = centroids, local
+        super().__init__(groups, bases, basis.link, kernel_entries)
+        self.basis = basis
 
     def cross(self, X: Any) -> np.ndarray:
         out = np.empty((X.shape[0], self.shape[1]), self.bases[0].dtype)
-        for s, rows in group_rows(self.centroids.assign(X)):
-            features = np.empty((len(rows), self.bases[s].shape[1]), out.dtype)
-            self.local[s].fill(X[rows], features)
+        for s, rows, features in self.basis.blocks(X):
             out[rows] = self._expand(s, features)
         return out
 
     def machine(self, coef: np.ndarray) -> Machine:
-        weights = self.weights(coef)
-        machines = []
-        for basis, columns in zip(self.local, self._columns, strict=True):
-            folded = basis.projection @ weights[columns]
-            dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
-            centres = np.arange(len(basis.landmarks))
-            machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))
-        return LocalExpansions(self.centroids, machines, coef.shape[1])
+        return self.basis.machine(self.weights(coef))
 
 
 class MEKA(BaseEstimator):
@@ -322,13 +340,18 @@ class MEKA(BaseEstimator):
         self.n_clusters_ = len(groups)
         sizes = [(len(b.landmarks), len(rows)) for b, rows in zip(local, groups, strict=True)]
         self.kernel_entries_ = based + linked + sum(m * n_s for m, n_s in sizes)
-        self.matrix_ = MEKAKernel(centroids, local, groups, bases, link, self.kernel_entries_)
+        basis = MEKABasis(centroids, local, link)
+        self.matrix_ = MEKAKernel(basis, groups, bases, self.kernel_entries_)
         self.timings_ = dict(trace.timings)
         return self
 
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> MEKAKernel:
         """The approximate kernel matrix of the rows of `fit`: `matrix_`."""
         return self.matrix_
+
+    def row_basis(self) -> MEKABasis:
+        """Computes the rows of W of any points."""
+        return self.matrix_.basis
 
     def _settings(self) -> SimpleNamespace:
         """The parameters that presets set, with the user's values or those of the preset."""
@@ -475,7 +498,7 @@ class MEKA(BaseEstimator):
         return tags
 
 
-def _basis(basis: LocalBasis, X: Any, dtype: str) -> np.ndarray:
+def _basis(basis: LocalBasis, X: Any, dtype: Any) -> np.ndarray:
     """W_s : (n_s, k_s)."""
     out = np.empty((X.shape[0], basis.projection.shape[1]), dtype)
     basis.fill(X, out)
