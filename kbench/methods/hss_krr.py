@@ -224,10 +224,12 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         self._machine = machine
         self.model_bytes_, self.n_parameters_ = machine.nbytes, X.shape[0] * X.shape[1] + coef.size
         self.kernel_entries_ = kernel.n_entries
-        self.hss_bytes_, self.ranks_ = factor[0].nbytes, []
-        vars(self).pop("kernel_error_", None)
+        self.hss_bytes_ = factor[0].nbytes
+        self.ranks_: list[tuple[int, float, int]] = []
         if self.error_rows:
             self.kernel_error_ = 0.0
+        elif hasattr(self, "kernel_error_"):
+            del self.kernel_error_
         return coef, logdet
 
     def _is_faster_exactly(self, matrix: HSSMatrix, X: Any) -> bool:
