@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._one_vs_rest import OneVsRest, Targets
+from kbench.methods._survey import Survey
 
 # Constraints of the parameters of passes over batches.
 PASSES: dict[str, list[Any]] = {
     "batch_size": [Interval(Integral, 1, None, closed="left")],
     "n_epochs": [Interval(Integral, 1, None, closed="left")],
-    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "max_time": MAX_TIME,
 }
 
 
@@ -28,6 +30,9 @@ class MeanLoss(OneVsRest):
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         targets = super()._targets(X, y, sample_weight)
         return targets._replace(C=targets.C / (self.nu * len(targets.C)))
+
+    def _penalty_of_chunks(self, survey: Survey) -> float:
+        return 1.0 / (self.nu * survey.n)
 
 
 def random_batches(

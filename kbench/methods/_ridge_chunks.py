@@ -22,6 +22,7 @@ from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids
 from kbench.clustering.rows_by_cluster import spill
 from kbench.kernels import Kernel, KernelMatrix
+from kbench.methods._feature_chunks import SAMPLE
 from kbench.methods._out_of_core import (
     Place,
     divide_rows,
@@ -39,27 +40,8 @@ from kbench.trace import Trace
 # Rows whose products W'W are added at a time. The sums are those of consecutive batches of this
 # size, so that they do not depend on the chunks; 16,384 rows of 1,000 features are 64 MB.
 _BATCH = 16384
-# Rows of the sample on which features, landmarks and clusters are chosen, as many as MEKA clusters
-# in memory, and at least so many for each landmark.
-_SAMPLE = 20_000
-_ROWS_OF_A_LANDMARK = 4
 # Fraction of the memory that the kernel matrices of a cluster in training may take.
 _MATRICES = 1 / 2
-
-
-def feature_sample(part: Any) -> int:
-    """Rows of the sample on which an approximation is fitted."""
-    parameters = part.get_params(deep=False)
-    sizes = [parameters.get(name) for name in ("n_components", "rank", "n_landmarks")]
-    landmarks = max((size for size in sizes if isinstance(size, int)), default=0)
-    clusters = parameters.get("n_clusters") or 1
-    return max(_SAMPLE, _ROWS_OF_A_LANDMARK * landmarks * clusters)
-
-
-def scaled_part(part: Any, survey: Survey) -> Any:
-    """The part, with the bandwidth of all rows where that of the sample would be taken."""
-    gamma = part.get_params(deep=False).get("gamma")
-    return part if gamma is None else part.set_params(gamma=survey.gamma(gamma))
 
 
 def fit_normal_equations(
@@ -95,6 +77,10 @@ class RidgeRecord(NamedTuple):
     residual: np.ndarray  # relative, of each target
     converged: bool
     kernel_entries: int
+
+    @property
+    def stop_reason(self) -> str:
+        return "tol" if self.converged else "max_iter"
 
 
 @dataclass(frozen=True)
@@ -215,7 +201,7 @@ def fit_subsets(
 
 def cluster_sample(n_clusters: int) -> int:
     """Rows of the sample on which a tree of `n_clusters` leaves is grown."""
-    return sample_size(_SAMPLE, n_clusters)
+    return sample_size(SAMPLE, n_clusters)
 
 
 def most_rows(rows: ChunkedRows) -> int:

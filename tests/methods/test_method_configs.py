@@ -47,7 +47,8 @@ SETTINGS = {
         "step_size": 3.0,
         "unit_norm": True,
     },
-    "meka_psd": {"landmarks": "uniform", "link": "sampled", "psd": True},
+    "meka": {"preset": "paper"},
+    "meka_psd": {"preset": "paper", "psd": True},
     "kmeans_nystrom": {"landmarks": "kmeans"},
     "randomized_nystrom": {"eigensolver": "randomized"},
     "ensemble_nystrom": {"n_experts": 3},
@@ -64,6 +65,7 @@ SETTINGS = {
 # Parameters of a part that its method leaves at the part's default.
 LEFT_OUT = {
     "meka": {"dtype"},
+    "meka_galerkin": {"dtype"},
     "meka_psd": {"dtype"},
     "bka": {"dtype"},
     "block_spectra": {"dtype", "memory_mb"},
@@ -126,6 +128,8 @@ def test_a_method_has_an_entry_point_of_its_name_and_a_class_for_each_task(name)
         estimator = registry.build(found.get(task, found.get("")), {}, 0)
         assert is_regressor(estimator) if task == "regression" else is_classifier(estimator)
     assert config["meta"].get("presets") in {None, *TABLES}
+    for optional in config["meta"].get("optional", []):
+        assert config[optional] is None
 
 
 def test_entry_points_are_the_methods_and_name_public_classes():
