@@ -225,9 +225,9 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
         ]
     except (pa.ArrowException, NotImplementedError) as exc:
         raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
-    found = pa.Table.from_arrays(arrays, schema=wanted)
-    _check_params(found)
-    return found
+    table = pa.Table.from_arrays(arrays, schema=wanted)
+    _check_params(table)
+    return table
 
 
 def _check_params(table: "pa.Table") -> None:
