@@ -56,8 +56,9 @@ def test_two_threads_find_the_model_of_one_thread_bit_for_bit(kind, intercept):
         begun = helpers_s()
         kernel = KernelMatrix(make_kernel("rbf", X, gamma=gamma), X)
         result = solve_box_dual(kernel, y, 2.0, intercept=intercept, cache_mb=20)
-        # A helper polls for 2 ms before it sleeps.
-        assert (helpers_s() - begun > 0.01) == (n_threads > 1)
+        # On a loaded machine helpers come late and do little. They poll for 2 ms before they sleep.
+        helped_s = helpers_s() - begun
+        assert helped_s > 0.0 if n_threads > 1 else helped_s < 0.01
         decisions = kernel.product(np.arange(n), result.alpha * y) + result.intercept
         return result, decisions
 
