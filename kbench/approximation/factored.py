@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -32,6 +32,140 @@ _BATCH = 4096
 # Eigenvalues of W'W below this multiple of the largest are rounding errors; their directions are
 # dropped. The keys are the bytes of a number of W: 4 for float32, 8 for float64.
 _DEPENDENT = {4: 1e-10, 8: 1e-14}
+
+
+class RowBasis(Protocol):
+    """Computes the rows of W of any points, and the functions x -> <row of W at x, weights>.
+
+    Attributes
+    ----------
+    ranks : list of int
+        k_s, columns of each block.
+    link : (r, r) array or None
+        L; None is the identity, for one block.
+    dtype : float32 or float64
+        Precision of W.
+    """
+
+    ranks: list[int]
+    link: np.ndarray | None
+    dtype: np.dtype
+
+    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """The block s of rows of X : (u, d), their indices, and their rows of W : (.., k_s)."""
+
+    def machine(self, weights: np.ndarray) -> Machine:
+        """The function of weights : (r, m)."""
+
+
+class NormalEquations:
+    """W'W and W'Y of G = W L W', summed over rows that are read once.
+
+    They determine the ridge machine of all rows: with the solution t of (S + alpha I) t = R^-T W'Y,
+    the function is x -> <row of W at x, L R' t>. Memory is that of the sums, whatever the number of
+    rows.
+
+    Parameters
+    ----------
+    basis : RowBasis
+    n_outputs : int
+        m, columns of Y.
+    """
+
+    def __init__(self, basis: RowBasis, n_outputs: int) -> None:
+        self._basis = basis
+        self.grams = [np.zeros((k, k)) for k in basis.ranks]
+        self.products = [np.zeros((k, n_outputs)) for k in basis.ranks]
+
+    def add(self, X: Any, Y: np.ndarray) -> None:
+        """Add rows X : (b, d) with targets Y : (b, m). O(b k (d + k)) time."""
+        for s, rows, W in self._basis.blocks(X):
+            _add_gram(W, self.grams[s])
+            _add_product(W, Y[rows], self.products[s])
+
+    def weights(self, alpha: float) -> np.ndarray:
+        """Weights of the columns of W in the ridge machine; (r, m) float64. O(r^3 / 3) time.
+
+        If G + alpha I is not positive definite, the negative eigenvalues of G are replaced by zero,
+        with a RuntimeWarning, as `KernelApproximation.solve` does.
+        """
+        link, itemsize = self._basis.link, self._basis.dtype.itemsize
+        core = _Core([_root(gram, itemsize) for gram in self.grams], link)
+        try:
+            return core.weights(self.products, alpha)
+        except scipy.linalg.LinAlgError:
+            (inner,) = core.clipped_weights(self.products, np.array([alpha]))
+        parts = [
+            product - gram @ inner[columns]
+            for gram, product, columns in zip(self.grams, self.products, core.columns, strict=True)
+        ]
+        coef = np.vstack(parts) / alpha
+        return coef if link is None else link.astype(np.float64) @ coef
+
+
+class _Core:
+    """S = R L R', which holds all nonzero eigenvalues of G, and the solutions of its systems.
+
+    Parameters
+    ----------
+    roots : list of (p_s, k_s) arrays
+        R_s with R_s'R_s = W_s'W_s and orthogonal rows.
+    link : (r, r) array or None
+    """
+
+    def __init__(self, roots: list[np.ndarray], link: np.ndarray | None) -> None:
+        self.roots, self.link = roots, link
+        self.columns = _spans([root.shape[1] for root in roots])
+        self.matrix = _projected([root.T for root in roots], link, self.columns)
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = scipy.linalg.eigh(self.matrix)
+        return values, vectors
+
+    def weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
+        """L R' t for the blocks W_s'Y of `products`; (r, m).
+
+        Raises
+        ------
+        LinAlgError
+            S + alpha I is not positive definite.
+        """
+        shifted = self.matrix + alpha * np.eye(len(self.matrix))
+        factor = scipy.linalg.cho_factor(shifted, overwrite_a=True)
+        inner = scipy.linalg.cho_solve(factor, self._right(products))
+        lifted = self._lifted([root.T for root in self.roots], inner)
+        return lifted if self.link is None else self.link.astype(lifted.dtype) @ lifted
+
+    def clipped_weights(self, products: list[np.ndarray], alphas: np.ndarray) -> list[np.ndarray]:
+        """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y, negative eigenvalues of G as 0."""
+        values, vectors = self.spectrum
+        if values[0] + alphas.min() <= 0:
+            warnings.warn(
+                f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
+                f"-alpha = {-alphas.min():.3g}: negative ones are replaced by zero",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+            values = np.maximum(values, 0.0)
+        rotated = vectors.T @ self._right(products)
+        # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
+        inverse = [_pinv(root) for root in self.roots]
+        return [
+            self._lifted(inverse, vectors @ ((values / (values + alpha))[:, None] * rotated))
+            for alpha in alphas
+        ]
+
+    def _right(self, products: list[np.ndarray]) -> np.ndarray:
+        """R^-T W' Y."""
+        pairs = zip(self.roots, products, strict=True)
+        return np.vstack([_pinv(root).T @ product for root, product in pairs])
+
+    def _lifted(self, factors: list[np.ndarray], inner: np.ndarray) -> np.ndarray:
+        """blockdiag(factors) inner, for factors of (k_s, p_s)."""
+        spans = _spans([factor.shape[1] for factor in factors])
+        pairs = zip(factors, spans, strict=True)
+        return np.vstack([factor @ inner[span] for factor, span in pairs])
 
 
 class FactoredKernel(KernelApproximation):
@@ -58,8 +192,7 @@ class FactoredKernel(KernelApproximation):
     ) -> None:
         super().__init__(sum(len(rows) for rows in groups), kernel_entries)
         self.groups, self.bases, self.link = groups, bases, link
-        ends = np.cumsum([0] + [basis.shape[1] for basis in bases])
-        self._columns = [slice(a, b) for a, b in pairwise(ends)]
+        self._columns = _spans([basis.shape[1] for basis in bases])
         self._positions = np.empty((2, self.shape[0]), np.intp)
         for s, rows in enumerate(groups):
             self._positions[:, rows] = [np.full(len(rows), s), np.arange(len(rows))]
@@ -81,10 +214,6 @@ class FactoredKernel(KernelApproximation):
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         return zip(self.bases, self.groups, strict=True)
-
-    def _linked(self, weights: np.ndarray) -> np.ndarray:
-        """L @ weights : (r, m)."""
-        return weights if self.link is None else self.link.astype(weights.dtype) @ weights
 
     def _matmat(self, V: np.ndarray) -> np.ndarray:
         dtype = self.bases[0].dtype
@@ -120,8 +249,7 @@ class FactoredKernel(KernelApproximation):
     def scaled(self, scale: np.ndarray) -> "FactoredKernel":
         """S G S for S = diag(scale), with the link of G; O(n k)."""
         other = copy.copy(self)
-        for cached in ("_core", "_spectrum"):
-            other.__dict__.pop(cached, None)
+        other.__dict__.pop("_core", None)
         other.bases = [
             basis * scale[rows, None].astype(basis.dtype) for basis, rows in self._blocks()
         ]
@@ -129,14 +257,12 @@ class FactoredKernel(KernelApproximation):
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y. O(n k^2 + r^3 / 3) time, O(r^2) memory."""
-        roots, core = self._core
-        right = self._right(Y, roots)
+        products = self._products(Y)
         try:
-            factor = scipy.linalg.cho_factor(core + alpha * np.eye(len(core)), overwrite_a=True)
-            inner = scipy.linalg.cho_solve(factor, right)
-            return self._dual(Y, self._linked(self._rooted(roots, inner)), alpha)
+            weights = self._core.weights(products, alpha)
         except scipy.linalg.LinAlgError:
-            return self._solve_spectrum(Y, right, roots, np.array([alpha]))[0]
+            (weights,) = self._core.clipped_weights(products, np.array([alpha]))
+        return self._dual(Y, weights, alpha)
 
     def preconditioner(self, alpha: float, rank: int = 1024) -> Callable[[np.ndarray], np.ndarray]:
         """(G~ + alpha I)^-1 with G~ exact on `rank` directions and block diagonal on the others.
@@ -147,15 +273,14 @@ class FactoredKernel(KernelApproximation):
         much as a product with G.
         """
         frames, lifts, eigenvalues = zip(*map(self._frame, range(len(self.bases))), strict=True)
-        ends = np.cumsum([0] + [len(values) for values in eigenvalues])
-        spans = [slice(a, b) for a, b in pairwise(ends)]
+        spans = _spans([len(values) for values in eigenvalues])
         values = np.concatenate(eigenvalues)
         leading = np.sort(np.argsort(-values, kind="stable")[:rank])
         within = [leading[(span.start <= leading) & (leading < span.stop)] for span in spans]
         lifts = [
             lift[:, top - span.start] for lift, top, span in zip(lifts, within, spans, strict=True)
         ]
-        core_values, core_vectors = scipy.linalg.eigh(self._projected(lifts))
+        core_values, core_vectors = scipy.linalg.eigh(_projected(lifts, self.link, self._columns))
         core_values = np.maximum(core_values, 0.0)
 
         def apply(R: np.ndarray) -> np.ndarray:
@@ -179,78 +304,31 @@ class FactoredKernel(KernelApproximation):
 
     def _frame(self, s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Eigenvectors W_s F of W_s L_ss W_s', T with W_s = W_s F T', and the eigenvalues."""
-        root = _root(self.bases[s])
+        root = _basis_root(self.bases[s])
         columns = self._columns[s]
         block = root @ root.T if self.link is None else root @ self.link[columns, columns] @ root.T
         values, vectors = scipy.linalg.eigh(block)
         # L_ss of a clipped L has eigenvalues of zero that rounding may make negative.
         return _pinv(root) @ vectors, root.T @ vectors, np.maximum(values, 0.0)
 
-    def _projected(self, lifts: list[np.ndarray]) -> np.ndarray:
-        """T' L T for T = blockdiag(lifts)."""
-        if self.link is None:
-            return lifts[0].T @ lifts[0]
-        left = np.vstack(
-            [lift.T @ self.link[c] for lift, c in zip(lifts, self._columns, strict=True)]
-        )
-        core = np.hstack([left[:, c] @ lift for lift, c in zip(lifts, self._columns, strict=True)])
-        return 0.5 * (core + core.T)
-
     def solve_path(self, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """`solve` for several alphas from one eigendecomposition of the (r, r) core."""
-        roots, _ = self._core
-        return self._solve_spectrum(Y, self._right(Y, roots), roots, np.asarray(alphas))
-
-    def _solve_spectrum(
-        self, Y: np.ndarray, right: np.ndarray, roots: list[np.ndarray], alphas: np.ndarray
-    ) -> np.ndarray:
-        values, vectors = self._spectrum
-        if values[0] + alphas.min() <= 0:
-            warnings.warn(
-                f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
-                f"-alpha = {-alphas.min():.3g}: negative ones are replaced by zero",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-            values = np.maximum(values, 0.0)
-        rotated = vectors.T @ right
-        # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
-        inverse = [_pinv(root) for root in roots]
-        solutions = []
-        for alpha in alphas:
-            shrunk = vectors @ ((values / (values + alpha))[:, None] * rotated)
-            solutions.append(self._dual(Y, self._rooted([i.T for i in inverse], shrunk), alpha))
-        return np.stack(solutions)
+        alphas = np.asarray(alphas)
+        weights = self._core.clipped_weights(self._products(Y), alphas)
+        pairs = zip(weights, alphas, strict=True)
+        return np.stack([self._dual(Y, inner, float(alpha)) for inner, alpha in pairs])
 
     @cached_property
-    def _core(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """R_s : (rank of W_s, k_s) with R_s'R_s = W_s'W_s, and S = R L R'."""
-        roots = [_root(basis) for basis in self.bases]
-        return roots, self._projected([root.T for root in roots])
-
-    @cached_property
-    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = scipy.linalg.eigh(self._core[1])
-        return values, vectors
+    def _core(self) -> _Core:
+        return _Core([_basis_root(basis) for basis in self.bases], self.link)
 
     def eigenvalues(self) -> np.ndarray:
         """Eigenvalues of G other than the zeros beyond its rank, ascending. O(n k^2 + r^3)."""
-        return self._spectrum[0]
+        return self._core.spectrum[0]
 
-    def _right(self, Y: np.ndarray, roots: list[np.ndarray]) -> np.ndarray:
-        """R^-T W' Y."""
-        parts = [
-            _pinv(root).T @ _transposed_product(basis, Y[rows])
-            for root, (basis, rows) in zip(roots, self._blocks(), strict=True)
-        ]
-        return np.vstack(parts)
-
-    @staticmethod
-    def _rooted(roots: list[np.ndarray], inner: np.ndarray) -> np.ndarray:
-        """R' inner, block by block."""
-        ends = np.cumsum([0] + [len(root) for root in roots])
-        parts = [root.T @ inner[a:b] for root, (a, b) in zip(roots, pairwise(ends), strict=True)]
-        return np.vstack(parts)
+    def _products(self, Y: np.ndarray) -> list[np.ndarray]:
+        """W_s' Y."""
+        return [_transposed_product(basis, Y[rows]) for basis, rows in self._blocks()]
 
     def _dual(self, Y: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
         """(Y - W weights) / alpha."""
@@ -261,8 +339,8 @@ class FactoredKernel(KernelApproximation):
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """L W' coef for coef : (n, m); (r, m) float64. A new point's row of W times it is f(x)."""
-        inner = np.vstack([_transposed_product(b, coef[rows]) for b, rows in self._blocks()])
-        return self._linked(inner)
+        inner = np.vstack(self._products(coef))
+        return inner if self.link is None else self.link.astype(inner.dtype) @ inner
 
     @abstractmethod
     def cross(self, X: Any) -> np.ndarray: ...
@@ -291,18 +369,63 @@ class LowRankKernel(FactoredKernel):
         return features @ self.bases[0].T
 
     def machine(self, coef: np.ndarray) -> Machine:
-        return FeatureMachine(self.feature_map, self.weights(coef))
+        return FeatureBasis(self.feature_map).machine(self.weights(coef))
 
 
-def _root(basis: np.ndarray) -> np.ndarray:
+class FeatureBasis:
+    """W = Z, the explicit features of a map, in one block; see `RowBasis`."""
+
+    link = None
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, feature_map: FeatureMap) -> None:
+        self.feature_map = feature_map
+        self.ranks = [feature_map.n_features_out_]
+
+    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        features = np.empty((X.shape[0], self.ranks[0]), self.dtype)
+        self.feature_map.fill(X, features)
+        yield 0, np.arange(len(features)), features
+
+    def machine(self, weights: np.ndarray) -> Machine:
+        return FeatureMachine(self.feature_map, weights)
+
+
+def _spans(lengths: list[int]) -> list[slice]:
+    """Consecutive slices of these lengths."""
+    return [slice(a, b) for a, b in pairwise(np.cumsum([0, *lengths]))]
+
+
+def _projected(
+    lifts: list[np.ndarray], link: np.ndarray | None, columns: list[slice]
+) -> np.ndarray:
+    """T' L T for T = blockdiag(lifts)."""
+    if link is None:
+        return lifts[0].T @ lifts[0]
+    left = np.vstack([lift.T @ link[c] for lift, c in zip(lifts, columns, strict=True)])
+    core = np.hstack([left[:, c] @ lift for lift, c in zip(lifts, columns, strict=True)])
+    return 0.5 * (core + core.T)
+
+
+def _basis_root(basis: np.ndarray) -> np.ndarray:
     """R : (p, k) with R'R = W'W and orthogonal rows."""
     gram = np.zeros((basis.shape[1], basis.shape[1]))
+    _add_gram(basis, gram)
+    return _root(gram, basis.itemsize)
+
+
+def _root(gram: np.ndarray, itemsize: int) -> np.ndarray:
+    """R : (p, k) with R'R = gram = W'W and orthogonal rows; `itemsize` : bytes of a number of W."""
+    values, vectors = scipy.linalg.eigh(gram)
+    kept = values > _DEPENDENT[itemsize] * max(values[-1], 0.0)
+    return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+
+
+def _add_gram(basis: np.ndarray, gram: np.ndarray) -> None:
+    """gram += W'W, a batch of rows at a time."""
     for start in range(0, len(basis), _BATCH):
         part = basis[start : start + _BATCH]
         gram += part.T @ part
-    values, vectors = scipy.linalg.eigh(gram)
-    kept = values > _DEPENDENT[basis.itemsize] * max(values[-1], 0.0)
-    return np.sqrt(values[kept])[:, None] * vectors[:, kept].T
 
 
 def _pinv(root: np.ndarray) -> np.ndarray:
@@ -322,7 +445,12 @@ def _product(basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _transposed_product(basis: np.ndarray, Y: np.ndarray) -> np.ndarray:
     """W' Y in float64, a batch of rows at a time."""
     out = np.zeros((basis.shape[1], Y.shape[1]))
+    _add_product(basis, Y, out)
+    return out
+
+
+def _add_product(basis: np.ndarray, Y: np.ndarray, out: np.ndarray) -> None:
+    """out += W' Y in float64, a batch of rows at a time."""
     for start in range(0, len(basis), _BATCH):
         rows = slice(start, start + _BATCH)
         out += basis[rows].astype(np.float64, copy=False).T @ Y[rows]
-    return out

@@ -27,7 +27,7 @@ from kbench.trace import Trace
 
 # Rows of a batch at least, however many features there are: fewer make BLAS calls inefficient.
 # Set by hand.
-_MIN_BATCH = 32
+MIN_BATCH = 32
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -89,6 +89,13 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         with nullcontext() if trace is None else trace.phase("features"):
             return LowRankKernel(self, X)
 
+    def row_basis(self) -> Any:
+        """Computes the features of any rows, as a `RowBasis` of one block."""
+        # That module needs this one.
+        from kbench.approximation.factored import FeatureBasis
+
+        return FeatureBasis(self)
+
     @property
     def _n_features_out(self) -> int:
         return self.n_features_out_
@@ -107,7 +114,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         The dtype of `out`, float32 or float64, is the precision of the computation.
         """
         fill = self._filler(out.dtype)
-        batch = max(_MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
+        batch = max(MIN_BATCH, self._batch_bytes // (out.itemsize * self.n_features_out_))
         for start in range(0, len(out), batch):
             rows = slice(start, start + batch)
             fill(X[rows], out[rows])
@@ -154,7 +161,7 @@ class FeatureBlocks:
         self.n_rows_computed = 0
         self._map, self._X, self._trace = feature_map, X, trace
         fitting = int(memory_mb * 2**20) // (4 * self.shape[1])
-        self._size = min(max(fitting, _MIN_BATCH), self.shape[0])
+        self._size = min(max(fitting, MIN_BATCH), self.shape[0])
         self._buffer = np.empty((self._size, self.shape[1]), np.float32)
         self._held: slice | None = None
 

@@ -23,7 +23,7 @@ clusters, and T_s the k directions of their span that hold most of the cluster's
 (`leading_directions`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from numbers import Integral, Real
 from types import SimpleNamespace
@@ -45,6 +45,7 @@ from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import Machine
 from kbench.approximation.spectral_nystrom import kernel_columns
 from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
+from kbench.approximation.stored_numbers import CONSTRAINTS, chosen_rank
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
@@ -78,46 +79,64 @@ class LocalBasis(NamedTuple):
             np.matmul(part, projection, out=out[rows])
 
 
-class MEKAKernel(FactoredKernel):
-    """The approximate kernel matrix that `MEKA` makes.
+class MEKABasis:
+    """Rows of W of any points: those of the basis of their cluster; see `RowBasis`.
 
     Parameters
     ----------
     centroids : Centroids
     local : list of LocalBasis, by cluster
-    groups, bases, link, kernel_entries
+    link : (r, r) array
+    """
+
+    def __init__(self, centroids: Centroids, local: list[LocalBasis], link: np.ndarray) -> None:
+        self.centroids, self.local, self.link = centroids, local, link
+        self.ranks = [basis.projection.shape[1] for basis in local]
+        self.dtype = link.dtype
+
+    def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        for s, rows in group_rows(self.centroids.assign(X)):
+            yield s, rows, _basis(self.local[s], X[rows], self.dtype)
+
+    def machine(self, weights: np.ndarray) -> Machine:
+        machines = []
+        parts = np.split(weights, np.cumsum(self.ranks)[:-1])
+        for basis, part in zip(self.local, parts, strict=True):
+            folded = basis.projection @ part
+            dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
+            centres = np.arange(len(basis.landmarks))
+            machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))
+        return LocalExpansions(self.centroids, machines, weights.shape[1])
+
+
+class MEKAKernel(FactoredKernel):
+    """The approximate kernel matrix that `MEKA` makes.
+
+    Parameters
+    ----------
+    basis : MEKABasis
+    groups, bases, kernel_entries
         As in `FactoredKernel`.
     """
 
     def __init__(
         self,
-        centroids: Centroids,
-        local: list[LocalBasis],
+        basis: MEKABasis,
         groups: list[np.ndarray],
         bases: list[np.ndarray],
-        link: np.ndarray,
         kernel_entries: int,
     ) -> None:
-        super().__init__(groups, bases, link, kernel_entries)
-        self.centroids, self.local = centroids, local
+        super().__init__(groups, bases, basis.link, kernel_entries)
+        self.basis = basis
 
     def cross(self, X: Any) -> np.ndarray:
         out = np.empty((X.shape[0], self.shape[1]), self.bases[0].dtype)
-        for s, rows in group_rows(self.centroids.assign(X)):
-            features = np.empty((len(rows), self.bases[s].shape[1]), out.dtype)
-            self.local[s].fill(X[rows], features)
+        for s, rows, features in self.basis.blocks(X):
             out[rows] = self._expand(s, features)
         return out
 
     def machine(self, coef: np.ndarray) -> Machine:
-        weights = self.weights(coef)
-        machines = []
-        for basis, columns in zip(self.local, self._columns, strict=True):
-            folded = basis.projection @ weights[columns]
-            dtype = prediction_dtype(basis.landmarks.astype(np.float32), folded)
-            centres = np.arange(len(basis.landmarks))
-            machines.append(KernelExpansion(basis.landmarks, centres, folded, dtype))
-        return LocalExpansions(self.centroids, machines, coef.shape[1])
+        return self.basis.machine(self.weights(coef))
 
 
 class MEKA(BaseEstimator):
@@ -129,8 +148,12 @@ class MEKA(BaseEstimator):
 
     Parameters
     ----------
-    rank : int, default=128
-        k, columns of W in each cluster; fewer if a cluster has fewer points or eigenvalues.
+    rank : int or None, default=128
+        k, columns of W in each cluster; fewer if a cluster has fewer points or eigenvalues. None:
+        `numbers_per_row` sets it.
+    numbers_per_row : float or None, default=None
+        Numbers that W and L keep, divided by the number of rows. With rank=None it sets the rank,
+        the same in each cluster, so that approximations can be compared at equal memory.
     n_clusters : int, default=10
         c; at most the number of rows, and empty clusters are dropped.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
@@ -139,7 +162,7 @@ class MEKA(BaseEstimator):
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     preset : {"paper", "released"} or None, default=None
-        "paper": points as landmarks, sampled links with a cut of 1e-6, and eps = 0.1. "released":
+        "paper": points as landmarks and sampled links, as published but for `pinv_cut`. "released":
         the authors' program, where `rank` is that of the whole matrix and a tenth of the links is
         zero.
     landmarks : {"kmeans", "uniform"}, default by preset ("kmeans")
@@ -157,7 +180,8 @@ class MEKA(BaseEstimator):
         For link="sampled": singular values of a basis on its sample below this multiple of the
         largest are treated as zero. 1e-6 in the authors' program.
     eps : float, default by preset (0.0)
-        Links are zero if the kernel value of the two centroids is at most this; 0.1 in the papers.
+        Links are zero if the kernel value of the two centroids is at most this. The ICML 2014
+        version states 0.1, with which Table 7 does not come out (`kbench.presets`).
     zero_fraction : float, default by preset (0.0)
         Fraction of the links that are zero, those with the smallest kernel values of the
         centroids; 0.1 in the authors' program, which has no `eps`.
@@ -214,7 +238,7 @@ class MEKA(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "rank": [Interval(Integral, 1, None, closed="left")],
+        **CONSTRAINTS,
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
@@ -240,8 +264,9 @@ class MEKA(BaseEstimator):
 
     def __init__(
         self,
-        rank: int = 128,
+        rank: int | None = 128,
         *,
+        numbers_per_row: float | None = None,
         n_clusters: int = 10,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
@@ -265,6 +290,7 @@ class MEKA(BaseEstimator):
         random_state: Any = None,
     ) -> None:
         self.rank = rank
+        self.numbers_per_row = numbers_per_row
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.gamma = gamma
@@ -312,23 +338,30 @@ class MEKA(BaseEstimator):
                 X, n_clusters, sample, max_iter=use.kmeans_iter
             )
             groups = [rows for _, rows in group_rows(self.labels_)]
+            pairs = self._kept_pairs(kernel, centroids, use)
+            use.rank = self._rank([len(rows) for rows in groups], pairs, use.rank_strategy)
         with trace.phase("bases"):
             local, based = self._local_bases(X, kernel, groups, use, rng)
             bases = self._bases(X, groups, local)
         with trace.phase("links"):
-            blocks, linked = self._links(X, kernel, groups, local, bases, centroids, use, rng)
+            blocks, linked = self._links(X, kernel, groups, local, bases, pairs, use, rng)
             link = self._assemble(blocks, [basis.shape[1] for basis in bases])
         self.ranks_ = np.array([basis.shape[1] for basis in bases])
         self.n_clusters_ = len(groups)
         sizes = [(len(b.landmarks), len(rows)) for b, rows in zip(local, groups, strict=True)]
         self.kernel_entries_ = based + linked + sum(m * n_s for m, n_s in sizes)
-        self.matrix_ = MEKAKernel(centroids, local, groups, bases, link, self.kernel_entries_)
+        basis = MEKABasis(centroids, local, link)
+        self.matrix_ = MEKAKernel(basis, groups, bases, self.kernel_entries_)
         self.timings_ = dict(trace.timings)
         return self
 
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> MEKAKernel:
         """The approximate kernel matrix of the rows of `fit`: `matrix_`."""
         return self.matrix_
+
+    def row_basis(self) -> MEKABasis:
+        """Computes the rows of W of any points."""
+        return self.matrix_.basis
 
     def _settings(self) -> SimpleNamespace:
         """The parameters that presets set, with the user's values or those of the preset."""
@@ -358,7 +391,7 @@ class MEKA(BaseEstimator):
         landmarks = [KernelMatrix(kernel, part, np.float64) for part in points]
         grams = [matrix.block(np.arange(len(matrix))) for matrix in landmarks]
         entries = sum(matrix.n_entries for matrix in landmarks)
-        ranks = self._ranks(grams, [len(rows) for rows in groups], use.rank_strategy)
+        ranks = self._ranks(grams, [len(rows) for rows in groups], use)
         local = []
         for s, (matrix, gram, rank) in enumerate(zip(landmarks, grams, ranks, strict=True)):
             if across:
@@ -378,7 +411,7 @@ class MEKA(BaseEstimator):
         n = X.shape[0]
         wanted = self.n_landmarks
         if wanted is None:
-            wanted = self.rank if use.landmarks == "kmeans" else 2 * self.rank
+            wanted = use.rank if use.landmarks == "kmeans" else 2 * use.rank
             uneven = use.rank_strategy in ("size", "eigenvalues")
             if uneven or (use.basis_sampling, use.landmarks) == ("partition_rows", "kmeans"):
                 wanted *= 2
@@ -390,17 +423,34 @@ class MEKA(BaseEstimator):
         sample = rng.choice(n, min(n, max(size, use.n_samples)), replace=False)
         return kmeans_centroids(X, size, sample, max_iter=_LANDMARK_ITER).means
 
-    def _ranks(self, grams: list[np.ndarray], sizes: list[int], strategy: str) -> list[int]:
+    def _rank(self, sizes: list[int], pairs: list[tuple[int, int]], strategy: str) -> int:
+        """k for clusters of these sizes, of which these pairs are linked."""
+        if self.numbers_per_row is not None and strategy != "same":
+            raise ValueError(
+                f"numbers_per_row sets the same rank for each cluster, got "
+                f"rank_strategy={strategy!r}; set rank instead"
+            )
+
+        def count(rank: int) -> float:
+            columns = [min(rank, size) for size in sizes]
+            stored = sum(a * size for a, size in zip(columns, sizes, strict=True))
+            if self.psd:  # without its negative eigenvalues L is dense
+                return stored + sum(columns) ** 2
+            return stored + sum(columns) + 2 * sum(columns[s] * columns[t] for s, t in pairs)
+
+        return chosen_rank(self.rank, self.numbers_per_row, sum(sizes), count)
+
+    def _ranks(self, grams: list[np.ndarray], sizes: list[int], use: SimpleNamespace) -> list[int]:
         """Columns of W for each cluster, from its landmarks' Gram matrix and its size."""
         c, n = len(grams), sum(sizes)
-        if strategy == "same":
-            return [self.rank] * c
-        if strategy != "eigenvalues":
-            total = self.rank * (c if strategy == "size" else 1)
+        if use.rank_strategy == "same":
+            return [use.rank] * c
+        if use.rank_strategy != "eigenvalues":
+            total = use.rank * (c if use.rank_strategy == "size" else 1)
             return [-(-total * size // n) for size in sizes]
         values = [scipy.linalg.eigvalsh(gram) for gram in grams]
         cluster = np.repeat(np.arange(c), [len(v) for v in values])
-        top = np.argsort(-np.concatenate(values), kind="stable")[: self.rank * c]
+        top = np.argsort(-np.concatenate(values), kind="stable")[: use.rank * c]
         return [max(1, count) for count in np.bincount(cluster[top], minlength=c)]
 
     def _bases(self, X: Any, groups: list[np.ndarray], local: list[LocalBasis]) -> list[np.ndarray]:
@@ -417,7 +467,7 @@ class MEKA(BaseEstimator):
         groups: list[np.ndarray],
         local: list[LocalBasis],
         bases: list[np.ndarray],
-        centroids: Centroids,
+        pairs: list[tuple[int, int]],
         use: SimpleNamespace,
         rng: np.random.RandomState,
     ) -> tuple[dict[tuple[int, int], np.ndarray], int]:
@@ -428,7 +478,7 @@ class MEKA(BaseEstimator):
             left = [basis.projection for basis in local]
         else:
             chosen = [
-                rng.choice(len(g), min(len(g), int((1 + use.rho) * self.rank)), replace=False)
+                rng.choice(len(g), min(len(g), int((1 + use.rho) * use.rank)), replace=False)
                 for g in groups
             ]
             points = X[np.concatenate([g[v] for g, v in zip(groups, chosen, strict=True)])]
@@ -440,7 +490,7 @@ class MEKA(BaseEstimator):
         ends = np.cumsum([0] + [len(factor) for factor in left])
         where = [np.arange(a, b) for a, b in pairwise(ends)]
         blocks = {}
-        for s, t in self._kept_pairs(kernel, centroids, use):
+        for s, t in pairs:
             gram = matrix.block(where[s], matrix.points(where[t]))
             blocks[s, t] = left[s].T @ gram @ left[t]
         return blocks, matrix.n_entries
@@ -475,7 +525,7 @@ class MEKA(BaseEstimator):
         return tags
 
 
-def _basis(basis: LocalBasis, X: Any, dtype: str) -> np.ndarray:
+def _basis(basis: LocalBasis, X: Any, dtype: Any) -> np.ndarray:
     """W_s : (n_s, k_s)."""
     out = np.empty((X.shape[0], basis.projection.shape[1]), dtype)
     basis.fill(X, out)

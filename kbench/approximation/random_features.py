@@ -6,15 +6,15 @@ real features.
 """
 
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from kbench.approximation.fastfood import Fastfood
 from kbench.approximation.feature_map import FeatureMap
 from kbench.approximation.fourier import FourierFeatures, RandomFourierFeatures
+from kbench.approximation.stored_numbers import CONSTRAINTS, chosen_rank
 
 
 class RandomFeatures(FeatureMap):
@@ -22,8 +22,12 @@ class RandomFeatures(FeatureMap):
 
     Parameters
     ----------
-    rank : int, default=128
-        Half the number of features.
+    rank : int or None, default=128
+        Half the number of features. None: `numbers_per_row` sets it.
+    numbers_per_row : float or None, default=None
+        Numbers that the features of the n training rows keep, divided by n: the number of
+        features. With rank=None it sets the rank, so that approximations can be compared at equal
+        memory.
     features : {"fourier", "orthogonal", "quasi", "fastfood"}, default="fourier"
         Independent, orthogonal or quasi-Monte Carlo frequencies of `RandomFourierFeatures`, or the
         structured ones of `Fastfood`.
@@ -51,14 +55,15 @@ class RandomFeatures(FeatureMap):
             name: RandomFourierFeatures._parameter_constraints[name]
             for name in ("kernel", "gamma", "form", "random_state")
         },
-        "rank": [Interval(Integral, 1, None, closed="left")],
+        **CONSTRAINTS,
         "features": [StrOptions({"fourier", "orthogonal", "quasi", "fastfood"})],
     }
 
     def __init__(
         self,
-        rank: int = 128,
+        rank: int | None = 128,
         *,
+        numbers_per_row: float | None = None,
         features: str = "fourier",
         kernel: str = "rbf",
         gamma: float | str = "scale",
@@ -66,6 +71,7 @@ class RandomFeatures(FeatureMap):
         random_state: Any = None,
     ) -> None:
         self.rank = rank
+        self.numbers_per_row = numbers_per_row
         self.features = features
         self.kernel = kernel
         self.gamma = gamma
@@ -78,8 +84,10 @@ class RandomFeatures(FeatureMap):
                 f"features={self.features!r} approximates kernel='rbf' only, got "
                 f"kernel={self.kernel!r}; use features='fourier'"
             )
+        n = X.shape[0]
+        rank = chosen_rank(self.rank, self.numbers_per_row, n, lambda rank: 2 * rank * n)
         options: dict[str, Any] = {
-            "n_components": 2 * self.rank,
+            "n_components": 2 * rank,
             "gamma": self.gamma,
             "form": self.form,
             "random_state": rng.randint(2**31),

@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
+from kbench.approximation.stored_numbers import CONSTRAINTS, chosen_rank
 from kbench.kernels import KernelMatrix
 
 # Rows per block of float64 kernel values: memory against the overhead of a call. Set by hand.
@@ -32,8 +33,11 @@ class SpectralNystrom(LandmarkFeatures):
 
     Parameters
     ----------
-    rank : int, default=128
-        k; fewer features if eigenvalues vanish.
+    rank : int or None, default=128
+        k; fewer features if eigenvalues vanish. None: `numbers_per_row` sets it.
+    numbers_per_row : float or None, default=None
+        Numbers that all features of the n training rows keep, divided by n. With rank=None it sets
+        the rank, so that approximations can be compared at equal memory.
     n_landmarks : int, float, "all" or None, default=None
         Number of landmarks, at most all rows. A float is a multiple of `rank`; None means 2.0, as
         in the comparison of the MEKA paper. "all" rows give the truncated eigendecomposition, the
@@ -79,7 +83,7 @@ class SpectralNystrom(LandmarkFeatures):
 
     _parameter_constraints: ClassVar[dict] = {
         **{k: v for k, v in LandmarkFeatures._parameter_constraints.items() if k != "n_components"},
-        "rank": [Interval(Integral, 1, None, closed="left")],
+        **CONSTRAINTS,
         "n_landmarks": [
             Interval(Integral, 1, None, closed="left"),
             Interval(RealNotInt, 1, None, closed="left"),
@@ -94,8 +98,9 @@ class SpectralNystrom(LandmarkFeatures):
 
     def __init__(
         self,
-        rank: int = 128,
+        rank: int | None = 128,
         *,
+        numbers_per_row: float | None = None,
         n_landmarks: float | str | None = None,
         kernel: str | Callable[[Any, Any], np.ndarray] = "rbf",
         gamma: float | str = "scale",
@@ -111,6 +116,7 @@ class SpectralNystrom(LandmarkFeatures):
         random_state: Any = None,
     ) -> None:
         self.rank = rank
+        self.numbers_per_row = numbers_per_row
         self.n_landmarks = n_landmarks
         self.kernel = kernel
         self.gamma = gamma
@@ -129,7 +135,11 @@ class SpectralNystrom(LandmarkFeatures):
         wanted = 2.0 if self.n_landmarks is None else self.n_landmarks
         if isinstance(wanted, str):
             return n
-        return int(wanted) if isinstance(wanted, Integral) else round(wanted * self.rank)
+        return int(wanted) if isinstance(wanted, Integral) else round(wanted * self._rank(n))
+
+    def _rank(self, n: int) -> int:
+        """k for n rows."""
+        return chosen_rank(self.rank, self.numbers_per_row, n, lambda rank: rank * n)
 
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         # Landmarks and eigensolver draw from equal streams, so that neither depends on the other.
@@ -145,10 +155,13 @@ class SpectralNystrom(LandmarkFeatures):
         rng = np.random.RandomState(seed)
         experts = np.array_split(np.arange(len(self.landmarks_)), self.n_experts)
         experts = [landmarks for landmarks in experts if len(landmarks)]
+        rank = max(1, self._rank(X.shape[0]) // self.n_experts)
         sample = None
         if self.truncation == "rows":
             sample = X[rng.choice(X.shape[0], min(X.shape[0], self.n_samples), replace=False)]
-        decomposed = [self._decompose(self.landmarks_.take(of), sample, rng) for of in experts]
+        decomposed = [
+            self._decompose(self.landmarks_.take(of), rank, sample, rng) for of in experts
+        ]
         self.eigenvalues_ = np.concatenate([values for values, _, _ in decomposed])
         maps = [directions / np.sqrt(len(experts)) for _, directions, _ in decomposed]
         self.projection_ = maps[0] if len(maps) == 1 else scipy.linalg.block_diag(*maps)
@@ -156,14 +169,13 @@ class SpectralNystrom(LandmarkFeatures):
         self.kernel_entries_ = sum(entries for _, _, entries in decomposed)
 
     def _decompose(
-        self, landmarks: KernelMatrix, sample: Any, rng: np.random.RandomState
+        self, landmarks: KernelMatrix, rank: int, sample: Any, rng: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Eigenvalues, T and the number of kernel values computed for one expert's landmarks.
 
         `sample` : (s, d) rows with truncation="rows", otherwise None.
         """
         gram = landmarks.block(np.arange(len(landmarks)))
-        rank = max(1, self.rank // self.n_experts)
         if sample is not None:
             columns = kernel_columns(landmarks, sample)
             values, directions = leading_directions(gram, columns, rank, self.eigensolver, rng)

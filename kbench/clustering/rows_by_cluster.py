@@ -116,7 +116,7 @@ class RowsByCluster:
 
 def spill(
     rows: ChunkedRows,
-    assign: Callable[[Any], np.ndarray],
+    assign: Callable[[Any, int], np.ndarray],
     n_clusters: int,
     folder: Path,
     *,
@@ -129,7 +129,7 @@ def spill(
     ----------
     rows : ChunkedRows
     assign : callable
-        X : (b, d) -> (b,) cluster numbers from 0 to `n_clusters` - 1.
+        X : (b, d) and the number of its first row -> (b,) cluster numbers below `n_clusters`.
     n_clusters : int
     folder : Path
         Created. Complete runs that an interrupted call left there are kept, so the folder has to
@@ -159,8 +159,9 @@ def spill(
             f"{folder}: {_gigabytes(nbytes - begun)} are needed for rows in the order of their "
             f"clusters, {_gigabytes(free)} are free; scratch names another folder"
         )
-    n_runs = 0
+    n_runs = start = 0
     for block in rows.blocks():
+        first, start = start, start + block.X.shape[0]
         target = _folder_of(folder, n_runs)
         n_runs += 1
         if (target / _STARTS).exists():
@@ -169,7 +170,7 @@ def spill(
         try:
             with _writing(folder, nbytes):
                 temporary.mkdir()
-                _write_run(temporary, block.X, encode(block), assign(block.X), n_clusters)
+                _write_run(temporary, block.X, encode(block), assign(block.X, first), n_clusters)
                 os.rename(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -5,6 +5,7 @@ Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly S
 """
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -18,16 +19,21 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kbench.approximation.named_blocks import median_gamma, seeded_features
+from kbench.chunked import ChunkedRows
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
+from kbench.methods._chunk_scores import require_alone
 from kbench.methods._mean_loss import PASSES
 from kbench.methods._row_map import RowMap
+from kbench.methods._survey import Survey
 from kbench.methods._virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.trace import Deadline, Trace
 
+Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)
+
 _PREDICTED_ROWS = 8192  # rows mapped at a time in prediction; set by hand
-_SAMPLE = 10_000  # mapped rows from which the bandwidth is computed; set by hand
+SAMPLE = 10_000  # mapped rows from which the bandwidth is computed; set by hand
 # Parameters that may differ between a checkpoint and the fit that continues it.
 _NOT_OF_THE_FIT = ("cache_mb", "checkpoint", "checkpoint_s", "max_time", "n_jobs", "predict_votes")
 
@@ -113,12 +119,17 @@ class DoublySGD(BaseEstimator):
     def _loss_name(self) -> str: ...
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Descend on batches of these rows, in `n_epochs` passes over all of them.
 
         Parameters
         ----------
         X : (n, d) array (also memory-mapped) or CSR
+            Or `ChunkedRows`, which bring their targets: one pass draws a sample that determines the
+            bandwidth and the map of the rows, and every pass takes batches in the order of the
+            rows, which should therefore not be sorted by label.
         y : (n,) labels; for regression (n,) or (n, q) targets
         sample_weight : (n,), optional
             Weights of the rows in the loss, divided by their mean. The bandwidth and the map of
@@ -145,6 +156,9 @@ class DoublySGD(BaseEstimator):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
+        if isinstance(X, ChunkedRows):
+            require_alone(y, sample_weight)
+            return self._fit_chunks(X, deadline, trace)
 
         def predict(rows: Any) -> np.ndarray:
             self._function = descent.averaged()
@@ -163,12 +177,9 @@ class DoublySGD(BaseEstimator):
             order = np.random.RandomState(self.seed_).permutation(n)
             batches = np.array_split(order, -(-n // self.batch_size))
             n_steps = self.n_epochs * len(batches)
-            descent = self._descent
-            if self.average:
-                descent.average_from = n_steps - max(1, round(self.average * n_steps))
-            if self.n_epochs > 1:
-                descent.memories = [Memory(len(rows), self.n_outputs_) for rows in batches]
-            checkpoint = self._open_checkpoint(X, y, weight)
+            descent = self._plan([len(rows) for rows in batches])
+            data = fingerprint(X, y, *([] if weight is None else [weight]))
+            checkpoint = self._open_checkpoint(data)
         with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
             while descent.n_steps < n_steps:
                 epoch, position = divmod(descent.n_steps, len(batches))
@@ -195,6 +206,73 @@ class DoublySGD(BaseEstimator):
             checkpoint.remove()
         self._finish(trace)
         return self
+
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        return True
+
+    @abstractmethod
+    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
+        """Survey rows in chunks and learn their targets; weights of rows if they are not all 1."""
+
+    def _fit_chunks(self, rows: ChunkedRows, deadline: Deadline, trace: Trace) -> Self:
+        with trace.phase("survey"):
+            seed = check_random_state(self.random_state).randint(2**31)
+            survey, weigh = self._learn_chunks(rows, seed)
+        with trace.phase("prepare"):
+            self.n_features_in_ = rows.n_features
+            self._begin(survey.sample)
+            b, n = self.batch_size, survey.n
+            sizes = [min(b, n - first) for first in range(0, n, b)] * self.n_copies
+            n_steps = self.n_epochs * len(sizes)
+            descent = self._plan(sizes)
+            checkpoint = self._open_checkpoint(survey.checksum)
+        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
+            for step, (copy, first, X, y) in enumerate(self._batches(rows)):
+                if step < descent.n_steps:  # a step of the fit that the checkpoint continues
+                    continue
+                self.row_map_.require_moderate(X)
+                targets = self._targets(y)
+                numbers = np.arange(first, first + len(y))
+                loss = descent.step(
+                    self._prepared(X, numbers, np.full(len(y), copy)),
+                    targets,
+                    descent.memories[step % len(sizes)] if descent.memories else None,
+                    weight=None if weigh is None else weigh(y),
+                    n_shards=self.n_shards,
+                    parallel=parallel,
+                )
+                trace(loss=loss, samples=descent.n_rows)
+                if checkpoint is not None and (checkpoint.due() or deadline.passed):
+                    checkpoint.write(descent.state())
+                if deadline.passed:
+                    break
+        if checkpoint is not None and descent.n_steps == n_steps:
+            checkpoint.remove()
+        self._finish(trace)
+        return self
+
+    def _batches(self, rows: ChunkedRows) -> Iterator[tuple[int, int, Any, np.ndarray]]:
+        """Copy, number of the first row, X and y of batches of consecutive rows, for all passes."""
+        size = self.batch_size
+        for k in range(self.n_epochs * self.n_copies):
+            first = 0
+            for block in rows.blocks(size * max(1, rows.block_rows // size)):
+                assert block.y is not None  # the survey has refused rows without targets
+                for start in range(0, len(block.y), size):
+                    batch = slice(start, start + size)
+                    yield k % self.n_copies, first + start, block.X[batch], block.y[batch]
+                first += len(block.y)
+
+    def _plan(self, sizes: list[int]) -> DoublyStochastic:
+        """The descent, with what it keeps for `n_epochs` passes over batches of these sizes."""
+        n_steps = self.n_epochs * len(sizes)
+        if self.average:
+            self._descent.average_from = n_steps - max(1, round(self.average * n_steps))
+        if self.n_epochs > 1:
+            self._descent.memories = [Memory(size, self.n_outputs_) for size in sizes]
+        return self._descent
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         first = not hasattr(self, "_descent")
@@ -283,7 +361,7 @@ class DoublySGD(BaseEstimator):
         # The kernel of x with gamma is that of scale x with gamma / scale^power.
         unit = self.row_map_.scale ** (1 if self.kernel == "laplacian" else 2)
         if self.row_map_.changes or unit != 1.0:
-            sample = rng.choice(X.shape[0], min(_SAMPLE, X.shape[0]), replace=False)
+            sample = rng.choice(X.shape[0], min(SAMPLE, X.shape[0]), replace=False)
             X = self.row_map_(X[np.sort(sample)])
         if self.gamma == "median":
             scaled_gamma = median_gamma(X, rng)
@@ -343,9 +421,7 @@ class DoublySGD(BaseEstimator):
         """Coefficients of the features of each block, (blocks, block_size, q) float32."""
         return np.float32(self._function.scale) * np.array(self._function.coef)
 
-    def _open_checkpoint(
-        self, X: Any, y: np.ndarray, weight: np.ndarray | None
-    ) -> Checkpoint | None:
+    def _open_checkpoint(self, data: str) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if not isinstance(self.random_state, Integral):
@@ -357,7 +433,7 @@ class DoublySGD(BaseEstimator):
         checkpoint = Checkpoint(
             self.checkpoint,
             self.checkpoint_s,
-            {**parameters, "data": fingerprint(X, y, *([] if weight is None else [weight]))},
+            {**parameters, "data": data},
         )
         state = checkpoint.read()
         if state is not None:
@@ -367,6 +443,8 @@ class DoublySGD(BaseEstimator):
     def _values(self, X: Any) -> np.ndarray:
         """f at rows X : (u, d); (u, q) float64."""
         check_is_fitted(self)
+        if isinstance(X, ChunkedRows):
+            return np.concatenate([self._values(block.X) for block in X.blocks()])
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
         self.row_map_.require_moderate(X)
         values = np.zeros((X.shape[0], self.n_outputs_))

@@ -15,6 +15,7 @@ from sklearn.base import _fit_context
 
 from kbench.chunked import ChunkedRows
 from kbench.methods._box_svc import BoxSVC, Problem
+from kbench.methods._chunk_scores import require_alone
 from kbench.methods._parts import Part
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
@@ -93,8 +94,7 @@ class DualSVC(BoxSVC):
         """
         trace = Trace() if trace is None else trace
         if isinstance(X, ChunkedRows):
-            if y is not None or sample_weight is not None:
-                raise ValueError("rows in chunks bring their labels, and take no sample_weight")
+            require_alone(y, sample_weight)
             return self._fit_chunks(X, trace)
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):

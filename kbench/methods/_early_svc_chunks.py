@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -13,8 +13,6 @@ from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods._box_svc import Problem, warn_of_limits
 from kbench.methods._out_of_core import (
-    ClusterRecord,
-    Survey,
     divide_rows,
     most_rows,
     packed_machine,
@@ -23,10 +21,24 @@ from kbench.methods._out_of_core import (
     working_folder,
 )
 from kbench.methods._sizes import MOST_GROUPS
+from kbench.methods._survey import ClassTargets, Survey
 from kbench.trace import Deadline, Trace
 
 if TYPE_CHECKING:
     from kbench.methods.dc_svc import DCSVC
+
+
+class ClusterRecord(NamedTuple):
+    """The machine of a cluster and how its training ended."""
+
+    machine: Any  # a KernelExpansion
+    n_support: np.ndarray  # (q,) support vectors of each class
+    n_iter: int
+    objective: float
+    duality_gap: float
+    violation: float
+    stop_reasons: list[str]  # of the problems that did not converge
+    kernel_entries: int
 
 
 @dataclass(frozen=True)
@@ -47,9 +59,11 @@ class EarlyTrainer:
     weights: np.ndarray
     seed: int
 
-    def __call__(self, X: Any, index: np.ndarray, cluster: int) -> ClusterRecord:
+    record: ClassVar[type] = ClusterRecord
+
+    def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> ClusterRecord:
         q = len(self.weights)
-        index = index.astype(np.intp)
+        index = targets.astype(np.intp)
         problem = Problem(
             X=X,
             kernel=KernelMatrix(self.kernel, X, self.model.dtype),
@@ -90,15 +104,15 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     k = settings["n_clusters"] or MOST_GROUPS
     with trace.phase("survey"):
         seed = rng.randint(2**31)
-        survey = Survey(rows, sample_size(settings["n_samples"], k), seed)
-        class_labels.require_two(len(survey.classes))
-    model.classes_, model.n_features_in_ = survey.classes, rows.n_features
+        targets = ClassTargets()
+        survey = Survey(rows, targets, sample_size(settings["n_samples"], k), seed)
+    model.classes_, model.n_features_in_ = targets.classes, rows.n_features
     # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
     C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
     trainer = EarlyTrainer(
         clone(model).set_params(n_clusters=1, n_jobs=None),
         _kernel(model, survey),
-        C * survey.class_weights(model.class_weight),
+        C * targets.weights(model.class_weight),
         seed,
     )
     most = most_rows(rows)
@@ -121,7 +135,7 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     model.cluster_sizes_ = np.array([place.size for place in divided.places])
     model.n_clusters_ = len(results)
     model.notes_ = divided.notes
-    m = 1 if len(survey.classes) == 2 else len(survey.classes)
+    m = targets.n_outputs
     n_centres = np.array([result.n_support.sum() for result in results], np.int64)
     model._machine = packed_machine(divided.tree, packed, n_centres, m)
     model.intercept_ = np.zeros(m)
@@ -154,10 +168,7 @@ def _checked_settings(model: "DCSVC") -> dict[str, Any]:
 
 
 def _kernel(model: "DCSVC", survey: Survey) -> Kernel:
-    gamma = model.gamma
-    if gamma == "scale":
-        variance = survey.variance
-        gamma = 1.0 / (survey.sample.shape[1] * variance) if variance > 0 else 1.0
+    gamma = survey.gamma(model.gamma)
     kernel = make_kernel(
         model.kernel, survey.sample, gamma=gamma, degree=model.degree, coef0=model.coef0
     )

@@ -12,10 +12,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
+from kbench.chunked import Block, ChunkedRows
+from kbench.methods._chunk_scores import require_alone
+from kbench.methods._feature_chunks import SpilledFeatures, feature_sample, scaled_part
 from kbench.methods._one_vs_rest import Chunk, OneVsRest
-from kbench.methods._penalty import PENALTY
+from kbench.methods._out_of_core import working_folder
+from kbench.methods._penalty import PENALTY, chosen_c
+from kbench.methods._survey import ClassTargets, Survey
 from kbench.prediction.flops import CountedPrediction
-from kbench.solvers import solve_linear_dual
+from kbench.solvers import LinearDualResult, solve_linear_dual
 from kbench.solvers.duplicates import Duplicates
 from kbench.trace import Trace
 
@@ -26,7 +31,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
     The dual of the linear machine is solved by coordinate descent on float32 features, which all
     classes share. Equal rows of one class are replaced by one row with the sum of their weights,
     which is the same problem. If the features exceed `memory_mb`, they are computed again for every
-    pass, in blocks that are swept several times each.
+    pass, in blocks that are swept several times each. Rows in chunks are written to disk in such
+    blocks; a pass reads them once, and memory holds 25 bytes for each row and class beside a block.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -45,12 +51,16 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         """The unfitted map that the parameters describe; `seed` is for what it draws."""
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Choose the features, compute them, and solve the linear dual.
 
         Parameters
         ----------
         X : (n, d) array or CSR
+            Or `ChunkedRows`, which bring their labels: one pass draws a sample on which the
+            features are chosen, a second one writes the rows to disk.
         y : (n,) labels
         sample_weight : (n,), optional
             Multiplies C row by row. It has no influence on the choice of features.
@@ -69,6 +79,9 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         """
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
+        if isinstance(X, ChunkedRows):
+            require_alone(y, sample_weight)
+            return self._fit_chunks(X, rng, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             rows, Y, C = targets
@@ -80,11 +93,66 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(targets.X)
         with trace.phase("features"):
             blocks = FeatureBlocks(self.feature_map_, rows, self.memory_mb, trace)
+        result = self._solve(blocks, Y, C, len(targets.Y), rng, trace)
+        alpha = result.alpha if copies is None else result.alpha[copies.kind]
+        self._describe(result, alpha, targets.Y, blocks.n_rows_computed, trace)
+        self._calibrate(targets.X, y, sample_weight, trace)
+        return self
+
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        return not self.probability
+
+    def _fit_chunks(self, rows: ChunkedRows, rng: np.random.RandomState, trace: Trace) -> Self:
+        if self.probability:
+            raise ValueError("probability=True needs all rows in memory, not in chunks")
+        seed = rng.randint(2**31)
+        part = self._feature_map(seed)
+        targets = ClassTargets()
+        with trace.phase("survey"):
+            survey = Survey(rows, targets, feature_sample(part), seed)
+        self.classes_, self.n_features_in_ = targets.classes, rows.n_features
+        with trace.phase("cluster"):
+            self.feature_map_ = scaled_part(part, survey).fit(survey.sample)
+        weights = self._penalty_of_chunks(survey) * targets.weights(self.class_weight)
+        # The rows depend on nothing but themselves and the size of a block.
+        memory_mb = min(self.memory_mb, rows.memory_mb / 2)
+        identity = {"rows": survey.checksum, "memory": memory_mb, "block_rows": rows.block_rows}
+        identity["n_features"] = self.feature_map_.n_features_out_
+        with working_folder(rows, identity) as folder:
+            with trace.phase("divide"):
+                blocks = SpilledFeatures(
+                    self.feature_map_, rows, survey, memory_mb, folder / "rows", trace
+                )
+            Y = self._signs(blocks.index)
+            result = self._solve(blocks, Y, weights[blocks.index], survey.n, rng, trace)
+        self._describe(result, result.alpha, Y, blocks.n_rows_computed, trace)
+        return self
+
+    def _penalty_of_chunks(self, survey: Survey) -> float:
+        """C for the rows of a survey; "loo" is decided on its sample."""
+        targets = survey.targets
+        index = targets.encode(Block(survey.sample, survey.sample_y, "the sample"))
+        C = chosen_c(self, survey.sample, index, len(self.classes_), np.ones(len(index)))
+        self.C_ = C
+        return float(C)
+
+    def _solve(
+        self,
+        blocks: FeatureBlocks | SpilledFeatures,
+        Y: np.ndarray,
+        C: np.ndarray,
+        n: int,
+        rng: np.random.RandomState,
+        trace: Trace,
+    ) -> LinearDualResult:
+        """Solve the linear dual and set the machine; n is the number of rows, with copies."""
         n_seen = 0
 
         def show(_: float, state: dict[str, Any]) -> None:
             nonlocal n_seen
-            n_seen += len(targets.Y)
+            n_seen += n
             coef = state.pop("coef")
 
             def predict(rows: Any) -> np.ndarray:
@@ -106,26 +174,34 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             )
         with trace.phase("prepare"):
             self._set_machine(result.coef)
-        alpha = result.alpha if copies is None else result.alpha[copies.kind]
-        self.n_support_ = self._count_by_class(targets.Y[alpha.any(axis=1)])
+        return result
+
+    def _describe(
+        self,
+        result: LinearDualResult,
+        alpha: np.ndarray,
+        Y: np.ndarray,
+        n_rows_computed: int,
+        trace: Trace,
+    ) -> None:
+        """Set the attributes that describe the solution, with alpha and Y : (n, m) of all rows."""
+        self.n_support_ = self._count_by_class(Y[alpha.any(axis=1)])
         self.n_iter_ = result.n_iter
-        self.n_seen_ = len(targets.Y)
+        self.n_seen_ = len(Y)
         self.objective_ = float(result.objective.sum())
         self.duality_gap_ = float(result.gap.sum())
         self.violation_ = result.violation
         self.converged_ = result.converged
         if self.feature_map_.n_landmarks_:
-            self.kernel_entries_ = blocks.n_rows_computed * self.feature_map_.n_landmarks_
+            self.kernel_entries_ = n_rows_computed * self.feature_map_.n_landmarks_
         self.timings_ = dict(trace.timings)
         if not self.converged_:
             warnings.warn(
                 f"stopped by max_iter={self.max_iter} at a violation of {self.violation_:.2g}, "
                 f"above tol={self.tol:g}; the model is usable",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self._calibrate(targets.X, y, sample_weight, trace)
-        return self
 
     def _begin_or_go_on(self, chunk: Chunk) -> np.ndarray:
         """w at the start of a chunk of a stream, (r, m); the first chunk chooses the features."""

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods._one_vs_rest import OneVsRest, Targets
+from kbench.methods._survey import Survey
 
 # Constraints of the parameters of passes over batches.
 PASSES: dict[str, list[Any]] = {
@@ -28,6 +29,9 @@ class MeanLoss(OneVsRest):
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         targets = super()._targets(X, y, sample_weight)
         return targets._replace(C=targets.C / (self.nu * len(targets.C)))
+
+    def _penalty_of_chunks(self, survey: Survey) -> float:
+        return 1.0 / (self.nu * survey.n)
 
 
 def random_batches(

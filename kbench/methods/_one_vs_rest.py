@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
+from kbench.methods._chunk_scores import ChunkScores
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._penalty import chosen_c
 from kbench.methods._probability import Probabilities
@@ -34,7 +35,7 @@ class Chunk(NamedTuple):
     weight: np.ndarray  # (b,) weights of row and class
 
 
-class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
+class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
     """Base of the classifiers; a subclass has `fit` and `_decide`."""
 
     # Whether entries that are not finite have to be refused before `_decide` sees them. False if
@@ -72,18 +73,6 @@ class OneVsRest(Probabilities, ClassifierMixin, QuickChecks, ABC):
         """Class labels of rows X : (u, d); (u,)."""
         values = self.decision_function(X)
         return class_labels.decode(self.classes_, values)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Fraction of the rows X : (u, d) that get their label y : (u,).
-
-        `ChunkedRows` bring their labels; they are read once, and no value of a row is kept.
-        """
-        if not isinstance(X, ChunkedRows):
-            return float(super().score(X, y, sample_weight))
-        if y is not None or sample_weight is not None:
-            raise ValueError("rows in chunks bring their labels, and take no sample_weight")
-        right = sum(np.count_nonzero(self.predict(block.X) == block.y) for block in X.blocks())
-        return float(right / len(X))
 
     def _targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Check the input, learn the classes and set up the binary problems."""

@@ -19,22 +19,20 @@ import json
 import shutil
 import tempfile
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 
-from kbench import class_labels
 from kbench.chunked import Block, ChunkedRows
 from kbench.clustering import KMeansTree, kmeans_tree
 from kbench.clustering.rows_by_cluster import RowsByCluster, spill
-from kbench.errors import DataError, KbenchError
+from kbench.errors import KbenchError
+from kbench.methods._survey import Survey
 from kbench.prediction.packed_machines import (
     MachineWriter,
     PackedLocalMachines,
@@ -54,152 +52,20 @@ _CLUSTER = 1 / 2
 _VECTORS = 100
 
 
-class Survey:
-    """What one pass over the rows finds.
+class Trainer(Protocol):
+    """Trains the machine of a cluster; it is sent to other processes.
 
     Attributes
     ----------
-    n : int
-    sample : (m, d) array or CSR
-        m rows drawn without replacement, in random order; all rows if there are fewer.
-    nbytes : int
-        Bytes of the rows on disk.
-    classes : (q,) labels, sorted
-    counts : (q,) ints
-        Rows of each class.
+    record : type
+        The class of what it returns: a NamedTuple whose field `machine` is a KernelExpansion or
+        another machine that a model file may hold. The other fields say how the training ended.
     """
 
-    def __init__(self, rows: ChunkedRows, n_samples: int, seed: int) -> None:
-        self.n = self.nbytes = self._checksum = 0
-        self._sums = np.zeros(2)
-        self._shift: float | None = None
-        self._classes: dict[Any, int] = {}
-        self._kind = ""
-        keys, held = np.empty(0, np.uint64), []
-        for block in rows.blocks():
-            X = block.X
-            priority = _random_keys(self.n, X.shape[0], seed)
-            chosen = _smallest(priority, n_samples)
-            keys = np.concatenate([keys, priority[chosen]])
-            held.append(X[chosen])
-            if len(keys) > n_samples:
-                kept = _smallest(keys, n_samples)
-                keys, held = keys[kept], [_stacked(held)[kept]]
-            self._count(block)
-            self._add(X)
-            self.n += X.shape[0]
-        if not self.n:
-            raise DataError("there are no rows")
-        self.sample = _stacked(held)[np.argsort(keys)]
-        # Sorting by a label puts 10 after 9, and texts in the order of their characters.
-        self.classes = np.array(sorted(self._classes))
-        self.counts = np.array([self._classes[label] for label in self.classes.tolist()])
-        self._n_features = rows.n_features
+    record: ClassVar[type]
 
-    def _count(self, block: Block) -> None:
-        if block.y is None:
-            raise DataError(f"{block.place}: rows to learn from have no targets")
-        y = np.asarray(block.y)
-        kind = "text" if y.dtype.kind in "USO" else "number"
-        if kind != (self._kind or kind):
-            raise DataError(f"{block.place}: a label is a {kind}, labels before it are not")
-        self._kind = kind
-        if y.dtype.kind == "f" and not np.isfinite(y.sum()):
-            row = int(np.flatnonzero(~np.isfinite(y))[0])
-            raise DataError(f"{block.place}: row {row + 1} has the label {y[row]}")
-        labels, counts = np.unique(y, return_counts=True)
-        class_labels.encode(labels)  # refuses labels that are not discrete
-        for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
-            self._classes[label] = self._classes.get(label, 0) + count
-        self._checksum = zlib.crc32(np.ascontiguousarray(y).data.cast("B"), self._checksum)
-
-    def _add(self, X: Any) -> None:
-        """Add the rows to the checksum, and to the sums of the entries that give their variance."""
-        parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, np.diff(X.indptr))
-        for part in parts:
-            part = np.ascontiguousarray(part)
-            self.nbytes += part.nbytes
-            if part.size:
-                self._checksum = zlib.crc32(part.data.cast("B"), self._checksum)
-        entries = parts[0].reshape(-1)
-        if self._shift is None:
-            self._shift = 0.0 if sp.issparse(X) else float(entries.mean(dtype=np.float64))
-        for start in range(0, len(entries), 1 << 20):
-            some = entries[start : start + (1 << 20)].astype(np.float64)
-            some -= self._shift
-            self._sums += some.sum(), some @ some
-
-    @property
-    def variance(self) -> float:
-        """Variance of all entries of the rows."""
-        mean, square = self._sums / (self.n * self._n_features)
-        return float(square - mean**2)
-
-    def class_weights(self, weights: dict | str | None) -> np.ndarray:
-        """Factor of each class, as scikit-learn's `compute_class_weight` has it; (q,)."""
-        q = len(self.classes)
-        if weights is None:
-            return np.ones(q)
-        if isinstance(weights, str):  # "balanced"
-            return self.n / (q * self.counts)
-        known = self.classes.tolist()
-        unknown = [label for label in weights if label not in set(known)]
-        if unknown:
-            raise ValueError(f"class_weight has {unknown[0]!r}, which is no class of the rows")
-        return np.array([float(weights.get(label, 1.0)) for label in known])
-
-    @property
-    def checksum(self) -> str:
-        return f"{self.n} {self._n_features} {self._checksum:08x}"
-
-
-def _random_keys(start: int, n: int, seed: int) -> np.ndarray:
-    """Random numbers of the rows start ... start + n - 1, the same however rows are chunked.
-
-    The output function of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-    generators", OOPSLA 2014) at states that are a golden-ratio step apart. (n,) uint64.
-    """
-    state = np.arange(start + 1, start + n + 1, dtype=np.uint64)
-    state *= np.uint64(0x9E3779B97F4A7C15)
-    state += np.uint64(seed)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        state ^= state >> np.uint64(shift)
-        state *= np.uint64(factor)
-    state ^= state >> np.uint64(31)
-    return state
-
-
-def _smallest(keys: np.ndarray, m: int) -> np.ndarray:
-    """Places of the m smallest keys, ascending; all places if there are no more."""
-    if len(keys) <= m:
-        return np.arange(len(keys))
-    return np.sort(np.argpartition(keys, m - 1)[:m])
-
-
-def _stacked(parts: list[Any]) -> Any:
-    if sp.issparse(parts[0]):
-        return sp.vstack(parts, format="csr")
-    return np.concatenate(parts)
-
-
-class ClusterRecord(NamedTuple):
-    """The machine of a cluster and how its training ended."""
-
-    machine: Any  # a KernelExpansion
-    n_support: np.ndarray  # (q,) support vectors of each class
-    n_iter: int
-    objective: float
-    duality_gap: float
-    violation: float
-    stop_reasons: list[str]  # of the problems that did not converge
-    kernel_entries: int
-
-
-class Trainer(Protocol):
-    """Trains the machine of a cluster; it is sent to other processes."""
-
-    def __call__(self, X: Any, index: np.ndarray, cluster: int) -> ClusterRecord:
-        """X : (s, d), index : (s,) class numbers."""
+    def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> Any:
+        """X : (s, d), targets : (s, ...) as `Targets.encode` has them."""
 
 
 class Place(NamedTuple):
@@ -296,19 +162,12 @@ def divide_rows(
     """
     tree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
 
-    def encode(block: Block) -> np.ndarray:
-        try:
-            index = class_labels.index_of(survey.classes, np.asarray(block.y))
-        except ValueError as error:
-            raise DataError(f"{block.place}: {error}; rows changed between two passes") from None
-        return index.astype(np.int32)
-
     spilled = spill(
         rows,
-        tree.assign,
+        lambda X, _: tree.assign(X),
         tree.n_leaves,
         folder / "rows",
-        encode=encode,
+        encode=survey.targets.encode,
         nbytes=survey.nbytes + 4 * survey.n,
     )
     places = [Place(spilled, leaf) for leaf in range(tree.n_leaves)]
@@ -338,7 +197,7 @@ def _divide_again(
     """A tree for the rows of one leaf, and the places of its leaves."""
     part = place.spilled.chunked(place.cluster, rows)
     n_clusters = -(-2 * place.size // most)
-    again = Survey(part, _LEAF_SAMPLE * n_clusters, rng.randint(2**31))
+    again = Survey(part, _Encoded(), _LEAF_SAMPLE * n_clusters, rng.randint(2**31))
     subtree = kmeans_tree(again.sample, n_clusters, rng, branching=branching)
     if subtree.n_leaves == 1:
         raise KbenchError(
@@ -347,13 +206,30 @@ def _divide_again(
         )
     spilled = spill(
         part,
-        subtree.assign,
+        lambda X, _: subtree.assign(X),
         subtree.n_leaves,
         folder / f"rows-divided-{number}",
-        encode=lambda block: np.asarray(block.y),
+        encode=again.targets.encode,
         nbytes=again.nbytes + 4 * again.n,
     )
     return subtree, [Place(spilled, leaf) for leaf in range(subtree.n_leaves)]
+
+
+class _Encoded:
+    """`Targets` of rows whose targets are encoded already."""
+
+    n_outputs = 0
+
+    def add(self, block: Block) -> np.ndarray:
+        return np.asarray(block.y)
+
+    def finish(self) -> None: ...
+
+    def encode(self, block: Block) -> np.ndarray:
+        return np.asarray(block.y)
+
+    def matrix(self, encoded: np.ndarray) -> np.ndarray:
+        return encoded
 
 
 def train_clusters(
@@ -362,19 +238,19 @@ def train_clusters(
     path: Path,
     trace: Trace,
     n_jobs: int | None = None,
-) -> tuple[PackedRecords, list[ClusterRecord]]:
+) -> tuple[PackedRecords, list[Any]]:
     """Train the clusters whose machines are not in the file `path` yet.
 
     Returns
     -------
     packed : PackedRecords
         Of all clusters, in the file.
-    records : list of ClusterRecord, by cluster
+    records : list of `trainer.record`, by cluster
         Without the machines.
     """
     with MachineWriter(path) as writer:
         records = {
-            cluster: ClusterRecord(**record)._replace(machine=None)
+            cluster: trainer.record(**record)._replace(machine=None)
             for cluster, record in writer.written()
         }
         missing = [cluster for cluster in range(len(places)) if cluster not in records]
@@ -386,9 +262,9 @@ def train_clusters(
         return writer.packed(), [records[cluster] for cluster in range(len(places))]
 
 
-def _train(trainer: Trainer, place: Place, cluster: int) -> tuple[int, ClusterRecord]:
-    X, index = place.spilled.cluster(place.cluster)
-    return cluster, trainer(X, index, cluster)
+def _train(trainer: Trainer, place: Place, cluster: int) -> tuple[int, Any]:
+    X, targets = place.spilled.cluster(place.cluster)
+    return cluster, trainer(X, targets, cluster)
 
 
 def packed_machine(

@@ -20,7 +20,7 @@ from kbench.tuning.leave_one_out import errors_by_ridge
 # Values of the parameters `alpha` and `C`.
 ALPHA = PENALTY = [Interval(Real, 0, None, closed="neither"), StrOptions({"loo"})]
 # Rows whose leave-one-out errors choose `alpha`: an eigendecomposition of 0.05 s, one thread.
-_ALPHA_ROWS = 500
+ALPHA_ROWS = 500
 # Ridges that are compared. Approximate kernel matrices of kbench have eigenvalues as low as -0.01,
 # so that a smaller ridge can make a system indefinite.
 _ALPHAS = 2.0 ** np.arange(-7, 4, 2)
@@ -60,7 +60,7 @@ def _distinct_rows(X: Any, candidates: np.ndarray) -> np.ndarray:
     order = np.argsort(keys, kind="stable")
     # Equal rows have keys that differ by rounding errors.
     new = np.diff(keys[order], prepend=-np.inf) > 1e-7
-    return candidates[order[new]][:_ALPHA_ROWS]
+    return candidates[order[new]][:ALPHA_ROWS]
 
 
 def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: np.ndarray) -> Any:

@@ -13,22 +13,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
+from kbench.chunked import Block, ChunkedRows
 from kbench.kernels import Kernel, make_kernel
+from kbench.methods._chunk_scores import ChunkScores, require_alone
 from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.methods._probability import Probabilities
+from kbench.methods._survey import ClassTargets, RealTargets, Survey, Targets
 from kbench.prediction.flops import CountedPrediction
-from kbench.solvers import CGResult
 from kbench.trace import Trace
 
 
@@ -71,9 +73,38 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
         self.timings_ = dict(trace.timings)
         return self
 
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        return not getattr(self, "probability", False) and self._samples_of_chunks() is not None
+
+    def _samples_of_chunks(self) -> int | None:
+        """Rows of chunks that `_solve_chunks` needs as a sample; None if it needs all of them."""
+        return None
+
+    def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
+        """The function fitted to rows in chunks, of which `survey` has a sample."""
+        raise NotImplementedError
+
+    def _fit_chunks(self, rows: ChunkedRows, targets: Targets, trace: Trace) -> None:
+        if not self.accepts_chunks:
+            raise ValueError(
+                f"{type(self).__name__} with these parameters needs all rows in memory, not in "
+                "chunks"
+            )
+        with trace.phase("survey"):
+            seed = check_random_state(getattr(self, "random_state", None)).randint(2**31)
+            survey = Survey(rows, targets, self._samples_of_chunks() or 0, seed)
+        self.n_features_in_ = rows.n_features
+        self._machine = self._solve_chunks(rows, survey, seed, trace)
+        self.model_bytes_ = self._machine.nbytes
+        self.timings_ = dict(trace.timings)
+
     def _values(self, X: Any) -> np.ndarray:
         """Values of the fitted function at rows X : (u, d), not yet checked; (u, m)."""
         check_is_fitted(self)
+        if isinstance(X, ChunkedRows):
+            return np.concatenate([self._values(block.X) for block in X.blocks()])
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return self._machine(X)
 
@@ -110,12 +141,14 @@ class KernelRidgeMachine(RidgeMachine):
         return make_kernel(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
 
-class RidgeRegressorMixin(RegressorMixin):
+class RidgeRegressorMixin(ChunkScores, RegressorMixin):
     """`fit` and `predict` for one or several real targets."""
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
+
+        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their targets.
 
         Raises
         ------
@@ -125,6 +158,12 @@ class RidgeRegressorMixin(RegressorMixin):
         return self._fit_to_targets(X, y, None, trace)
 
     def _fit_to_targets(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
+        if isinstance(X, ChunkedRows):
+            require_alone(y, sample_weight)
+            targets = RealTargets()
+            self._fit_chunks(X, targets, Trace() if trace is None else trace)
+            self._one_target = targets.single
+            return self
         X, y = validate_data(
             self,
             X,
@@ -151,7 +190,7 @@ class RidgeRegressorMixin(RegressorMixin):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RidgeClassifierMixin(Probabilities, ClassifierMixin):
+class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
     """`fit`, `decision_function` and `predict` for classes, coded as targets -1 and +1.
 
     Parameters
@@ -163,8 +202,10 @@ class RidgeClassifierMixin(Probabilities, ClassifierMixin):
     probability: bool = False
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Fit rows X : (n, d), dense or CSR, to labels y : (n,).
+
+        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their labels.
 
         Raises
         ------
@@ -174,6 +215,12 @@ class RidgeClassifierMixin(Probabilities, ClassifierMixin):
         return self._fit_to_classes(X, y, None, trace)
 
     def _fit_to_classes(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
+        if isinstance(X, ChunkedRows):
+            require_alone(y, sample_weight)
+            targets = ClassTargets()
+            self._fit_chunks(X, targets, Trace() if trace is None else trace)
+            self.classes_ = targets.classes
+            return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
@@ -202,9 +249,12 @@ class WeightedRidgeRegressorMixin(RidgeRegressorMixin):
     """`RidgeRegressorMixin` for machines that take weights of rows."""
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Fit rows X : (n, d), dense or CSR, to targets y : (n,) or (n, m).
 
+        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their targets.
         `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
 
         Raises
@@ -220,9 +270,12 @@ class WeightedRidgeClassifierMixin(RidgeClassifierMixin):
     """`RidgeClassifierMixin` for machines that take weights of rows."""
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Fit rows X : (n, d), dense or CSR, to labels y : (n,).
 
+        X may be `ChunkedRows` where `accepts_chunks` is true; they bring their labels.
         `sample_weight` : (n,) are weights of the squared errors; a weight of 2 is the row twice.
 
         Raises
@@ -241,7 +294,17 @@ def compared_rows(X: Any, error_rows: int) -> np.ndarray:
     return sampled_rows(X.shape[0], error_rows, np.random.RandomState(0))
 
 
-def warn_unconverged(result: CGResult, max_iter: int, tol: float) -> None:
+class Solved(Protocol):
+    """How a system was solved: a CGResult, or the record of one."""
+
+    @property
+    def residual(self) -> np.ndarray: ...
+
+    @property
+    def converged(self) -> bool: ...
+
+
+def warn_unconverged(result: Solved, max_iter: int, tol: float) -> None:
     """ConvergenceWarning if conjugate gradients stopped before they reached `tol`."""
     if not result.converged:
         warnings.warn(
@@ -250,6 +313,12 @@ def warn_unconverged(result: CGResult, max_iter: int, tol: float) -> None:
             ConvergenceWarning,
             stacklevel=5,
         )
+
+
+def encoded_sample(survey: Survey) -> np.ndarray:
+    """Targets of the sample as those of m functions; (s, m) float64."""
+    targets = survey.targets
+    return targets.matrix(targets.encode(Block(survey.sample, survey.sample_y, "the sample")))
 
 
 KernelParameter = str | Callable[[Any, Any], np.ndarray]

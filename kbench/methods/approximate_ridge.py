@@ -15,22 +15,33 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from kbench.approximation import (
+    BKA,
     MEKA,
     Approximation,
     KernelApproximation,
     Machine,
     kernel_error,
 )
-from kbench.kernels import KernelMatrix
+from kbench.chunked import ChunkedRows
+from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._composition import fresh_part
+from kbench.methods._feature_chunks import feature_sample, scaled_part
 from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
     RidgeMachine,
     WeightedRidgeClassifierMixin,
     WeightedRidgeRegressorMixin,
     compared_rows,
+    encoded_sample,
     warn_unconverged,
 )
+from kbench.methods._ridge_chunks import (
+    BlockTrainer,
+    cluster_sample,
+    fit_clusters,
+    fit_normal_equations,
+)
+from kbench.methods._survey import Survey
 from kbench.solvers import solve_cg
 from kbench.trace import Trace
 
@@ -85,6 +96,41 @@ class _ApproximateRidge(RidgeMachine):
             with trace.pause():
                 exact = KernelMatrix(part.kernel_, X)
                 self.kernel_error_ = kernel_error(exact, matrix, compared_rows(X, self.error_rows))
+        return machine
+
+    def _samples_of_chunks(self) -> int | None:
+        part = fresh_part(self.approximation, MEKA(), None)
+        if isinstance(part, BKA):
+            able = self.solver == "direct" and part.partition == "kmeans"
+            return cluster_sample(part.n_clusters) if able else None
+        able = self.solver == "direct" and hasattr(part, "row_basis")
+        return feature_sample(part) if able else None
+
+    def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
+        part = scaled_part(fresh_part(self.approximation, MEKA(), self.random_state), survey)
+        sample, targets = survey.sample, encoded_sample(survey)
+        if isinstance(part, BKA):
+            options: dict[str, Any] = {
+                "gamma": part.gamma,
+                "degree": part.degree,
+                "coef0": part.coef0,
+            }
+            kernel = make_kernel(part.kernel, sample, **options)
+            self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, targets)
+            trainer = BlockTrainer(kernel, part.dtype, survey.targets, self.alpha_)
+            fitted = fit_clusters(part, trainer, rows, survey, seed, trace)
+            self.n_parameters_ = sum(record.n_rows**2 for record in fitted.records)
+            self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
+            self.notes_ = fitted.notes
+            machine = fitted.machine
+        else:
+            part.fit(sample, trace=trace)
+            self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, sample, targets)
+            basis = part.row_basis()
+            machine = fit_normal_equations(basis, rows, survey.targets, self.alpha_, trace)
+            links = 0 if basis.link is None else int(np.count_nonzero(basis.link))
+            self.n_parameters_ = sum(basis.ranks) + links
+        self.n_iter_, self.converged_ = 1, True
         return machine
 
     def _conjugate_gradients(
@@ -153,6 +199,11 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
 
     Notes
     -----
+    Rows in chunks (`ChunkedRows`) are read twice. Features, landmarks and clusters are chosen on a
+    sample; W'W and W'y are summed over all rows, which solves the same equations in the memory of
+    W'W. BKA's clusters are the leaves of a tree of k-means, whose rows are sorted on disk. Both
+    need solver="direct"; there is no `kernel_error_`, and `n_parameters_` counts no rows of W.
+
     With W of rank r in c clusters of rank k each, "direct" costs O(n k^2 + r^3 / 3) beside the
     approximation, "cg" O(n k + r^2) an iteration, "pcg" twice that and O(n k^2) before. Prediction
     needs the landmarks of a row's own cluster (MEKA), all landmarks, or the features of the row.

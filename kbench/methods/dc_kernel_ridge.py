@@ -14,15 +14,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import Machine
-from kbench.kernels import KernelMatrix
+from kbench.chunked import ChunkedRows
+from kbench.kernels import KernelMatrix, make_kernel
+from kbench.methods._penalty import ALPHA_ROWS, chosen_alpha
 from kbench.methods._ridge import (
     KernelParameter,
     KernelRidgeMachine,
     RidgeClassifierMixin,
     RidgeRegressorMixin,
+    encoded_sample,
     warn_unconverged,
 )
+from kbench.methods._ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.methods._sizes import number_of_groups
+from kbench.methods._survey import Survey
 from kbench.methods.kernel_ridge import check_memory
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
@@ -74,7 +79,8 @@ class DCRidge(KernelRidgeMachine):
     Notes
     -----
     O(n^3 / (3 c^2) + n^2 d / c) time; n^2 / c^2 numbers of memory for each subset solved at a time.
-    Prediction costs O(n d) a row.
+    Prediction costs O(n d) a row. Rows in chunks (`ChunkedRows`) are written to disk by subset; the
+    subsets are those of rows in memory, and there is no `dual_coef_`.
 
     References
     ----------
@@ -108,19 +114,10 @@ class DCRidge(KernelRidgeMachine):
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
         n = len(Y)
-        n_parts = number_of_groups(self.n_parts, n, _MOST_PARTS)
-        if n_parts > n:
-            n_parts = max(1, n // _FEW_POINTS)
-            warnings.warn(
-                f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
-                f"{n_parts}",
-                stacklevel=6,  # the caller of fit
-            )
-        check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
+        parts = self._parts(n)
+        n_parts = len(parts)
         with trace.phase("solve"):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
-            order = check_random_state(self.random_state).permutation(n)
-            parts = np.array_split(order, n_parts)
             solved = Parallel(n_jobs=self.n_jobs)(
                 delayed(_solve_part)(
                     kernel.take(rows), Y[rows], self.alpha_, self.tol, self.max_iter
@@ -139,6 +136,44 @@ class DCRidge(KernelRidgeMachine):
         self.n_parameters_ = sum(len(rows) ** 2 for rows in parts)
         dtype = prediction_dtype(kernel, self.dual_coef_)
         return KernelExpansion(kernel, np.arange(n), self.dual_coef_, dtype)
+
+    def _parts(self, n: int) -> list[np.ndarray]:
+        """The rows of each subset, in random order."""
+        n_parts = number_of_groups(self.n_parts, n, _MOST_PARTS)
+        if n_parts > n:
+            n_parts = max(1, n // _FEW_POINTS)
+            warnings.warn(
+                f"n_parts={self.n_parts} is more than the {n} training points; it is reduced to "
+                f"{n_parts}",
+                stacklevel=7,  # the caller of fit
+            )
+        check_memory(-(-n // n_parts), self.dtype, self.memory_mb)
+        return np.array_split(check_random_state(self.random_state).permutation(n), n_parts)
+
+    def _samples_of_chunks(self) -> int | None:
+        return ALPHA_ROWS
+
+    def _solve_chunks(self, rows: ChunkedRows, survey: Survey, seed: int, trace: Trace) -> Machine:
+        sample = survey.sample
+        options: dict[str, Any] = {
+            "gamma": survey.gamma(self.gamma),
+            "degree": self.degree,
+            "coef0": self.coef0,
+        }
+        kernel = make_kernel(self.kernel, sample, **options)
+        self.alpha_ = chosen_alpha(self.alpha, lambda: kernel, sample, encoded_sample(survey))
+        parts = self._parts(survey.n)
+        trainer = SubsetTrainer(
+            kernel, self.dtype, survey.targets, self.alpha_, self.tol, self.max_iter, len(parts)
+        )
+        fitted = fit_subsets(trainer, rows, survey, parts, trace, self.n_jobs)
+        worst = max(fitted.records, key=lambda record: record.residual.max())
+        warn_unconverged(worst, self.max_iter, self.tol)
+        self.n_iter_ = max(record.n_iter for record in fitted.records)
+        self.converged_ = worst.converged
+        self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
+        self.n_parameters_ = sum(record.n_rows**2 for record in fitted.records)
+        return fitted.machine
 
 
 class DCKernelRidge(RidgeRegressorMixin, DCRidge):

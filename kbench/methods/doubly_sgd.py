@@ -16,13 +16,16 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
-from kbench.methods._doubly_sgd import DoublySGD
+from kbench.chunked import ChunkedRows
+from kbench.methods._chunk_scores import ChunkScores
+from kbench.methods._doubly_sgd import SAMPLE, DoublySGD, Weigh
 from kbench.methods._probability import Probabilities
+from kbench.methods._survey import ClassTargets, RealTargets, Survey
 from kbench.trace import Deadline, Trace
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
+class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD):
     """Kernel support vector machine or kernel logistic regression on streams of any length.
 
     Each step draws a batch of rows and a block of random features. A block is drawn again from its
@@ -151,10 +154,16 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
     class_weight: dict | str | None = None
     probability: bool = False
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
+        if isinstance(X, ChunkedRows) and self.probability:
+            raise ValueError("probability=True needs all rows in memory, not in chunks")
         super().fit(X, y, sample_weight, trace=trace)
+        if isinstance(X, ChunkedRows):
+            return self
         X, _ = self._checked(X, y, reset=False)
         self._calibrate(X, y, sample_weight, trace, deadline, checkpoint=None)
         return self
@@ -205,6 +214,21 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
         class_labels.require_two(n_classes)
         self.n_outputs_ = 1 if n_classes == 2 else n_classes
 
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        return not self.probability
+
+    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
+        targets = ClassTargets()
+        survey = Survey(rows, targets, SAMPLE, seed)
+        self.classes_, self.n_outputs_ = targets.classes, targets.n_outputs
+        if self.class_weight is None:
+            return survey, None
+        by_class = targets.weights(self.class_weight)
+        by_class /= np.average(by_class, weights=targets.counts)
+        return survey, lambda y: by_class[class_labels.index_of(self.classes_, y)]
+
     def _targets(self, y: np.ndarray) -> np.ndarray:
         index, n_classes = class_labels.index_of(self.classes_, y), len(self.classes_)
         if self._loss_name == "multinomial":
@@ -241,7 +265,7 @@ class DoublySGDClassifier(Probabilities, ClassifierMixin, DoublySGD):
         return np.hstack([expit(-values), expit(values)])
 
 
-class DoublySGDRegressor(RegressorMixin, DoublySGD):
+class DoublySGDRegressor(ChunkScores, RegressorMixin, DoublySGD):
     """Kernel ridge regression of one or several targets on streams of any length.
 
     The function is added to the mean of the targets, in a stream of those of the first chunk.
@@ -284,6 +308,13 @@ n_features_in_
         As `DoublySGDClassifier.partial_fit`.
         """
         return self._partial_fit(X, y, None, sample_weight)
+
+    def _learn_chunks(self, rows: ChunkedRows, seed: int) -> tuple[Survey, Weigh | None]:
+        targets = RealTargets()
+        survey = Survey(rows, targets, SAMPLE, seed)
+        self._single, self.n_outputs_ = targets.single, targets.n_outputs
+        self.intercept_ = targets.mean
+        return survey, None
 
     def _learn_targets(self, y: np.ndarray, weight: np.ndarray | None) -> None:
         self._single = y.ndim == 1

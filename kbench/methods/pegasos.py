@@ -16,9 +16,10 @@ from sklearn.utils import check_random_state
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
+from kbench.methods._chunk_scores import require_alone
 from kbench.methods._feature_svc import FeatureSVC
 from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
-from kbench.methods._out_of_core import Survey
+from kbench.methods._survey import ClassTargets, Survey
 from kbench.methods.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace
@@ -140,9 +141,8 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         """
         trace = Trace() if trace is None else trace
         if isinstance(X, ChunkedRows):
-            if y is not None or sample_weight is not None:
-                raise ValueError("rows in chunks bring their labels, and take no sample_weight")
-            return self._fit_chunks(X, trace)
+            require_alone(y, sample_weight)
+            return self._fit_chunks(X, check_random_state(self.random_state), trace)
         deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
@@ -172,25 +172,19 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
-    @property
-    def accepts_chunks(self) -> bool:
-        """Whether `fit` takes `ChunkedRows` with these parameters."""
-        return not self.probability
-
-    def _fit_chunks(self, rows: ChunkedRows, trace: Trace) -> Self:
+    def _fit_chunks(self, rows: ChunkedRows, rng: np.random.RandomState, trace: Trace) -> Self:
         if self.probability:
             raise ValueError("probability=True needs all rows in memory, not in chunks")
         deadline = Deadline(self.max_time, trace)
-        rng = check_random_state(self.random_state)
         feature_map = self._feature_map(rng.randint(2**31))
         with trace.phase("survey"):
-            survey = Survey(rows, max(_SAMPLE, self.n_components), rng.randint(2**31))
-            class_labels.require_two(len(survey.classes))
-            weights = survey.class_weights(self.class_weight)
-        self.classes_, self.n_features_in_ = survey.classes, rows.n_features
+            targets = ClassTargets()
+            survey = Survey(rows, targets, max(_SAMPLE, self.n_components), rng.randint(2**31))
+            weights = targets.weights(self.class_weight)
+        self.classes_, self.n_features_in_ = targets.classes, rows.n_features
         with trace.phase("cluster"):
             self.feature_map_ = feature_map.fit(survey.sample)
-        coef = np.zeros((self.feature_map_.n_features_out_, self._signs(np.zeros(1, int)).shape[1]))
+        coef = np.zeros((self.feature_map_.n_features_out_, targets.n_outputs))
         t = 0
         with trace.phase("step"):
             for X, y in self._batches(rows):

@@ -231,6 +231,34 @@ class PackedMachines(Mapping[int, KernelExpansion]):
         return machine
 
 
+class PackedSum:
+    """The sum of all machines, at every row.
+
+    Parameters
+    ----------
+    machines : PackedMachines
+    n_outputs : int
+    """
+
+    def __init__(self, machines: PackedMachines, n_outputs: int) -> None:
+        self.machines, self.n_outputs = machines, n_outputs
+
+    @property
+    def nbytes(self) -> int:
+        return self.machines.nbytes
+
+    def flops(self, n_features: int) -> float:
+        n_centres = int(self.machines.n_centres.sum())
+        return expansion_flops(n_centres, self.n_outputs, n_features)
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Values at rows X : (u, d); (u, m) float64. Reads every machine once."""
+        values = np.zeros((X.shape[0], self.n_outputs))
+        for machine in self.machines.values():
+            values += machine(X)
+        return values
+
+
 class PackedLocalMachines(LocalMachines):
     """Early prediction with machines that stay in a file; `machines` is a `PackedMachines`."""
 

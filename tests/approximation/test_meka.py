@@ -36,7 +36,7 @@ def nystrom_error(X, **options):
 def test_one_cluster_is_the_nystrom_approximation(landmarks):
     X = points()
     model = MEKA(15, n_clusters=1, gamma=0.3, landmarks=landmarks, n_landmarks=30, **EXACT).fit(X)
-    Z = model.matrix_.local[0].points
+    Z = model.matrix_.basis.local[0].points
     assert Z.shape == (30, 3)
     values, vectors = np.linalg.eigh(rbf_kernel(Z, gamma=0.3))
     C = rbf_kernel(X, Z, gamma=0.3) @ vectors[:, -15:] / np.sqrt(values[-15:])
@@ -61,7 +61,7 @@ def test_bases_of_partition_rows_are_the_best_that_landmarks_of_all_clusters_all
     assert model.kernel_entries_ == 4 * 20**2 + 2 * 200 * 20 + 6 * 20**2
     # One cluster: Nystrom truncated on the rows.
     model = MEKA(15, n_clusters=1, n_landmarks=40, **options).fit(X)
-    Z = model.matrix_.local[0].points
+    Z = model.matrix_.basis.local[0].points
     C = rbf_kernel(X, Z, gamma=0.3)
     full = C @ np.linalg.pinv(rbf_kernel(Z, gamma=0.3), rcond=1e-12, hermitian=True) @ C.T
     values, vectors = np.linalg.eigh(full)
@@ -145,7 +145,7 @@ def test_links_of_far_clusters_can_be_left_out():
     assert everything == 200 * k + (6 * k) ** 2 - 6 * k * (k - 1)
     third = MEKA(5, n_clusters=6, gamma=0.3, zero_fraction=1 / 3, **EXACT).fit(X)
     assert third.matrix_.n_parameters_ == everything - 2 * 5 * k * k
-    means = full.matrix_.centroids.means
+    means = full.matrix_.basis.centroids.means
     similar = np.tril(rbf_kernel(means, gamma=0.3), -1)
     near = MEKA(5, n_clusters=6, gamma=0.3, eps=0.05, **EXACT).fit(X)
     assert near.matrix_.n_parameters_ == 200 * k + 6 * k + 2 * k * k * (similar > 0.05).sum()

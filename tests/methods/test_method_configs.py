@@ -47,7 +47,8 @@ SETTINGS = {
         "step_size": 3.0,
         "unit_norm": True,
     },
-    "meka_psd": {"landmarks": "uniform", "link": "sampled", "psd": True},
+    "meka": {"preset": "paper"},
+    "meka_psd": {"preset": "paper", "psd": True},
     "kmeans_nystrom": {"landmarks": "kmeans"},
     "randomized_nystrom": {"eigensolver": "randomized"},
     "ensemble_nystrom": {"n_experts": 3},
@@ -64,6 +65,7 @@ SETTINGS = {
 # Parameters of a part that its method leaves at the part's default.
 LEFT_OUT = {
     "meka": {"dtype"},
+    "meka_galerkin": {"dtype"},
     "meka_psd": {"dtype"},
     "bka": {"dtype"},
     "bka_svm": {"preset"},  # its file sets all that a preset would

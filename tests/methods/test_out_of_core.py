@@ -16,7 +16,7 @@ from kbench.chunked import Block, ChunkedRows
 from kbench.errors import DataError, KbenchError, ModelError
 from kbench.methods import DCSVC, CascadeSVC, KernelSVC, PegasosClassifier
 from kbench.methods._early_svc_chunks import seed_of
-from kbench.methods._out_of_core import Survey
+from kbench.methods._survey import ClassTargets, Survey
 from kbench.prediction import load_model, save_model
 from kbench.prediction.packed_machines import MachineWriter
 from kbench.trace import Trace
@@ -127,7 +127,9 @@ def test_gamma_scale_and_class_weights_are_those_of_the_rows(data):
     np.testing.assert_allclose(found.decision_function(X), twin.decision_function(X), atol=2e-2)
     for weights in ("balanced", {0: 3.0}):
         kernel = model(1, class_weight=weights)
-        factors = Survey(chunked(X, y), 10, 0).class_weights(weights)
+        targets = ClassTargets()
+        Survey(chunked(X, y), targets, 10, 0)
+        factors = targets.weights(weights)
         _, _, C = kernel._checked(X, y, None)
         np.testing.assert_allclose(2.0 * factors[y], C)
 
@@ -135,12 +137,16 @@ def test_gamma_scale_and_class_weights_are_those_of_the_rows(data):
 def test_the_sample_is_uniform_and_the_same_for_any_chunks(data):
     X, y = data
     X = np.arange(len(y), dtype=np.float32)[:, None] * np.ones(D, np.float32)
-    drawn = [Survey(rows, 50, 7) for rows in (chunked(X, y), chunked(X, y, sizes=(3, 40)))]
+    drawn = [
+        Survey(rows, ClassTargets(), 50, 7)
+        for rows in (chunked(X, y), chunked(X, y, sizes=(3, 40)))
+    ]
     np.testing.assert_array_equal(drawn[0].sample, drawn[1].sample)
     assert drawn[0].checksum == drawn[1].checksum
     counts = np.zeros(len(y))
     for seed in range(300):
-        counts[Survey(ChunkedRows.of_arrays(X, y), 70, seed).sample[:, 0].astype(int)] += 1
+        survey = Survey(ChunkedRows.of_arrays(X, y), ClassTargets(), 70, seed)
+        counts[survey.sample[:, 0].astype(int)] += 1
     # 300 draws of a tenth of the rows: counts are binomial with mean 30, deviation 5.2.
     assert abs(counts.mean() - 30) < 1e-9
     assert counts.min() > 8
@@ -382,9 +388,9 @@ def test_settings_that_need_memory_are_refused(data):
     ):
         with pytest.raises(ValueError, match=message):
             model(**parameters).fit(rows)
-    with pytest.raises(ValueError, match="bring their labels"):
+    with pytest.raises(ValueError, match="bring their targets"):
         model().fit(rows, data[1])
-    with pytest.raises(ValueError, match="bring their labels"):
+    with pytest.raises(ValueError, match="bring their targets"):
         model().fit(chunked(*data)).score(rows, data[1])
     with pytest.raises(ValueError, match="CascadeSVC needs all rows in memory, not in chunks"):
         CascadeSVC().fit(rows)

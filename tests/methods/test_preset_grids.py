@@ -14,6 +14,7 @@ METHODS = {
     "hss_admm": "hss",
     "hss_krr": "hss",
     "meka": "meka",
+    "meka_galerkin": "meka",
     "meka_psd": "meka",
 }
 # Two values of each parameter that change a fit to 400 rows.

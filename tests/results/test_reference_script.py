@@ -83,6 +83,32 @@ def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
     assert results.read()["status"].tolist() == ["ok"]
 
 
+def test_rows_of_galerkin_links_have_the_name_that_they_have_now(tmp_path, collect):
+    folder = folder_with(tmp_path)
+    environment = next(iter(folder.environments()))
+    for i, link in enumerate(("galerkin", "sampled"), start=1):
+        row = make_row(
+            i,
+            method="meka",
+            params=json.dumps({"link": link}),
+            command="kbench method=meka dataset=digits method.rank=9",
+            environment=environment,
+            dirty=False,
+        )
+        folder.write(row)
+    results = ResultsFolder(tmp_path / "results")
+    collect(folder.path, results.path / "_reference")
+    rows = results.read().set_index("method")
+    assert set(rows.index) == {make_row()["method"], "meka", "meka_galerkin"}
+    ours = rows.loc["meka_galerkin"]
+    assert ours["command"] == "kbench method=meka_galerkin dataset=digits method.rank=9"
+    assert (ours["key"], json.loads(ours["params"])["link"]) == (
+        make_row(1)["key"],
+        "galerkin",
+    )
+    assert json.loads(rows.loc["meka", "params"])["link"] == "sampled"
+
+
 def test_rows_of_changed_code_are_refused(tmp_path, collect):
     folder = folder_with(tmp_path)
     folder.write(make_row(key="another", dirty=True))

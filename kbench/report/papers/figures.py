@@ -13,9 +13,9 @@ from typing import Any
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, load, paper, put, repetitions, selector
-from kbench.report.papers.runs import Runs
+from kbench.report.papers.runs import Runs, column
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine, Row
+from kbench.report.tables import Line, Machine, Row, mean_sd
 from kbench.run.rows import TIMED_OUT
 
 Point = tuple[float, float, float]  # x, y, deviation of y
@@ -34,7 +34,10 @@ _CURVES = {
 
 @dataclass(frozen=True)
 class Axis:
-    """The quantity of an axis: a column, a parameter, a curve, a size, or the number of a point."""
+    """The quantity of an axis: a column, a parameter, a curve, a size, or the number of a point.
+
+    A column `phases.x` is the seconds of a phase.
+    """
 
     column: str = ""
     param: str = ""
@@ -47,7 +50,13 @@ class Axis:
         return cls(column=spelt) if isinstance(spelt, str) else cls(**spelt)
 
     @property
+    def phase(self) -> bool:
+        return self.column.startswith("phases.")
+
+    @property
     def label(self) -> str:
+        if self.phase:
+            return "seconds"
         if self.curve in _CURVES:
             return _CURVES[self.curve]
         name = self.column or self.param or self.curve or _SIZES.get(self.size) or self.count
@@ -281,6 +290,9 @@ def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
     if axis.param:
         value = line.params.get(axis.param)
         return (float(value), None) if isinstance(value, (int, float)) and line.ok else None
+    if axis.phase:
+        seconds = [column(row, axis.column) for row in line.ok]
+        return mean_sd([value for value in seconds if value is not None])
     measured = line.mean_sd(axis.column)
     if measured is None:
         return None

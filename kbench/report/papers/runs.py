@@ -170,12 +170,12 @@ class Runs:
     ) -> float | None:
         if isinstance(measure, CurveValue):
             return self._on_curve(row, measure, {} if measure.pick == "end" else at)
-        parts = [_column(row, name) for name in measure.of]
+        parts = [column(row, name) for name in measure.of]
         if not parts or any(part is None for part in parts):
             return None
         value = math.fsum(part for part in parts if part is not None) * measure.factor
         if measure.per is not None:
-            divisor = _column(row, measure.per)
+            divisor = column(row, measure.per)
             return value / divisor if divisor else None
         return value
 
@@ -214,13 +214,14 @@ def preference(line: Line) -> tuple[Any, ...]:
     return len(line.ok), newest, line.address
 
 
-def _column(row: Row, name: str) -> float | None:
-    column, _, phase = name.partition(".")
+def column(row: Row, name: str) -> float | None:
+    """A measured column of a row, or with `phases.x` the seconds of a phase."""
+    measure, _, phase = name.partition(".")
     if phase:
         # Like `fit_s`: CPU seconds of runs on one thread where the row has them.
-        seconds = (row["threads"] == 1 and row.get("phases_cpu")) or row[column] or {}
+        seconds = (row["threads"] == 1 and row.get("phases_cpu")) or row[measure] or {}
         return None if phase not in seconds else float(seconds[phase])
-    return measured(row, column)
+    return measured(row, measure)
 
 
 def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:

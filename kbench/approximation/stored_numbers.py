@@ -1,0 +1,62 @@
+"""The rank of an approximation that may keep a given count of numbers.
+
+Approximations are compared at equal memory, counted in numbers that they keep for the training
+rows (`n_parameters_`): n r for r features, n k and the entries of L for MEKA (Si, Hsieh and
+Dhillon, JMLR 18, 2017, "number of parameters"). Equal ranks are not equal memory: random features
+of rank k are 2 k columns, and MEKA keeps its links.
+"""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.utils._param_validation import Interval
+
+# Constraints of the two parameters, of which a user sets one.
+CONSTRAINTS: dict[str, list[Any]] = {
+    "rank": [Interval(Integral, 1, None, closed="left"), None],
+    "numbers_per_row": [Interval(Real, 0, None, closed="neither"), None],
+}
+
+
+def chosen_rank(
+    rank: int | None, numbers_per_row: float | None, n: int, count: Callable[[int], float]
+) -> int:
+    """`rank`, or the largest rank up to n that keeps at most `numbers_per_row` times n numbers.
+
+    Parameters
+    ----------
+    rank, numbers_per_row : number or None
+        One of them is None.
+    n : int
+        Rows.
+    count : callable
+        Numbers kept by rank; strictly increasing. It is called O(log n) times.
+
+    Raises
+    ------
+    ValueError
+        Both are set or neither is, or rank 1 keeps more numbers.
+    """
+    if (rank is None) == (numbers_per_row is None):
+        raise ValueError(
+            f"set one of rank and numbers_per_row, and the other one to None; got rank={rank}, "
+            f"numbers_per_row={numbers_per_row}"
+        )
+    if rank is not None:
+        return rank
+    assert numbers_per_row is not None
+    budget = numbers_per_row * n
+    if count(1) > budget:
+        raise ValueError(
+            f"numbers_per_row={numbers_per_row:g} allows {budget:,.0f} numbers, and rank 1 keeps "
+            f"{count(1):,.0f}"
+        )
+    below, above = 1, n + 1
+    while above - below > 1:
+        middle = (below + above) // 2
+        if count(middle) <= budget:
+            below = middle
+        else:
+            above = middle
+    return below

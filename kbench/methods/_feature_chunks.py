@@ -1,0 +1,103 @@
+"""Features of rows in chunks: the sample on which they are chosen, and blocks from disk."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kbench.approximation import FeatureMap
+from kbench.approximation.feature_map import MIN_BATCH
+from kbench.chunked import ChunkedRows
+from kbench.clustering.rows_by_cluster import spill
+from kbench.methods._survey import Survey
+from kbench.trace import Trace
+
+# Rows of the sample on which features, landmarks and clusters are chosen, as many as MEKA clusters
+# in memory, and at least so many for each landmark.
+SAMPLE = 20_000
+_ROWS_OF_A_LANDMARK = 4
+
+
+def feature_sample(part: Any) -> int:
+    """Rows of the sample on which an approximation is fitted."""
+    parameters = part.get_params(deep=False)
+    sizes = [parameters.get(name) for name in ("n_components", "rank", "n_landmarks")]
+    landmarks = max((size for size in sizes if isinstance(size, int)), default=0)
+    clusters = parameters.get("n_clusters") or 1
+    return max(SAMPLE, _ROWS_OF_A_LANDMARK * landmarks * clusters)
+
+
+def scaled_part(part: Any, survey: Survey) -> Any:
+    """The part, with the bandwidth of all rows where that of the sample would be taken."""
+    gamma = part.get_params(deep=False).get("gamma")
+    return part if gamma is None else part.set_params(gamma=survey.gamma(gamma))
+
+
+class SpilledFeatures:
+    """Features of rows on disk, in the blocks of rows that a solver requests.
+
+    Implements `RowBlocks` of `kbench.solvers.linear_dual`, as `FeatureBlocks` does for rows in
+    memory: with the same `memory_mb` the blocks are the same.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap, fitted
+    rows : ChunkedRows
+    survey : Survey
+        Of these rows; its targets are encoded as class numbers.
+    memory_mb : float
+        MiB of features that are held.
+    folder : Path
+        For the rows; written in one pass.
+    trace : Trace
+        The time of computing features is charged to its phase "features".
+
+    Attributes
+    ----------
+    index : (n,) int32
+        Class number of each row.
+    n_rows_computed : int
+        Rows whose features were computed, with repetitions.
+    """
+
+    def __init__(
+        self,
+        feature_map: FeatureMap,
+        rows: ChunkedRows,
+        survey: Survey,
+        memory_mb: float,
+        folder: Path,
+        trace: Trace,
+    ) -> None:
+        n = survey.n
+        self.shape = (n, feature_map.n_features_out_)
+        self.n_rows_computed = 0
+        self._map, self._trace = feature_map, trace
+        size = min(max(int(memory_mb * 2**20) // (4 * self.shape[1]), MIN_BATCH), n)
+        self._size, self._held = size, -1
+        self._rows = spill(
+            rows,
+            lambda X, first: np.arange(first, first + X.shape[0]) // size,
+            -(-n // size),
+            folder,
+            encode=survey.targets.encode,
+            nbytes=survey.nbytes + 4 * n,
+        )
+        self._buffer = np.empty((size, self.shape[1]), np.float32)
+        blocks = range(len(self._rows.sizes))
+        self.index = np.concatenate([self._rows.cluster(block)[1] for block in blocks])
+
+    def slices(self) -> list[slice]:
+        n, size = self.shape[0], self._size
+        return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+    def block(self, rows: slice) -> np.ndarray:
+        number = rows.start // self._size
+        features = self._buffer[: rows.stop - rows.start]
+        if number != self._held:
+            with self._trace.phase("features"):
+                X, _ = self._rows.cluster(number)
+                self._map.fill(X, features)
+            self._held = number
+            self.n_rows_computed += len(features)
+        return features

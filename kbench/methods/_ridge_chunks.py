@@ -1,0 +1,218 @@
+"""Ridge machines on rows that are larger than memory.
+
+Three forms, by what the machine needs of the rows:
+
+    normal equations   random features, Nystrom kinds and MEKA: W'W and W'Y, summed in one pass
+    clusters           BKA: an exact machine for each cluster, from its rows on disk
+    subsets            DC-KRR: an exact machine for each random subset, from its rows on disk
+
+The rows are read once before, for the sample on which features, landmarks and clusters are chosen.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from kbench.approximation import BKA, BlockDiagonalKernel, Machine
+from kbench.approximation.factored import NormalEquations
+from kbench.chunked import ChunkedRows
+from kbench.clustering import Centroids
+from kbench.clustering.rows_by_cluster import spill
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.methods._feature_chunks import SAMPLE
+from kbench.methods._out_of_core import (
+    Place,
+    divide_rows,
+    packed_machine,
+    sample_size,
+    train_clusters,
+    working_folder,
+)
+from kbench.methods._survey import Survey, Targets
+from kbench.prediction import KernelExpansion, prediction_dtype
+from kbench.prediction.packed_machines import PackedMachines, PackedSum
+from kbench.solvers import CGResult, solve_kernel_ridge
+from kbench.trace import Trace
+
+# Rows whose products W'W are added at a time. The sums are those of consecutive batches of this
+# size, so that they do not depend on the chunks; 16,384 rows of 1,000 features are 64 MB.
+_BATCH = 16384
+# Fraction of the memory that the kernel matrices of a cluster in training may take.
+_MATRICES = 1 / 2
+
+
+def fit_normal_equations(
+    basis: Any, rows: ChunkedRows, targets: Targets, alpha: float, trace: Trace
+) -> Machine:
+    """The ridge machine of all rows on the columns of a `RowBasis`. One pass, O(n k (d + k))."""
+    equations = NormalEquations(basis, targets.n_outputs)
+    n_seen = 0
+    with trace.phase("features"):
+        for X, y in _batches(rows, targets):
+            equations.add(X, targets.matrix(y))
+            n_seen += X.shape[0]
+            trace(samples=n_seen)
+    with trace.phase("solve"):
+        return basis.machine(equations.weights(alpha))
+
+
+def _batches(rows: ChunkedRows, targets: Targets) -> Iterator[tuple[Any, np.ndarray]]:
+    """Consecutive batches of rows and their encoded targets, the same for any chunks."""
+    for block in rows.blocks(_BATCH * max(1, rows.block_rows // _BATCH)):
+        y = targets.encode(block)
+        for start in range(0, len(y), _BATCH):
+            batch = slice(start, start + _BATCH)
+            yield block.X[batch], y[batch]
+
+
+class RidgeRecord(NamedTuple):
+    """The exact ridge machine of some rows."""
+
+    machine: KernelExpansion
+    n_rows: int
+    n_iter: int
+    residual: np.ndarray  # relative, of each target
+    converged: bool
+    kernel_entries: int
+
+
+@dataclass(frozen=True)
+class BlockTrainer:
+    """The machine of a diagonal block: that of BKA with one cluster, fitted to its rows."""
+
+    kernel: Kernel
+    dtype: str
+    targets: Targets
+    alpha: float
+
+    record: ClassVar[type] = RidgeRecord
+
+    def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> RidgeRecord:
+        Y, n = self.targets.matrix(targets), len(targets)
+        kernel = KernelMatrix(self.kernel, X, self.dtype)
+        # The centre is not used: the machine is taken out of its cluster.
+        centre = Centroids(np.zeros((1, X.shape[1])))
+        matrix = BlockDiagonalKernel([kernel], [np.arange(n)], centre)
+        coef = matrix.solve(Y, self.alpha)
+        dtype = prediction_dtype(kernel, coef)
+        machine = KernelExpansion(kernel, np.arange(n), coef, dtype)
+        return RidgeRecord(machine, n, 1, np.zeros(Y.shape[1]), True, kernel.n_entries)
+
+
+@dataclass(frozen=True)
+class SubsetTrainer:
+    """The exact machine of a random subset, divided by the number of subsets."""
+
+    kernel: Kernel
+    dtype: str
+    targets: Targets
+    alpha: float
+    tol: float
+    max_iter: int
+    n_parts: int
+
+    record: ClassVar[type] = RidgeRecord
+
+    def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> RidgeRecord:
+        Y = self.targets.matrix(targets)
+        kernel = KernelMatrix(self.kernel, X, self.dtype)
+        result: CGResult = solve_kernel_ridge(
+            kernel, Y, self.alpha, tol=self.tol, max_iter=self.max_iter
+        )
+        coef = result.x / self.n_parts
+        machine = KernelExpansion(
+            kernel, np.arange(len(coef)), coef, prediction_dtype(kernel, coef)
+        )
+        n_iter, entries = result.n_iter, kernel.n_entries
+        return RidgeRecord(
+            machine, len(coef), n_iter, result.residual, bool(result.converged), entries
+        )
+
+
+class ClusterFit(NamedTuple):
+    """What the training of clusters or subsets gives."""
+
+    machine: Machine
+    records: list[RidgeRecord]
+    notes: list[str]
+
+
+def fit_clusters(
+    part: BKA,
+    trainer: BlockTrainer,
+    rows: ChunkedRows,
+    survey: Survey,
+    seed: int,
+    trace: Trace,
+) -> ClusterFit:
+    """The exact ridge machines of the leaves of a tree of k-means with `part.n_clusters` leaves."""
+    most = most_rows(rows)
+    # Two levels of about as many branches each: a row costs two short searches.
+    branching = max(2, int(np.ceil(np.sqrt(part.n_clusters))))
+    identity = _identity(trainer, rows, survey, {**part.get_params(), "seed": seed}, most)
+    rng = np.random.RandomState(seed)
+    with working_folder(rows, identity) as folder:
+        with trace.phase("divide"):
+            divided = divide_rows(rows, survey, part.n_clusters, branching, folder, rng, most)
+        with trace.phase("train"):
+            packed, records = train_clusters(divided.places, trainer, folder / "machines", trace)
+        n_centres = np.array([record.n_rows for record in records], np.int64)
+        machine = packed_machine(divided.tree, packed, n_centres, survey.targets.n_outputs)
+    return ClusterFit(machine, records, divided.notes)
+
+
+def fit_subsets(
+    trainer: SubsetTrainer,
+    rows: ChunkedRows,
+    survey: Survey,
+    parts: list[np.ndarray],
+    trace: Trace,
+    n_jobs: int | None,
+) -> ClusterFit:
+    """The mean of the exact ridge machines of subsets; `parts` are the numbers of their rows."""
+    subset = np.empty(survey.n, np.int32)
+    for number, members in enumerate(parts):
+        subset[members] = number
+    identity = _identity(trainer, rows, survey, {"subsets": zlib.crc32(subset.data)}, 0)
+    with working_folder(rows, identity) as folder:
+        with trace.phase("divide"):
+            spilled = spill(
+                rows,
+                lambda X, first: subset[first : first + X.shape[0]],
+                len(parts),
+                folder / "rows",
+                encode=survey.targets.encode,
+                nbytes=survey.nbytes + 8 * survey.n * survey.targets.n_outputs,
+            )
+        places = [Place(spilled, number) for number in range(len(parts))]
+        with trace.phase("train"):
+            packed, records = train_clusters(places, trainer, folder / "machines", trace, n_jobs)
+        n_centres = np.array([record.n_rows for record in records], np.int64)
+        machine = PackedSum(PackedMachines(packed, n_centres), survey.targets.n_outputs)
+    return ClusterFit(machine, records, [])
+
+
+def cluster_sample(n_clusters: int) -> int:
+    """Rows of the sample on which a tree of `n_clusters` leaves is grown."""
+    return sample_size(SAMPLE, n_clusters)
+
+
+def most_rows(rows: ChunkedRows) -> int:
+    """Rows of the largest subset whose kernel matrix, and its factor in float64, fit."""
+    return max(1, int(np.sqrt(_MATRICES * rows.memory_mb * 2**20 / 12)))
+
+
+def _identity(
+    trainer: Any, rows: ChunkedRows, survey: Survey, parameters: dict[str, Any], most: int
+) -> dict[str, Any]:
+    return {
+        "rows": survey.checksum,
+        "block_rows": rows.block_rows,
+        "most": most,
+        **parameters,
+        **{name: value for name, value in vars(trainer).items() if name != "targets"},
+        "trainer": type(trainer).__name__,
+    }

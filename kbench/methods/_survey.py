@@ -1,0 +1,274 @@
+"""What one pass finds out about rows in chunks: their number, a sample, a checksum, the targets."""
+
+import zlib
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from kbench import class_labels
+from kbench.chunked import Block, ChunkedRows
+from kbench.errors import DataError
+
+
+class Targets(Protocol):
+    """The targets of rows in chunks: learned in the first pass, then encoded in others."""
+
+    @property
+    def n_outputs(self) -> int:
+        """m, functions that are fitted."""
+
+    def add(self, block: Block) -> np.ndarray:
+        """Check the targets of a block and count them; returns them as an array."""
+
+    def finish(self) -> None:
+        """Called after the last block."""
+
+    def encode(self, block: Block) -> np.ndarray:
+        """Targets of a block as they are kept on disk; (b, ...)."""
+
+    def matrix(self, encoded: np.ndarray) -> np.ndarray:
+        """Encoded targets as those of m functions; (b, m) float64."""
+
+
+class ClassTargets:
+    """Labels of classes.
+
+    Attributes
+    ----------
+    classes : (q,) labels, sorted
+    counts : (q,) ints
+        Rows of each class.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[Any, int] = {}
+        self._kind = ""
+
+    def add(self, block: Block) -> np.ndarray:
+        y = np.asarray(block.y)
+        kind = "text" if y.dtype.kind in "USO" else "number"
+        if kind != (self._kind or kind):
+            raise DataError(f"{block.place}: a label is a {kind}, labels before it are not")
+        self._kind = kind
+        _require_finite(y, block.place, "label")
+        labels, counts = np.unique(y, return_counts=True)
+        class_labels.encode(labels)  # refuses labels that are not discrete
+        for label, count in zip(labels.tolist(), counts.tolist(), strict=True):
+            self._counts[label] = self._counts.get(label, 0) + count
+        return y
+
+    def finish(self) -> None:
+        # Sorting by a label puts 10 after 9, and texts in the order of their characters.
+        self.classes = np.array(sorted(self._counts))
+        self.counts = np.array([self._counts[label] for label in self.classes.tolist()])
+        class_labels.require_two(len(self.classes))
+
+    @property
+    def n_outputs(self) -> int:
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    def encode(self, block: Block) -> np.ndarray:
+        """Class numbers; (b,) int32."""
+        try:
+            index = class_labels.index_of(self.classes, np.asarray(block.y))
+        except ValueError as error:
+            raise DataError(f"{block.place}: {error}; rows changed between two passes") from None
+        return index.astype(np.int32)
+
+    def matrix(self, encoded: np.ndarray) -> np.ndarray:
+        return class_labels.signs(encoded, len(self.classes))
+
+    def weights(self, weights: dict | str | None) -> np.ndarray:
+        """Factor of each class, as scikit-learn's `compute_class_weight` has it; (q,)."""
+        q = len(self.classes)
+        if weights is None:
+            return np.ones(q)
+        if isinstance(weights, str):  # "balanced"
+            return self.counts.sum() / (q * self.counts)
+        known = self.classes.tolist()
+        unknown = [label for label in weights if label not in set(known)]
+        if unknown:
+            raise ValueError(f"class_weight has {unknown[0]!r}, which is no class of the rows")
+        return np.array([float(weights.get(label, 1.0)) for label in known])
+
+
+class RealTargets:
+    """Real targets, one or several for each row.
+
+    Attributes
+    ----------
+    single : bool
+        Whether the targets of the rows are numbers, not arrays.
+    mean, deviation : (m,) float64
+        Mean and standard deviation of the targets of all rows.
+    """
+
+    def __init__(self) -> None:
+        self._shape: tuple[int, ...] | None = None
+        self._n = 0
+
+    def add(self, block: Block) -> np.ndarray:
+        y = self._floats(block)
+        if self._shape is None:
+            self._shape = y.shape[1:]
+            self._shift = y.reshape(len(y), -1).mean(axis=0)
+            self._sums = np.zeros((2, len(self._shift)))
+        if y.shape[1:] != self._shape:
+            raise DataError(
+                f"{block.place}: targets of shape {y.shape[1:]}, before it {self._shape}"
+            )
+        _require_finite(y, block.place, "target")
+        moved = y.reshape(len(y), -1) - self._shift
+        self._sums += moved.sum(axis=0), np.einsum("ij,ij->j", moved, moved)
+        self._n += len(y)
+        return y
+
+    def finish(self) -> None:
+        mean, square = self._sums / self._n
+        self.single, self.n_outputs = self._shape == (), len(mean)
+        self.mean = mean + self._shift
+        self.deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+
+    def encode(self, block: Block) -> np.ndarray:
+        y = self._floats(block)
+        return y.reshape(len(y), -1)
+
+    def matrix(self, encoded: np.ndarray) -> np.ndarray:
+        return encoded
+
+    @staticmethod
+    def _floats(block: Block) -> np.ndarray:
+        try:
+            return np.asarray(block.y, np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{block.place}: targets have to be numbers ({error})") from None
+
+
+class Survey:
+    """What one pass over the rows finds.
+
+    Parameters
+    ----------
+    rows : ChunkedRows
+    targets : Targets
+        Learns the targets of all rows in the same pass.
+    n_samples : int
+        Rows of the sample.
+    seed : int
+        Of the draws.
+
+    Attributes
+    ----------
+    n : int
+    sample : (m, d) array or CSR
+        m rows drawn without replacement, in random order; all rows if there are fewer.
+    sample_y : (m, ...) array
+        Their targets.
+    nbytes : int
+        Bytes of the rows on disk.
+    variance : float
+        Of all entries of the rows.
+    checksum : str
+
+    Notes
+    -----
+    One pass over the rows; memory of a block and of the sample. Nothing depends on the chunks.
+    """
+
+    def __init__(self, rows: ChunkedRows, targets: Targets, n_samples: int, seed: int) -> None:
+        self.n = self.nbytes = self._checksum = 0
+        self.targets = targets
+        self._sums = np.zeros(2)
+        self._shift: float | None = None
+        keys, held, held_y = np.empty(0, np.uint64), [], []
+        for block in rows.blocks():
+            if block.y is None:
+                raise DataError(f"{block.place}: rows to learn from have no targets")
+            y = targets.add(block)
+            X = block.X
+            priority = random_keys(self.n, X.shape[0], seed)
+            chosen = _smallest(priority, n_samples)
+            keys = np.concatenate([keys, priority[chosen]])
+            held.append(X[chosen])
+            held_y.append(y[chosen])
+            if len(keys) > n_samples:
+                kept = _smallest(keys, n_samples)
+                keys, held = keys[kept], [_stacked(held)[kept]]
+                held_y = [np.concatenate(held_y)[kept]]
+            self._add(X, y)
+            self.n += X.shape[0]
+        if not self.n:
+            raise DataError("there are no rows")
+        order = np.argsort(keys)
+        self.sample, self.sample_y = _stacked(held)[order], np.concatenate(held_y)[order]
+        self._n_features = rows.n_features
+        targets.finish()
+
+    def _add(self, X: Any, y: np.ndarray) -> None:
+        """Add rows to the checksum, and to the sums of the entries that give their variance."""
+        self._checksum = zlib.crc32(np.ascontiguousarray(y).data.cast("B"), self._checksum)
+        parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, np.diff(X.indptr))
+        for part in parts:
+            part = np.ascontiguousarray(part)
+            self.nbytes += part.nbytes
+            if part.size:
+                self._checksum = zlib.crc32(part.data.cast("B"), self._checksum)
+        entries = parts[0].reshape(-1)
+        if self._shift is None:
+            self._shift = 0.0 if sp.issparse(X) else float(entries.mean(dtype=np.float64))
+        for start in range(0, len(entries), 1 << 20):
+            some = entries[start : start + (1 << 20)].astype(np.float64)
+            some -= self._shift
+            self._sums += some.sum(), some @ some
+
+    @property
+    def variance(self) -> float:
+        mean, square = self._sums / (self.n * self._n_features)
+        return float(square - mean**2)
+
+    def gamma(self, gamma: float | str) -> float | str:
+        """The bandwidth of gamma="scale" from all rows, not from the sample; others as they are."""
+        if gamma != "scale":
+            return gamma
+        variance = self.variance
+        return 1.0 / (self._n_features * variance) if variance > 0 else 1.0
+
+    @property
+    def checksum(self) -> str:
+        return f"{self.n} {self._n_features} {self._checksum:08x}"
+
+
+def random_keys(start: int, n: int, seed: int) -> np.ndarray:
+    """Random numbers of the rows start ... start + n - 1, the same however rows are chunked.
+
+    The output function of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+    generators", OOPSLA 2014) at states that are a golden-ratio step apart. (n,) uint64.
+    """
+    state = np.arange(start + 1, start + n + 1, dtype=np.uint64)
+    state *= np.uint64(0x9E3779B97F4A7C15)
+    state += np.uint64(seed)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state ^= state >> np.uint64(shift)
+        state *= np.uint64(factor)
+    state ^= state >> np.uint64(31)
+    return state
+
+
+def _smallest(keys: np.ndarray, m: int) -> np.ndarray:
+    """Places of the m smallest keys, ascending; all places if there are no more."""
+    if len(keys) <= m:
+        return np.arange(len(keys))
+    return np.sort(np.argpartition(keys, m - 1)[:m])
+
+
+def _stacked(parts: list[Any]) -> Any:
+    if sp.issparse(parts[0]):
+        return sp.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def _require_finite(y: np.ndarray, place: str, what: str) -> None:
+    if y.dtype.kind == "f" and not np.isfinite(y.sum()):
+        row = int(np.flatnonzero(~np.isfinite(y.reshape(len(y), -1)).all(axis=1))[0])
+        raise DataError(f"{place}: row {row + 1} has the {what} {y[row]}")
