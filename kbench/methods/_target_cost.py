@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval
 from kbench.cost import linear_prediction_s, median_s, unit_rows
 from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, float32_rows
 from kbench.prediction.packing import LandmarkMachine
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 _HELD_OUT = 5  # one row in five is held out for validation
 _SAMPLE = 10_000  # rows from which the machines that are timed are made
@@ -72,6 +72,7 @@ class TargetCost(BaseEstimator):
         n_classes = len(np.unique(targets)) if is_classifier(self) else 2
         n_outputs = 1 if n_classes <= 2 else n_classes
         rng = check_random_state(self.random_state)
+        deadline = Deadline(getattr(self, "max_time", None), trace)
         with trace.phase("choose"):
             affordable = self._affordable(target_cost, checked, n_outputs, rng)
             order = rng.permutation(checked.shape[0])
@@ -79,13 +80,13 @@ class TargetCost(BaseEstimator):
             rest_weights = {name: value[rest] for name, value in weights.items()}
             choices = []
             for sizes, cost in affordable:
-                twin = self._with(sizes)
+                twin = self._with(sizes, deadline)
                 if is_classifier(self):
                     twin.set_params(probability=False)
                 twin.fit(checked[rest], targets[rest], **rest_weights)
                 choices.append((sizes, cost, float(twin.score(checked[held], targets[held]))))
             best = max(choices, key=lambda choice: (choice[2], -choice[1]))
-        twin = self._with(best[0]).fit(X, y, **weights, trace=trace)
+        twin = self._with(best[0], deadline).fit(X, y, **weights, trace=trace)
         parameters = self.get_params()
         learnt = {name: v for name, v in vars(twin).items() if name not in parameters}
         self.__dict__.update(learnt)
@@ -97,8 +98,10 @@ class TargetCost(BaseEstimator):
         rows = unit_rows(X)
         return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)
 
-    def _with(self, sizes: dict[str, Any]) -> Any:
-        return clone(self).set_params(**sizes, target_cost=None)
+    def _with(self, sizes: dict[str, Any], deadline: Deadline) -> Any:
+        left = deadline.seconds_left()
+        limits = {} if left is None else {"max_time": left}
+        return clone(self).set_params(**sizes, target_cost=None, **limits)
 
     def _affordable(
         self, target_cost: float, X: Any, n_outputs: int, rng: np.random.RandomState

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation.representative_set import representative_set
 from kbench.methods._box_svc import BoxSVC, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class AESVC(BoxSVC):
@@ -51,6 +51,7 @@ class AESVC(BoxSVC):
     probability : bool, default=False
         As in `KernelSVC`.
     max_iter : int, default=-1
+    max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
         From `C` on as in `KernelSVC`.
 
@@ -93,7 +94,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         **{
             name: constraint
             for name, constraint in BoxSVC._parameter_constraints.items()
-            if name not in ("max_time", "shrinking")
+            if name != "shrinking"
         },
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "eps": [Interval(Real, None, None, closed="neither")],
@@ -119,6 +120,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         class_weight: dict | str | None = None,
         probability: bool = False,
         max_iter: int = -1,
+        max_time: float | None = None,
         dtype: str = "float32",
     ) -> None:
         self.eps = eps
@@ -135,6 +137,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         self.class_weight = class_weight
         self.probability = probability
         self.max_iter = max_iter
+        self.max_time = max_time
         self.dtype = dtype
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -160,6 +163,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             A parameter is out of range, or there are fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)
             squares = problem.X.multiply(problem.X) if sp.issparse(X) else problem.X**2
@@ -187,6 +191,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
                 tol=self.tol,
                 cache_mb=self.cache_mb,
                 max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
             )
             problem.kernel.count(kernel.n_entries)
         with trace.phase("prepare"):
@@ -202,5 +207,5 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
-        self._calibrate(problem.X, y, sample_weight, trace)
+        self._calibrate(problem.X, y, sample_weight, trace, deadline)
         return self

@@ -28,6 +28,7 @@ def solve_kernel_ridge(
     precondition: Callable[[np.ndarray], np.ndarray] | None = None,
     tol: float = 1e-8,
     max_iter: int = 50,
+    max_time: float | None = None,
     trace: Trace | None = None,
 ) -> CGResult:
     """Coefficients of the exact machine.
@@ -45,6 +46,8 @@ def solve_kernel_ridge(
     tol : float
         On ||Y - (K + alpha I) C|| / ||Y|| for each target.
     max_iter : int
+    max_time : float, optional
+        Of the iterations; the factorisation before them is not interrupted.
     trace : Trace, optional
         As in `solve_cg`.
 
@@ -64,6 +67,7 @@ def solve_kernel_ridge(
         precondition=precondition,
         tol=tol,
         max_iter=max_iter,
+        max_time=max_time,
         trace=trace,
     )
 

@@ -60,6 +60,16 @@ def test_calibration_is_a_parameter_of_any_classifier_and_none_by_itself():
     assert shlex.split(sigmoid.command)[-1] == "method.calibration=sigmoid"
 
 
+def test_an_optional_parameter_is_absent_where_it_is_null():
+    """A parameter that a method gets later leaves the keys of its older rows as they are."""
+    (without,) = plan("method=spsvm", "dataset=iris").runs
+    assert "max_time" not in without.params
+    (limited,) = plan("method=spsvm", "dataset=iris", "method.max_time=5").runs
+    assert limited.params == without.params | {"max_time": 5}
+    assert limited.key != without.key
+    assert "method.max_time=5" in limited.command
+
+
 def test_hydra_s_own_ways_to_add_and_delete_a_parameter():
     (run,) = plan("method=svc", "~method.cache_size", "+method.random_state=3").runs
     assert "cache_size" not in run.params
