@@ -20,7 +20,7 @@ _TAGS = (
     *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
     *("environment", "kbench_version", "commit", "data_sha256", "command"),
 )
-_NOT_METRICS = {"schema_version", "seed"}
+_NOT_METRICS = {"schema_version", "seed", "attempt"}
 
 
 def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int]:

@@ -33,7 +33,7 @@ from kbench.run.plan import Obtain, Plan, Run
 from kbench.run.preload import estimators_named, preloading_sandbox
 from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
-from kbench.run.rows import UNKEPT
+from kbench.run.rows import UNKEPT, WITHOUT_OUTCOME
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
 
@@ -89,7 +89,7 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, st
 
 def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
     """Whether a run with this row is done again; an interrupted one always is."""
-    if row["status"] in ("interrupted", "unavailable") or settings.rerun == "all":
+    if row["status"] in WITHOUT_OUTCOME or settings.rerun == "all":
         return True
     if settings.keep_model and _lacks_model(settings, row):
         return True
@@ -371,6 +371,7 @@ class Runner:
                     raise ValueError(f"no {name} in the report of a run that is ok")
         return {
             "key": run.key,
+            "attempt": self.folder.next_attempt(run.key, there.environment_id, run.threads),
             "status": outcome.status,
             "message": "; ".join(filter(None, told)) or None,
             "method": run.method,

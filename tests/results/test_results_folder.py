@@ -37,6 +37,7 @@ SPECIAL = {
     "key": st.text("0123456789abcdef", min_size=8, max_size=64),
     "environment": st.text("0123456789abcdef", min_size=8, max_size=8),
     "threads": st.integers(1, 128),
+    "attempt": st.integers(1, 2**40),
     "status": st.sampled_from(STATUSES),
     "params": st.dictionaries(TEXT, st.none() | FLOAT | TEXT, max_size=3).map(
         lambda params: json.dumps(params, sort_keys=True)
@@ -62,6 +63,7 @@ def test_row_comes_back_as_written(tmp_path_factory, row):
     folder = ResultsFolder(tmp_path_factory.mktemp("r") / "results")
     folder.write(row)
     expected = {**row, "schema_version": SCHEMA_VERSION, "origin": "own"}
+    expected["attempt"] = row["attempt"] or 1
     assert folder.row(row["key"]) == expected
     folder.merge()
     assert folder.row(row["key"]) == expected
@@ -112,7 +114,7 @@ def test_what_was_not_measured_is_null(tmp_path):
         assert frame[column].isna().all()
 
 
-def test_rerun_replaces_row_and_curves(tmp_path):
+def test_an_attempt_that_is_written_again_replaces_row_and_curves(tmp_path):
     folder = ResultsFolder(tmp_path)
     curve = Curve(curve="objective", x_name="seconds", x=[0.0, 1.0], value=[3.0, 2.0])
     first = folder.write(make_row(status="timeout"), [curve, {**curve, "curve": "gap"}])
@@ -139,7 +141,7 @@ def test_curves_of_reference_rows_stand_until_a_row_replaces_theirs(tmp_path):
     assert list(folder.read_curves()["value"]) == [5.0, 4.0, 7.0, 6.0]
 
 
-def test_rerun_after_a_merge_replaces_the_merged_row(tmp_path):
+def test_an_attempt_that_is_written_again_after_a_merge_replaces_the_merged_row(tmp_path):
     folder = ResultsFolder(tmp_path)
     for number in range(3):
         folder.write(make_row(number, status="timeout"))
@@ -202,7 +204,7 @@ def test_finished_is_of_one_environment_and_thread_count(tmp_path):
     outcome = {"status": "ok", "message": "m", "source_sha256": "aa", "model": "x"}
     assert folder.finished("0a1b2c3d", 1) == {here["key"]: outcome}
     found = folder.latest(here["key"], "0a1b2c3d", 1)
-    assert found == {**outcome, "started_at": here["started_at"]}
+    assert found == {**outcome, "attempt": 1, "started_at": here["started_at"]}
     for other in (
         ("ab", "0a1b2c3d", 1),
         (here["key"], "ffffffff", 1),
