@@ -15,7 +15,6 @@ METHODS = {
     "hss_krr": "hss",
     "meka": "meka",
     "meka_galerkin": "meka",
-    "meka_galerkin": "meka",
     "meka_psd": "meka",
 }
 # Two values of each parameter that change a fit to 400 rows.
