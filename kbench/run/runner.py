@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
@@ -30,7 +30,6 @@ from kbench.run.command import canonical
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome
 from kbench.run.plan import Obtain, Plan, Run
-from kbench.run.preload import estimators_named, preloading_sandbox
 from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
 from kbench.run.rows import UNKEPT, WITHOUT_OUTCOME
@@ -108,16 +107,6 @@ def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
     if row["status"] != "ok" or UNKEPT in (row.get("message") or ""):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
-
-
-def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
-    """A sandbox whose workers have imported what the methods named by a command need.
-
-    Its fork server imports while the caller goes on to make the plan.
-    """
-    sandbox = preloading_sandbox(estimators_named(overrides))
-    sandbox.prepare()
-    return sandbox
 
 
 @contextlib.contextmanager
