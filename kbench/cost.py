@@ -22,9 +22,9 @@ UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 # Least number of timed calls; their median counts.
 REPEATS = 5
-# Seconds: slower predictions are not repeated with more rows, because the fixed cost of a call,
-# less than a millisecond, is negligible.
-_FAST_S = 0.05
+# Seconds: slower predictions are not repeated with more rows. The fixed cost of a call, 0.1 to 0.2
+# ms (`scripts/bench_small.py`), is at most 2 % of this, and six calls take 0.06 s of every run.
+_FAST_S = 0.01
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
 _clock = time.process_time if COUNTS_CPU else time.perf_counter

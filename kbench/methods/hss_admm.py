@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -321,6 +320,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline
     ) -> np.ndarray:
         """Accuracy of each of p values of C on held-out rows; (p,)."""
+        from sklearn.model_selection import train_test_split
+
         labels = _winners(Y)
         fitted, held = train_test_split(
             np.arange(len(Y)),

@@ -13,7 +13,7 @@ not take an unseen corner for a good one.
 
 import numpy as np
 import scipy.linalg
-from scipy.stats import norm
+from scipy.special import ndtr
 
 # Log-likelihood of drifts: a normal prior with mean 0.3 and deviation 0.2 octaves of width for each
 # doubling of the rows.
@@ -136,7 +136,8 @@ class Surface:
             variance = covariance.diagonal()[:q] + covariance[best, best] - 2 * covariance[best, :q]
             deviation = np.sqrt(np.maximum(variance, 1e-12))
             gain = (mean[best] - mean) / deviation
-            improvement = deviation * (gain * norm.cdf(gain) + norm.pdf(gain))
+            density = np.exp(-(gain**2) / 2.0) / np.sqrt(2.0 * np.pi)
+            improvement = deviation * (gain * ndtr(gain) + density)
             improvement[useless] = improvement[chosen] = 0.0
             if improvement.max() < _LEAST_IMPROVEMENT:
                 break
