@@ -198,9 +198,9 @@ class TunedMachine(BaseEstimator):
         """Error on some rows of a machine that is tuned and fitted on others."""
         rng = np.random.default_rng(0)
         half = Rows(Z[learned], self.kernel, rng)
-        found = search(half, self._task(targets[learned]), rng, deadline, Trace())
+        result = search(half, self._task(targets[learned]), rng, deadline, Trace())
         rows = Rows(Z, self.kernel, rng)
-        return validation_error(rows, self._task(targets), found, learned, held_out)
+        return validation_error(rows, self._task(targets), result, learned, held_out)
 
     @property
     @abstractmethod

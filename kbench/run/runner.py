@@ -204,7 +204,7 @@ class Runner:
         self._skip = skip
         todo, done = split(self.plan, finished)
         for run, status, message in done:
-            self._found(run, status, message)
+            self._count_finished(run, status, message)
         if not todo:
             return self.summary
         self.folder.store_environment(self.here.environment)
@@ -285,10 +285,10 @@ class Runner:
         row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
         if row is None or _again(self.settings, row, run):
             return False
-        self._found(run, str(row["status"]), row.get("message") or "")
+        self._count_finished(run, str(row["status"]), row.get("message") or "")
         return True
 
-    def _found(self, run: Run, status: str, message: str) -> None:
+    def _count_finished(self, run: Run, status: str, message: str) -> None:
         self.summary.before[status] += 1
         if status != "ok":
             self.summary.failed.append((run, status, message))
