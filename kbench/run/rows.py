@@ -231,9 +231,9 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
             arrays[place] = pc.fill_null(arrays[place], 1)
     except (pa.ArrowException, NotImplementedError) as exc:
         raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
-    found = pa.Table.from_arrays(arrays, schema=wanted)
-    _check_params(found)
-    return found
+    table = pa.Table.from_arrays(arrays, schema=wanted)
+    _check_params(table)
+    return table
 
 
 def _check_params(table: "pa.Table") -> None:
