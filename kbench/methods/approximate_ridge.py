@@ -7,13 +7,19 @@ Fourier features, Fastfood. This is the comparison of Si, Hsieh and Dhillon, "Me
 Kernel Approximation" (JMLR 18, 2017), section 6.3.
 """
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import _check_partial_fit_first_call
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from kbench import class_labels
 from kbench.approximation import (
     BKA,
     MEKA,
@@ -22,10 +28,12 @@ from kbench.approximation import (
     Machine,
     kernel_error,
 )
+from kbench.approximation.factored import NormalEquations
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._composition import fresh_part
 from kbench.methods._feature_chunks import feature_sample, scaled_part
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
     RidgeMachine,
@@ -43,7 +51,7 @@ from kbench.methods._ridge_chunks import (
 )
 from kbench.methods._survey import Survey
 from kbench.solvers import solve_cg
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
@@ -56,6 +64,7 @@ class _ApproximateRidge(RidgeMachine):
         "solver": [StrOptions({"direct", "cg", "pcg"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -66,12 +75,14 @@ class _ApproximateRidge(RidgeMachine):
     solver: str = "direct"
     tol: float = 1e-6
     max_iter: int = 500
+    max_time: float | None = None
     error_rows: int = 1000
     random_state: Any = None
 
     def _solve(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
     ) -> Machine:
+        deadline = Deadline(self.max_time, trace)
         # The fitted part is not kept: it may hold features of all training rows.
         part = fresh_part(self.approximation, MEKA(), self.random_state)
         matrix = part.fit(X, trace=trace).kernel_matrix(X, trace=trace)
@@ -88,7 +99,7 @@ class _ApproximateRidge(RidgeMachine):
                 coef = weighted.solve(targets, self.alpha_)
                 self.n_iter_, self.converged_ = 1, True
             else:
-                coef = self._conjugate_gradients(weighted, targets, trace)
+                coef = self._conjugate_gradients(weighted, targets, deadline, trace)
             if weight is not None:
                 coef = scale[:, None] * coef
             machine = matrix.machine(coef)
@@ -133,8 +144,48 @@ class _ApproximateRidge(RidgeMachine):
         self.n_iter_, self.converged_ = 1, True
         return machine
 
+    def _streams(self) -> bool:
+        """Whether `partial_fit` works with these parameters."""
+        part = fresh_part(self.approximation, MEKA(), None)
+        return self.solver == "direct" and hasattr(part, "row_basis")
+
+    def _is_first_chunk(self) -> bool:
+        return not hasattr(self, "_stream")
+
+    def _add_chunk(self, X: Any, Y: np.ndarray, sample_weight: Any) -> Self:
+        """Add a checked chunk to the sums of the stream, and solve."""
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        trace = Trace()
+        if self._is_first_chunk():
+            if hasattr(self, "_machine"):
+                warnings.warn(
+                    "partial_fit begins a stream and forgets what fit has learned, because fit "
+                    "does not keep the sums of its rows",
+                    UserWarning,
+                    stacklevel=4,  # the caller of partial_fit
+                )
+            part = fresh_part(self.approximation, MEKA(), self.random_state)
+            part.fit(X, trace=trace)
+            basis = part.row_basis()
+            self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y, weight)
+            self._stream = basis, NormalEquations(basis, Y.shape[1])
+            self.n_seen_ = 0
+        basis, equations = self._stream
+        with trace.phase("features"):
+            equations.add(X, Y, weight)
+        with trace.phase("solve"):
+            self._machine = basis.machine(equations.weights(self.alpha_))
+        self.n_seen_ += len(Y)
+        self.n_iter_, self.converged_ = 1, True
+        self.model_bytes_, self.timings_ = self._machine.nbytes, dict(trace.timings)
+        return self
+
     def _conjugate_gradients(
-        self, matrix: KernelApproximation, Y: np.ndarray, trace: Trace
+        self, matrix: KernelApproximation, Y: np.ndarray, deadline: Deadline, trace: Trace
     ) -> np.ndarray:
         """(G~ + alpha I)^-1 Y; by the direct solver if G~ + alpha I is indefinite."""
         options = {}
@@ -146,12 +197,13 @@ class _ApproximateRidge(RidgeMachine):
             **options,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_time=deadline.seconds_left(),
             trace=trace,
         )
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         if result.indefinite:
             return matrix.solve(Y, self.alpha_)
-        warn_unconverged(result, self.max_iter, self.tol)
+        warn_unconverged(result, self)
         return result.x
 
 
@@ -176,6 +228,8 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         Relative residual at which "cg" and "pcg" stop.
     max_iter : int, default=500
         Largest number of iterations of "cg" and "pcg".
+    max_time : float or None, default=None
+        As in `KernelSVC`; "cg" and "pcg" check it between products.
     error_rows : int, default=1000
         Rows on which `kernel_error_` is measured, outside the clock; 0 for none.
     random_state : int, RandomState or None, default=None
@@ -199,6 +253,12 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
 
     Notes
     -----
+    `partial_fit` adds the sums W'W and W'y of its rows to those of earlier chunks and solves again:
+    with fixed alpha and features that do not depend on the rows (random features with a number for
+    gamma) the machine is that of a fit to all rows. Otherwise the first chunk determines alpha,
+    gamma, landmarks and clusters. `fit` keeps no sums: `partial_fit` after it begins anew, with a
+    warning.
+
     Rows in chunks (`ChunkedRows`) are read twice. Features, landmarks and clusters are chosen on a
     sample; W'W and W'y are summed over all rows, which solves the same equations in the memory of
     W'W. BKA's clusters are the leaves of a tree of k-means, whose rows are sorted on disk. Both
@@ -223,6 +283,45 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     True
     """
 
+    @available_if(lambda self: self._streams())
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add a chunk of a stream. O(b r (d + r) + r^3) for rank r; memory O(r^2).
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) or (b, m) targets
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Other numbers of features or targets than in earlier chunks.
+        """
+        first = self._is_first_chunk()
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=True,
+            reset=first,
+        )
+        Y = np.asarray(y, np.float64)
+        single = Y.ndim == 1
+        Y = Y.reshape(len(Y), -1)
+        if not first and Y.shape[1] != self._stream[1].products[0].shape[1]:
+            raise ValueError(f"y has {Y.shape[1]} targets, not as many as in earlier chunks")
+        self._one_target = single
+        return self._add_chunk(X, Y, sample_weight)
+
 
 @dataclass(eq=False, repr=False)
 class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge):
@@ -231,3 +330,36 @@ class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge
     Fits targets -1 and +1, one-vs-rest for more than two classes, which share the approximation and
     its factorisation. Parameters and attributes are those of `ApproximateRidge`, and `classes_`.
     """
+
+    @available_if(lambda self: self._streams())
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add a chunk of a stream, as `ApproximateRidge.partial_fit` does.
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) labels
+        classes : (n_classes,)
+            All classes of the stream; needed with the first chunk.
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            No classes with the first chunk, or other classes or features than before.
+        """
+        first = self._is_first_chunk()
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
+        )
+        if first and classes is not None:
+            class_labels.index_of(np.unique(classes), y)
+            class_labels.require_two(len(np.unique(classes)))
+        _check_partial_fit_first_call(self, classes)
+        index = class_labels.index_of(self.classes_, y)
+        return self._add_chunk(X, class_labels.signs(index, len(self.classes_)), sample_weight)
