@@ -70,8 +70,10 @@ def reduced_set(
     Notes
     -----
     O(r t (s + r) d) time for r points and t evaluations of <r, phi(z)> for each; s^2 kernel values
-    once for ||w||^2.
+    once for ||w||^2. An expansion without a coefficient is one point with coefficient 0.
     """
+    if not coef.any():
+        return ReducedSet(X[:1], np.zeros(1), np.zeros(2))
     # Centring leaves distances as they are and reduces their rounding errors.
     mean = X.mean(axis=0)
     X = X - mean

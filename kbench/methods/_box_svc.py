@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.functions import FunctionKernel, Precomputed
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.methods._penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
@@ -49,7 +50,7 @@ class BoxSVC(CountedPrediction, OneVsRest):
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "max_time": [Interval(Real, 0, None, closed="left"), None],
+        "max_time": MAX_TIME,
         "dtype": [StrOptions({"float32", "float64"})],
         "shrinking": ["boolean"],
         "probability": ["boolean"],

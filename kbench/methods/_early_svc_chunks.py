@@ -12,6 +12,7 @@ from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods._box_svc import Problem, warn_of_limits
+from kbench.methods._limits import refuse_with_chunks
 from kbench.methods._out_of_core import (
     divide_rows,
     most_rows,
@@ -159,11 +160,7 @@ def _checked_settings(model: "DCSVC") -> dict[str, Any]:
         )
     if model.kernel == "precomputed":
         raise ValueError("kernel='precomputed' has no rows of features to read in chunks")
-    if model.max_time is not None:
-        raise ValueError(
-            "max_time ends the fit of rows in memory; a fit of rows in chunks may be interrupted "
-            "and goes on with the same scratch"
-        )
+    refuse_with_chunks(model)
     return settings
 
 

@@ -15,6 +15,7 @@ from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import Block, ChunkedRows
 from kbench.methods._chunk_scores import require_alone
 from kbench.methods._feature_chunks import SpilledFeatures, feature_sample, scaled_part
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import Chunk, OneVsRest
 from kbench.methods._out_of_core import working_folder
 from kbench.methods._penalty import PENALTY, chosen_c
@@ -22,7 +23,7 @@ from kbench.methods._survey import ClassTargets, Survey
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
 from kbench.solvers.duplicates import Duplicates
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class FeatureSVC(CountedPrediction, OneVsRest):
@@ -40,6 +41,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         "loss": [StrOptions({"hinge", "squared_hinge"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
@@ -78,10 +80,11 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             A parameter is out of range, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         if isinstance(X, ChunkedRows):
             require_alone(y, sample_weight)
-            return self._fit_chunks(X, rng, trace)
+            return self._fit_chunks(X, rng, deadline, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             rows, Y, C = targets
@@ -93,10 +96,10 @@ class FeatureSVC(CountedPrediction, OneVsRest):
             self.feature_map_ = self._feature_map(rng.randint(2**31)).fit(targets.X)
         with trace.phase("features"):
             blocks = FeatureBlocks(self.feature_map_, rows, self.memory_mb, trace)
-        result = self._solve(blocks, Y, C, len(targets.Y), rng, trace)
+        result = self._solve(blocks, Y, C, len(targets.Y), rng, deadline, trace)
         alpha = result.alpha if copies is None else result.alpha[copies.kind]
         self._describe(result, alpha, targets.Y, blocks.n_rows_computed, trace)
-        self._calibrate(targets.X, y, sample_weight, trace)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     @property
@@ -104,7 +107,9 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         """Whether `fit` takes `ChunkedRows` with these parameters."""
         return not self.probability
 
-    def _fit_chunks(self, rows: ChunkedRows, rng: np.random.RandomState, trace: Trace) -> Self:
+    def _fit_chunks(
+        self, rows: ChunkedRows, rng: np.random.RandomState, deadline: Deadline, trace: Trace
+    ) -> Self:
         if self.probability:
             raise ValueError("probability=True needs all rows in memory, not in chunks")
         seed = rng.randint(2**31)
@@ -126,7 +131,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
                     self.feature_map_, rows, survey, memory_mb, folder / "rows", trace
                 )
             Y = self._signs(blocks.index)
-            result = self._solve(blocks, Y, weights[blocks.index], survey.n, rng, trace)
+            C = weights[blocks.index]
+            result = self._solve(blocks, Y, C, survey.n, rng, deadline, trace)
         self._describe(result, result.alpha, Y, blocks.n_rows_computed, trace)
         return self
 
@@ -145,6 +151,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         C: np.ndarray,
         n: int,
         rng: np.random.RandomState,
+        deadline: Deadline,
         trace: Trace,
     ) -> LinearDualResult:
         """Solve the linear dual and set the machine; n is the number of rows, with copies."""
@@ -170,6 +177,7 @@ class FeatureSVC(CountedPrediction, OneVsRest):
                 loss=self.loss,
                 tol=self.tol,
                 max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
                 trace=Trace(show) if trace.active else None,
             )
         with trace.phase("prepare"):
@@ -197,8 +205,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         self.timings_ = dict(trace.timings)
         if not self.converged_:
             warnings.warn(
-                f"stopped by max_iter={self.max_iter} at a violation of {self.violation_:.2g}, "
-                f"above tol={self.tol:g}; the model is usable",
+                f"stopped by {limit(self, result.stop_reason)} at a violation of "
+                f"{self.violation_:.2g}, above tol={self.tol:g}; the model is usable",
                 ConvergenceWarning,
                 stacklevel=3,
             )

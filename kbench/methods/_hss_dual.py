@@ -13,7 +13,7 @@ import numpy as np
 from kbench.methods._box_svc import Start, solve_problems
 from kbench.methods._hss import CompressedKernel
 from kbench.solvers import ADMMResult, balance, intercepts, solve_admm
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Kernel rows that the exact solver may keep, MiB.
 _CACHE_MB = 1000.0
@@ -45,6 +45,8 @@ class DualSolution:
         Largest KKT violation after polishing; nan without polishing.
     converged : bool
         Whether polishing converged; without polishing, whether ADMM did.
+    stop_reason : str
+        Of polishing, or of ADMM.
     """
 
     coef: np.ndarray
@@ -54,6 +56,7 @@ class DualSolution:
     kernel_entries: int
     violation: float
     converged: bool
+    stop_reason: str
 
     @property
     def diverges(self) -> bool:
@@ -72,6 +75,7 @@ def solve_dual(
     tol: float | None,
     polish_tol: float | None,
     may_raise_beta: bool,
+    deadline: Deadline,
     trace: Trace,
 ) -> DualSolution:
     """Solve m problems for p values of C together.
@@ -90,6 +94,7 @@ def solve_dual(
         Tolerance of the exact solver that continues from the iterate; None skips it.
     may_raise_beta : bool
         Restart the iteration with a larger beta if its steps grow.
+    deadline : Deadline
     trace : Trace
         Records the phases "factor", "admm", "polish".
 
@@ -107,13 +112,22 @@ def solve_dual(
         return compressed.factorise(shift, dtype, explain=next(attempts) == 0).solve
 
     for _ in range(_RAISES + 1):
-        admm = solve_admm(factorise, columns, bounds, beta, max_iter=max_iter, tol=tol, trace=trace)
-        if not (may_raise_beta and admm.growth > _GROWTH):
+        admm = solve_admm(
+            factorise,
+            columns,
+            bounds,
+            beta,
+            max_iter=max_iter,
+            tol=tol,
+            max_time=deadline.seconds_left(),
+            trace=trace,
+        )
+        if not (may_raise_beta and admm.growth > _GROWTH) or deadline.passed:
             break
         beta *= _RAISE
     if polish_tol is not None:
         with trace.phase("polish"):
-            return _polish(compressed, Y, C, admm, polish_tol, trace)
+            return _polish(compressed, Y, C, admm, polish_tol, deadline, trace)
     with trace.phase("admm"):
         coef = columns * admm.z
         products = np.asarray(compressed.matrix @ coef, np.float64)
@@ -127,6 +141,7 @@ def solve_dual(
         kernel_entries=0,
         violation=np.nan,
         converged=admm.converged,
+        stop_reason=admm.stop_reason,
     )
 
 
@@ -136,6 +151,7 @@ def _polish(
     C: np.ndarray,
     admm: ADMMResult,
     tol: float,
+    deadline: Deadline,
     trace: Trace,
 ) -> DualSolution:
     """Solve the exact dual from the ADMM iterate, where most bounded variables are known."""
@@ -155,6 +171,7 @@ def _polish(
             intercept=True,
             tol=tol,
             cache_mb=_CACHE_MB,
+            max_time=deadline.seconds_left(),
         )
         coef[permutation, j] = np.column_stack([result.alpha for result in solved])
         coef[:, j] *= Y
@@ -164,6 +181,7 @@ def _polish(
         intercept=np.array([result.intercept for result in results]).reshape(p, m),
         objective=np.array([result.objective for result in results]).reshape(p, m),
         admm=admm,
+        stop_reason=next((r.stop_reason for r in results if not r.converged), "tol"),
         kernel_entries=sum(result.kernel_entries for result in results),
         violation=max(result.violation for result in results),
         converged=all(result.converged for result in results),

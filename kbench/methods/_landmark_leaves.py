@@ -36,7 +36,7 @@ from kbench.prediction.landmarks import (
     require_float32_range,
 )
 from kbench.prediction.packing import LandmarkMachine
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Least number of sampled rows per column of Cb when the factor R is fitted. With fewer rows R
 # overfits the sample, which costs more accuracy than the columns add.
@@ -57,6 +57,7 @@ class LeafResult(NamedTuple):
     # Sums of squares on sampled rows, of the error of the approximate kernel and of the kernel.
     missed: float = 0.0
     total: float = 0.0
+    in_time: bool = True
 
 
 @dataclass(eq=False, repr=False)
@@ -99,8 +100,12 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         kernel: KernelMatrix,
         rng: np.random.RandomState,
         targets: tuple[np.ndarray, ...],
+        max_time: float | None,
     ) -> LeafResult:
-        """Train on the rows X : (n, d) of one leaf, with their kernel matrix and targets."""
+        """Train on the rows X : (n, d) of one leaf, with their kernel matrix and targets.
+
+        max_time : seconds for what can be interrupted.
+        """
 
     def _kinds(self, n: int, d: int) -> Iterable[list[dict[str, Any]]]:
         for n_leaves in leaf_counts(n):
@@ -147,8 +152,9 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         n_outputs: int,
         rng: np.random.RandomState,
         trace: Trace,
-    ) -> None:
-        """Grow the tree, train each leaf and pack the machine.
+        deadline: Deadline | None = None,
+    ) -> bool:
+        """Grow the tree, train each leaf and pack the machine; whether all were trained in time.
 
         targets : arrays (n, ...), whose rows are passed to the leaf of each row.
         """
@@ -163,7 +169,14 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
             groups = group_rows(labels)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
             results = Parallel(n_jobs=self.n_jobs)(
-                delayed(_train_leaf)(self, X[rows], function, seed, [t[rows] for t in targets])
+                delayed(_train_leaf)(
+                    self,
+                    X[rows],
+                    function,
+                    seed,
+                    [t[rows] for t in targets],
+                    None if deadline is None else deadline.seconds_left(),
+                )
                 for (_, rows), seed in zip(groups, seeds, strict=True)
             )
         with trace.phase("prepare"):
@@ -190,6 +203,7 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         self.prediction_flops_ = self._machine.flops(labels) + tree.distances()[labels].mean()
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
+        return all(result.in_time for result in results)
 
     def _columns(
         self, X: np.ndarray, coef: np.ndarray, rng: np.random.RandomState
@@ -237,11 +251,17 @@ def approximation(columns: PseudoLandmarks, coef: np.ndarray, constant: np.ndarr
 
 
 def _train_leaf(
-    model: LandmarkLeaves, X: Any, function: RBF, seed: int, targets: list[np.ndarray]
+    model: LandmarkLeaves,
+    X: Any,
+    function: RBF,
+    seed: int,
+    targets: list[np.ndarray],
+    max_time: float | None,
 ) -> LeafResult:
     dense = X.toarray() if sp.issparse(X) else X
     kernel = KernelMatrix(function, dense)
-    return model._train_leaf(dense, kernel, np.random.RandomState(seed), tuple(targets))
+    rng = np.random.RandomState(seed)
+    return model._train_leaf(dense, kernel, rng, tuple(targets), max_time)
 
 
 def _moved(machine: LandmarkMachine, offset: np.ndarray | None) -> LandmarkMachine:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._one_vs_rest import OneVsRest, Targets
 from kbench.methods._survey import Survey
 
@@ -14,7 +15,7 @@ from kbench.methods._survey import Survey
 PASSES: dict[str, list[Any]] = {
     "batch_size": [Interval(Integral, 1, None, closed="left")],
     "n_epochs": [Interval(Integral, 1, None, closed="left")],
-    "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "max_time": MAX_TIME,
 }
 
 

@@ -27,11 +27,12 @@ from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
 from kbench.kernels import Kernel, make_kernel
 from kbench.methods._chunk_scores import ChunkScores, require_alone
+from kbench.methods._limits import limit, refuse_with_chunks
 from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.methods._probability import Probabilities
 from kbench.methods._survey import ClassTargets, RealTargets, Survey, Targets
 from kbench.prediction.flops import CountedPrediction
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
@@ -92,6 +93,7 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
                 f"{type(self).__name__} with these parameters needs all rows in memory, not in "
                 "chunks"
             )
+        refuse_with_chunks(self)
         with trace.phase("survey"):
             seed = check_random_state(getattr(self, "random_state", None)).randint(2**31)
             survey = Survey(rows, targets, self._samples_of_chunks() or 0, seed)
@@ -225,8 +227,10 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
         self.classes_, index = class_labels.encode(y)
         class_labels.require_two(len(self.classes_))
         trace = Trace() if trace is None else trace
+        # Machines that are solved directly have no limit.
+        deadline = Deadline(self.max_time, trace) if hasattr(self, "max_time") else None
         self._fit(X, class_labels.signs(index, len(self.classes_)), trace, sample_weight)
-        self._calibrate(X, y, sample_weight, trace)
+        self._calibrate(X, y, sample_weight, trace, deadline)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -303,13 +307,19 @@ class Solved(Protocol):
     @property
     def converged(self) -> bool: ...
 
+    @property
+    def stop_reason(self) -> str: ...
 
-def warn_unconverged(result: Solved, max_iter: int, tol: float) -> None:
+
+def warn_unconverged(result: Solved, estimator: Any) -> None:
     """ConvergenceWarning if conjugate gradients stopped before they reached `tol`."""
     if not result.converged:
+        # The matrices are positive definite but for rounding.
+        rounded = result.stop_reason == "indefinite"
+        reason = "rounding errors" if rounded else limit(estimator, result.stop_reason)
         warnings.warn(
-            f"stopped by max_iter={max_iter} at a residual of {result.residual.max():.2g}, above "
-            f"tol={tol:g}; the model is usable",
+            f"stopped by {reason} at a residual of "
+            f"{result.residual.max():.2g}, above tol={estimator.tol:g}; the model is usable",
             ConvergenceWarning,
             stacklevel=5,
         )

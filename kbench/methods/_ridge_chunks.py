@@ -78,6 +78,10 @@ class RidgeRecord(NamedTuple):
     converged: bool
     kernel_entries: int
 
+    @property
+    def stop_reason(self) -> str:
+        return "tol" if self.converged else "max_iter"
+
 
 @dataclass(frozen=True)
 class BlockTrainer:

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval
 from kbench.cost import linear_prediction_s, median_s, unit_rows
 from kbench.prediction.landmarks import LocalLandmarks, Router, float32_offset, float32_rows
 from kbench.prediction.packing import LandmarkMachine
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 _HELD_OUT = 5  # one row in five is held out for validation
 _SAMPLE = 10_000  # rows from which the machines that are timed are made
@@ -72,6 +72,7 @@ class TargetCost(BaseEstimator):
         n_classes = len(np.unique(targets)) if is_classifier(self) else 2
         n_outputs = 1 if n_classes <= 2 else n_classes
         rng = check_random_state(self.random_state)
+        deadline = Deadline(getattr(self, "max_time", None), trace)
         with trace.phase("choose"):
             affordable = self._affordable(target_cost, checked, n_outputs, rng)
             order = rng.permutation(checked.shape[0])
@@ -79,21 +80,28 @@ class TargetCost(BaseEstimator):
             rest_weights = {name: value[rest] for name, value in weights.items()}
             choices = []
             for sizes, cost in affordable:
-                twin = self._with(sizes)
+                twin = self._with(sizes, deadline)
                 if is_classifier(self):
                     twin.set_params(probability=False)
                 twin.fit(checked[rest], targets[rest], **rest_weights)
                 choices.append((sizes, cost, float(twin.score(checked[held], targets[held]))))
             best = max(choices, key=lambda choice: (choice[2], -choice[1]))
-        twin = self._with(best[0]).fit(X, y, **weights, trace=trace)
+        twin = self._with(best[0], deadline).fit(X, y, **weights, trace=trace)
         parameters = self.get_params()
         learnt = {name: v for name, v in vars(twin).items() if name not in parameters}
         self.__dict__.update(learnt)
         self.sizes_, self.choices_ = best[0], choices
-        self.cost_ = _times_linear(self._machine, checked, n_outputs)
+        self.cost_ = self._relative_cost(self._machine, checked, n_outputs)
 
-    def _with(self, sizes: dict[str, Any]) -> Any:
-        return clone(self).set_params(**sizes, target_cost=None)
+    def _relative_cost(self, machine: LocalLandmarks, X: Any, n_outputs: int) -> float:
+        """Measured cost of a prediction, in predictions of a linear model."""
+        rows = unit_rows(X)
+        return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)
+
+    def _with(self, sizes: dict[str, Any], deadline: Deadline) -> Any:
+        left = deadline.seconds_left()
+        limits = {} if left is None else {"max_time": left}
+        return clone(self).set_params(**sizes, target_cost=None, **limits)
 
     def _affordable(
         self, target_cost: float, X: Any, n_outputs: int, rng: np.random.RandomState
@@ -104,7 +112,7 @@ class TargetCost(BaseEstimator):
         offset = float32_offset(sample)
         rows = float32_rows(sample, offset)
         routers: dict[int, Router] = {}
-        found, least = [], np.inf
+        affordable, least = [], np.inf
         for kind in self._kinds(*X.shape):
             n_leaves = kind[0]["n_leaves"]
             if n_leaves not in routers:
@@ -114,26 +122,21 @@ class TargetCost(BaseEstimator):
                 leaf, pseudo = self._stand_in_leaf(rows, sizes, n_outputs)
                 leaves = [leaf] * routers[n_leaves].n_leaves
                 machine = LocalLandmarks(routers[n_leaves], leaves, X.shape[1], pseudo, offset)
-                cost = _times_linear(machine, X, n_outputs)
+                cost = self._relative_cost(machine, X, n_outputs)
                 least = min(least, cost)
                 if cost > target_cost:
                     break
                 fitting = sizes, cost
             if fitting is not None:
-                found.append(fitting)
-        if not found:
+                affordable.append(fitting)
+        if not affordable:
             raise ValueError(
                 f"target_cost={target_cost:g} cannot be met: here the cheapest router and "
                 f"leaf cost {least:.1f} times a linear model, which is the minimum"
             )
-        return found
+        return affordable
 
 
 def leaf_counts(n: int) -> list[int]:
     """Numbers of leaves to try for n rows."""
     return [k for k in _LEAVES if k == 1 or k * _ROWS_OF_A_LEAF <= n]
-
-
-def _times_linear(machine: LocalLandmarks, X: Any, n_outputs: int) -> float:
-    rows = unit_rows(X)
-    return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)

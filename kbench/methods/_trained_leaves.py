@@ -1,5 +1,6 @@
 """Common part of the estimators with trained landmarks: parameters, training of a leaf, machine."""
 
+import warnings
 from abc import ABC
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.clustering import weighted_kmeans
@@ -16,11 +18,12 @@ from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods._compiled import CompiledRows
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.prediction.landmarks import LocalLandmarks, Router
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers.landmark_training import train_landmarks
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Initial coefficients are those of ridge regression with this penalty on b' K_UU b. It is solved
 # four times, and rows beyond the margin get the weight 1e-3 in the next solution: an approximation
@@ -50,6 +53,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         "n_features": [Interval(Integral, 1, None, closed="left"), None],
         "min_rows": [Interval(Integral, 1, None, closed="left")],
         "epochs": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -65,6 +69,7 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
     router: str = "variance"
     min_rows: int = 30
     epochs: int = 20
+    max_time: float | None = None
     gamma: float | str = "scale"
     target_cost: float | None = None
     random_state: Any = None
@@ -129,9 +134,18 @@ class Task(NamedTuple):
 
 
 def train_leaf(
-    task: Task, gamma: float, n_landmarks: int, epochs: int, rng: np.random.RandomState, seed: int
+    task: Task,
+    gamma: float,
+    n_landmarks: int,
+    epochs: int,
+    deadline: Deadline,
+    rng: np.random.RandomState,
+    seed: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Train a leaf; returns landmarks (m, f), widths (m,), coefficients (m, q), constants (q,)."""
+    """Train a leaf; returns landmarks (m, f), widths (m,), coefficients (m, q), constants (q,).
+
+    After the deadline they are the initial ones.
+    """
     scale = np.sqrt(gamma * LOG2_E)
     Z = np.ascontiguousarray(task.X * np.float32(scale))
     m = -(-n_landmarks // LANES) * LANES
@@ -140,7 +154,7 @@ def train_leaf(
     landmarks = np.ascontiguousarray(landmarks.T, np.float32)
     log_widths, trained = np.zeros(m, np.float32), np.ascontiguousarray(first.T, np.float32)
     constants = intercept.astype(np.float32)
-    passes = max(1.0, _ROWS_OF_AN_EPOCH / len(Z)) * epochs
+    passes = 0.0 if deadline.passed else max(1.0, _ROWS_OF_AN_EPOCH / len(Z)) * epochs
     train_landmarks(
         Z,
         np.ascontiguousarray(task.targets, np.float32),
@@ -157,6 +171,18 @@ def train_leaf(
     )
     gammas = gamma * np.exp(log_widths.astype(np.float64))
     return landmarks.T / scale, gammas, trained.T, constants
+
+
+def warn_of_time(estimator: TrainedLeaves, in_time: Iterable[bool]) -> None:
+    """ConvergenceWarning on behalf of the caller of `fit`, if leaves were not trained in time."""
+    leaves = list(in_time)
+    if not all(leaves):
+        warnings.warn(
+            f"stopped by {limit(estimator, 'max_time')}: {leaves.count(False)} of {len(leaves)} "
+            "leaves were not trained to the end; the model is usable",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def varying_features(X: np.ndarray, n_features: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation.representative_set import representative_set
 from kbench.methods._box_svc import BoxSVC, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class AESVC(BoxSVC):
@@ -51,6 +51,7 @@ class AESVC(BoxSVC):
     probability : bool, default=False
         As in `KernelSVC`.
     max_iter : int, default=-1
+    max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
         From `C` on as in `KernelSVC`.
 
@@ -93,7 +94,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         **{
             name: constraint
             for name, constraint in BoxSVC._parameter_constraints.items()
-            if name not in ("max_time", "shrinking")
+            if name != "shrinking"
         },
         "kernel": [StrOptions({"rbf", "laplacian", "poly", "linear"}), callable],
         "eps": [Interval(Real, None, None, closed="neither")],
@@ -119,6 +120,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         class_weight: dict | str | None = None,
         probability: bool = False,
         max_iter: int = -1,
+        max_time: float | None = None,
         dtype: str = "float32",
     ) -> None:
         self.eps = eps
@@ -135,6 +137,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
         self.class_weight = class_weight
         self.probability = probability
         self.max_iter = max_iter
+        self.max_time = max_time
         self.dtype = dtype
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -160,12 +163,13 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             A parameter is out of range, or there are fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)
             squares = problem.X.multiply(problem.X) if sp.issparse(X) else problem.X**2
             norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
         with trace.phase("select"):
-            found = representative_set(
+            representatives = representative_set(
                 problem.kernel,
                 norms,
                 problem.labels,
@@ -175,18 +179,19 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
                 first_size=self.first_size,
                 second_size=self.second_size,
             )
-        rows = found.members
+        rows = representatives.members
         with trace.phase("solve"):
             kernel = problem.kernel.take(rows)
             results = solve_problems(
                 kernel,
                 problem.Y[rows],
-                found.weights,
+                representatives.weights,
                 trace=trace,
                 intercept=True,
                 tol=self.tol,
                 cache_mb=self.cache_mb,
                 max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
             )
             problem.kernel.count(kernel.n_entries)
         with trace.phase("prepare"):
@@ -197,10 +202,10 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             dtype = prediction_dtype(problem.kernel, coef)
             self._machine = KernelExpansion(problem.kernel, self.support_, coef, dtype)
         self.representatives_ = rows
-        self.beta_ = found.weights / self.C_
-        self.residuals_ = found.residuals
+        self.beta_ = representatives.weights / self.C_
+        self.residuals_ = representatives.residuals
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
-        self._calibrate(problem.X, y, sample_weight, trace)
+        self._calibrate(problem.X, y, sample_weight, trace, deadline)
         return self

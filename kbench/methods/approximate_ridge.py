@@ -26,6 +26,7 @@ from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._composition import fresh_part
 from kbench.methods._feature_chunks import feature_sample, scaled_part
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._penalty import chosen_alpha
 from kbench.methods._ridge import (
     RidgeMachine,
@@ -43,7 +44,7 @@ from kbench.methods._ridge_chunks import (
 )
 from kbench.methods._survey import Survey
 from kbench.solvers import solve_cg
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
@@ -56,6 +57,7 @@ class _ApproximateRidge(RidgeMachine):
         "solver": [StrOptions({"direct", "cg", "pcg"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "error_rows": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -66,12 +68,14 @@ class _ApproximateRidge(RidgeMachine):
     solver: str = "direct"
     tol: float = 1e-6
     max_iter: int = 500
+    max_time: float | None = None
     error_rows: int = 1000
     random_state: Any = None
 
     def _solve(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
     ) -> Machine:
+        deadline = Deadline(self.max_time, trace)
         # The fitted part is not kept: it may hold features of all training rows.
         part = fresh_part(self.approximation, MEKA(), self.random_state)
         matrix = part.fit(X, trace=trace).kernel_matrix(X, trace=trace)
@@ -88,7 +92,7 @@ class _ApproximateRidge(RidgeMachine):
                 coef = weighted.solve(targets, self.alpha_)
                 self.n_iter_, self.converged_ = 1, True
             else:
-                coef = self._conjugate_gradients(weighted, targets, trace)
+                coef = self._conjugate_gradients(weighted, targets, deadline, trace)
             if weight is not None:
                 coef = scale[:, None] * coef
             machine = matrix.machine(coef)
@@ -134,7 +138,7 @@ class _ApproximateRidge(RidgeMachine):
         return machine
 
     def _conjugate_gradients(
-        self, matrix: KernelApproximation, Y: np.ndarray, trace: Trace
+        self, matrix: KernelApproximation, Y: np.ndarray, deadline: Deadline, trace: Trace
     ) -> np.ndarray:
         """(G~ + alpha I)^-1 Y; by the direct solver if G~ + alpha I is indefinite."""
         options = {}
@@ -146,12 +150,13 @@ class _ApproximateRidge(RidgeMachine):
             **options,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_time=deadline.seconds_left(),
             trace=trace,
         )
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         if result.indefinite:
             return matrix.solve(Y, self.alpha_)
-        warn_unconverged(result, self.max_iter, self.tol)
+        warn_unconverged(result, self)
         return result.x
 
 
@@ -176,6 +181,8 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
         Relative residual at which "cg" and "pcg" stop.
     max_iter : int, default=500
         Largest number of iterations of "cg" and "pcg".
+    max_time : float or None, default=None
+        As in `KernelSVC`; "cg" and "pcg" check it between products.
     error_rows : int, default=1000
         Rows on which `kernel_error_` is measured, outside the clock; 0 for none.
     random_state : int, RandomState or None, default=None

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation import Machine
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._penalty import ALPHA_ROWS, chosen_alpha
 from kbench.methods._ridge import (
     KernelParameter,
@@ -31,7 +32,7 @@ from kbench.methods._survey import Survey
 from kbench.methods.kernel_ridge import check_memory
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Points of each subset if there are more subsets than points.
 _FEW_POINTS = 10
@@ -56,7 +57,7 @@ class DCRidge(KernelRidgeMachine):
     degree : int, default=3
     coef0 : float, default=0.0
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
-    tol, max_iter, dtype, memory_mb
+    tol, max_iter, max_time, dtype, memory_mb
         As in `KernelRidge`, for each subset.
     n_jobs : int or None, default=None
         Subsets that are solved in parallel, through joblib. The result does not depend on it.
@@ -92,6 +93,7 @@ class DCRidge(KernelRidgeMachine):
         "n_parts": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "dtype": [StrOptions({"float32", "float64"})],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
         "n_jobs": [Integral, None],
@@ -107,12 +109,14 @@ class DCRidge(KernelRidgeMachine):
     coef0: float = 0.0
     tol: float = 1e-8
     max_iter: int = 50
+    max_time: float | None = None
     dtype: str = "float32"
     memory_mb: float = 8192.0
     n_jobs: int | None = None
     random_state: Any = None
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        deadline = Deadline(self.max_time, trace)
         n = len(Y)
         parts = self._parts(n)
         n_parts = len(parts)
@@ -120,7 +124,12 @@ class DCRidge(KernelRidgeMachine):
             kernel = KernelMatrix(self._kernel(X), X, self.dtype)
             solved = Parallel(n_jobs=self.n_jobs)(
                 delayed(_solve_part)(
-                    kernel.take(rows), Y[rows], self.alpha_, self.tol, self.max_iter
+                    kernel.take(rows),
+                    Y[rows],
+                    self.alpha_,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    max_time=deadline.seconds_left(),
                 )
                 for rows in parts
             )
@@ -129,7 +138,7 @@ class DCRidge(KernelRidgeMachine):
             self.dual_coef_[rows] = result.x / n_parts
             kernel.count(n_entries)
         worst = max((result for result, _ in solved), key=lambda result: result.residual.max())
-        warn_unconverged(worst, self.max_iter, self.tol)
+        warn_unconverged(worst, self)
         self.n_iter_ = max(result.n_iter for result, _ in solved)
         self.converged_ = worst.converged
         self.kernel_entries_ = kernel.n_entries
@@ -168,7 +177,7 @@ class DCRidge(KernelRidgeMachine):
         )
         fitted = fit_subsets(trainer, rows, survey, parts, trace, self.n_jobs)
         worst = max(fitted.records, key=lambda record: record.residual.max())
-        warn_unconverged(worst, self.max_iter, self.tol)
+        warn_unconverged(worst, self)
         self.n_iter_ = max(record.n_iter for record in fitted.records)
         self.converged_ = worst.converged
         self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
@@ -186,8 +195,8 @@ class DCKernelRidgeClassifier(RidgeClassifierMixin, DCRidge):
 
 
 def _solve_part(
-    kernel: KernelMatrix, Y: np.ndarray, alpha: float, tol: float, max_iter: int
+    kernel: KernelMatrix, Y: np.ndarray, alpha: float, **limits: Any
 ) -> tuple[CGResult, int]:
     """A subset's coefficients, and the number of kernel values computed for them."""
-    result = solve_kernel_ridge(kernel, Y, alpha, tol=tol, max_iter=max_iter)
+    result = solve_kernel_ridge(kernel, Y, alpha, **limits)
     return result, kernel.n_entries

@@ -19,12 +19,13 @@ from sklearn.utils.validation import validate_data
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._box_svc import solve_problems
 from kbench.methods._landmark_leaves import LandmarkLeaves, LeafResult, approximation, expansion
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.methods._penalty import ALPHA, PENALTY, chosen_alpha
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -72,6 +73,8 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Tolerance of the linear machines, as in `LLSVM`.
     max_iter : int, default=1000
         Largest number of passes of the linear machines.
+    max_time : float or None, default=None
+        As in `KernelSVC`, for the exact and the linear machines of all leaves together.
     cache_mb : float, default=200.0
     class_weight : dict, "balanced" or None, default=None
     probability : bool, default=False
@@ -137,6 +140,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "linear_tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "cache_mb": [Interval(Real, 0, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
@@ -146,6 +150,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     tol: float = 1e-3
     linear_tol: float = 0.1
     max_iter: int = 1000
+    max_time: float | None = None
     cache_mb: float = 200.0
     class_weight: dict | str | None = None
     probability: bool = False
@@ -174,6 +179,7 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
             whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
             self._fit_within(self.target_cost, X, y, sample_weight, trace)
             return self
@@ -181,15 +187,19 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
             targets = self._targets(X, y, sample_weight)
             self._warn_of_sizes(targets.X.shape[0])
         rng = check_random_state(self.random_state)
-        self._fit_leaves(targets.X, (targets.Y, targets.C), targets.Y.shape[1], rng, trace)
+        in_time = self._fit_leaves(
+            targets.X, (targets.Y, targets.C), targets.Y.shape[1], rng, trace, deadline
+        )
         if not self.converged_:
+            reason = "max_iter" if in_time else "max_time"
+            machines = "linear machines" if in_time else "machines"
             warnings.warn(
-                f"linear machines of leaves stopped by max_iter={self.max_iter} before "
+                f"{machines} of leaves stopped by {limit(self, reason)} before "
                 f"linear_tol={self.linear_tol:g}; the model is usable",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._calibrate(targets.X, y, sample_weight, trace)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     def _train_leaf(
@@ -198,7 +208,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         kernel: KernelMatrix,
         rng: np.random.RandomState,
         targets: tuple[np.ndarray, ...],
+        max_time: float | None,
     ) -> LeafResult:
+        deadline = Deadline(max_time, Trace())
         Y, C = targets
         if not np.any(C > 0):
             return LeafResult(LandmarkMachine(np.zeros(Y.shape[1])), 0, True, 0)
@@ -214,15 +226,17 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
             tol=self.tol,
             cache_mb=self.cache_mb,
             max_iter=-1,
+            max_time=deadline.seconds_left(),
             shrinking=True,
         )
+        in_time = all(result.stop_reason != "max_time" for result in exact)
         coef = np.zeros(Y.shape)
         coef[:, open_] = Y[:, open_] * np.column_stack([result.alpha for result in exact])
         n_iter = sum(result.n_iter for result in exact)
         n_support = int(coef.any(axis=1).sum())
         if self.landmarks == "support" or n_support <= self.n_landmarks:
             machine = expansion(X, self.gamma_, coef, constant)
-            return LeafResult(machine, n_iter, True, kernel.n_entries)
+            return LeafResult(machine, n_iter, in_time, kernel.n_entries, in_time=in_time)
         columns = self._columns(X, coef, rng)
         values = columns(X)
         factor = self._factor(values, kernel, rng)
@@ -234,13 +248,17 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
             rng,
             tol=self.linear_tol,
             max_iter=self.max_iter,
+            max_time=deadline.seconds_left(),
         )
         beta = np.zeros((columns.n_columns, Y.shape[1]))
         beta[:, open_] = factor @ linear.coef
         entries = kernel.n_entries + len(X) * len(columns.landmarks)
         machine = approximation(columns, beta, constant)
         squares = self._squares(features, kernel, rng)
-        return LeafResult(machine, n_iter + linear.n_iter, linear.converged, entries, *squares)
+        in_time &= linear.stop_reason != "max_time"
+        converged = in_time and linear.converged
+        n_iter += linear.n_iter
+        return LeafResult(machine, n_iter, converged, entries, *squares, in_time)
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)
@@ -347,6 +365,7 @@ model_bytes_, prediction_flops_, timings_, sizes_, cost_, choices_
         kernel: KernelMatrix,
         rng: np.random.RandomState,
         targets: tuple[np.ndarray, ...],
+        max_time: float | None,
     ) -> LeafResult:
         (y,) = targets
         mebibytes = 8.0 * len(y) ** 2 / 2**20

@@ -23,11 +23,17 @@ from kbench.methods._box_svc import solve_problems
 from kbench.methods._one_vs_rest import OneVsRest, Targets
 from kbench.methods._penalty import PENALTY
 from kbench.methods._sizes import number_of_groups
-from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
+from kbench.methods._trained_leaves import (
+    Task,
+    TrainedLeaves,
+    train_leaf,
+    varying_features,
+    warn_of_time,
+)
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Standard deviation of the noise of synthetic rows, in standard deviations of each feature in the
 # leaf: large enough to fill the box of the leaf, small enough to stay in it mostly.
@@ -75,6 +81,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         rows as targets. Requires target="global".
     epochs : int, default=20
         Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
+    max_time : float or None, default=None
+        As in `KernelSVC`. It ends the exact machines, and is checked before a leaf is trained: the
+        landmarks of later leaves stay as k-means and ridge regression give them.
     C : float or "loo", default=1.0
     gamma : float or {"scale", "auto"}, default="scale"
         Of the exact machines, and initial width of the landmarks.
@@ -182,6 +191,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
                 f"n_synthetic={self.n_synthetic} needs target='global', got {self.target!r}"
             )
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
             self._fit_within(self.target_cost, X, y, sample_weight, trace)
             return self
@@ -197,7 +207,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
             tree = self._tree(rows, targets, rng)
             labels = tree.assign(rows)
         with trace.phase("exact"):
-            teacher = self._teacher(rows, targets, function) if self.target == "global" else None
+            teacher = None
+            if self.target == "global":
+                teacher = self._teacher(rows, targets, function, deadline)
         with trace.phase("train"):
             groups = group_rows(labels)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
@@ -211,15 +223,18 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
                     None if teacher is None else teacher.of(members),
                     self._width(rows.shape[1]),
                     seed,
+                    deadline.seconds_left(),
                 )
                 for (_, members), seed in zip(groups, seeds, strict=True)
             )
-        machines = [machine for machine, _ in results]
+        machines = [result.machine for result in results]
         self._pack(tree, labels, machines, rows.shape[1], offset, trace)
-        self.kernel_entries_ = sum(entries for _, entries in results)
+        self.kernel_entries_ = sum(result.n_entries for result in results)
         if teacher is not None:
             self.kernel_entries_ += teacher.n_entries
-        self._calibrate(targets.X, y, sample_weight, trace)
+        teacher_in_time = teacher is None or teacher.in_time
+        warn_of_time(self, (teacher_in_time and result.in_time for result in results))
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     def _tree(self, X: np.ndarray, targets: Targets, rng: np.random.RandomState) -> AxisTree:
@@ -230,14 +245,16 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         weights = targets.C / self.C_
         return class_tree(X, classes, n_leaves, self.min_rows, weights)
 
-    def _teacher(self, X: np.ndarray, targets: Targets, function: RBF) -> "_Teacher":
+    def _teacher(
+        self, X: np.ndarray, targets: Targets, function: RBF, deadline: Deadline
+    ) -> "_Teacher":
         kernel = KernelMatrix(function, X)
-        coef = _exact_coef(self, kernel, targets.Y, targets.C)
+        coef, in_time = _exact_coef(self, kernel, targets.Y, targets.C, deadline)
         support = np.flatnonzero(coef.any(axis=1))
         machine = KernelExpansion(
             kernel, support, coef[support], prediction_dtype(kernel, coef[support])
         )
-        return _Teacher(machine, machine(X), coef, kernel.n_entries)
+        return _Teacher(machine, machine(X), coef, kernel.n_entries, in_time)
 
     def _decide(self, X: Any) -> np.ndarray:
         return self._machine(X)
@@ -253,19 +270,38 @@ class _Teacher(NamedTuple):
     values: np.ndarray  # (n, m)
     coef: np.ndarray  # (n, m)
     n_entries: int  # kernel values that its training took
+    in_time: bool  # whether it was trained to its tolerance
 
     def of(self, rows: np.ndarray) -> "_Teacher":
         return self._replace(values=self.values[rows], coef=self.coef[rows])
 
 
+class _Leaf(NamedTuple):
+    machine: LandmarkMachine
+    n_entries: int = 0  # kernel values that it took
+    in_time: bool = True
+
+
 def _exact_coef(
-    model: DCPredTrainedClassifier, kernel: KernelMatrix, Y: np.ndarray, C: np.ndarray
-) -> np.ndarray:
-    """Coefficients y_i a_i of the dual solutions for the signs Y : (n, m); (n, m)."""
+    model: DCPredTrainedClassifier,
+    kernel: KernelMatrix,
+    Y: np.ndarray,
+    C: np.ndarray,
+    deadline: Deadline,
+) -> tuple[np.ndarray, bool]:
+    """Coefficients y_i a_i of the dual solutions for the signs Y : (n, m), and whether in time."""
     results = solve_problems(
-        kernel, Y, C, tol=model.tol, cache_mb=model.cache_mb, max_iter=-1, shrinking=True
+        kernel,
+        Y,
+        C,
+        tol=model.tol,
+        cache_mb=model.cache_mb,
+        max_iter=-1,
+        max_time=deadline.seconds_left(),
+        shrinking=True,
     )
-    return Y * np.column_stack([result.alpha for result in results])
+    in_time = all(result.stop_reason != "max_time" for result in results)
+    return Y * np.column_stack([result.alpha for result in results]), in_time
 
 
 def _train_leaf(
@@ -277,11 +313,13 @@ def _train_leaf(
     teacher: _Teacher | None,
     n_features: int,
     seed: int,
-) -> tuple[LandmarkMachine, int]:
-    """The machine of a leaf with rows X : (n, d) float32, and the kernel values that it took."""
+    max_time: float | None,
+) -> _Leaf:
+    """Train a leaf with rows X : (n, d) float32."""
+    deadline = Deadline(max_time, Trace())
     kept = C > 0
     if not kept.any():
-        return LandmarkMachine(np.zeros(Y.shape[1])), 0
+        return _Leaf(LandmarkMachine(np.zeros(Y.shape[1])))
     X, Y, C = X[kept], Y[kept], C[kept]
     mixed = Y.min(axis=0) < Y.max(axis=0)
     if teacher is not None and len(Y) >= LANES:
@@ -289,7 +327,7 @@ def _train_leaf(
         mixed[:] = True
     constant = np.where(mixed, 0.0, Y[0])
     if not mixed.any():
-        return LandmarkMachine(constant), 0
+        return _Leaf(LandmarkMachine(constant))
     rng = np.random.RandomState(seed)
     features = varying_features(X, n_features)
     targets, weights, n_entries = Y[:, mixed], np.ones(len(Y)), 0
@@ -297,7 +335,7 @@ def _train_leaf(
         targets, coef = teacher.values[kept][:, mixed], teacher.coef[kept][:, mixed]
     elif model.target == "leaf":
         kernel = KernelMatrix(function, X)
-        coef = _exact_coef(model, kernel, targets, C)
+        coef, _ = _exact_coef(model, kernel, targets, C, deadline)
         support = np.flatnonzero(coef.any(axis=1))
         targets = kernel.product(support, coef[support])
         n_entries = kernel.n_entries
@@ -311,11 +349,13 @@ def _train_leaf(
         X, C = np.vstack([X, added]), np.concatenate([C, C[chosen]])
         targets = np.vstack([targets, teacher.machine(added)[:, mixed]])
         weights = np.concatenate([weights, np.zeros(size)])
+    in_time = not deadline.passed
     task = Task(X[:, features], np.clip(targets, -1.0, 1.0), C / C.mean(), weights, True)
     landmarks, gammas, trained, constants = train_leaf(
-        task, function.gamma, model.n_landmarks, model.epochs, rng, seed
+        task, function.gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
     constant[mixed] = constants
     all_coef = np.zeros((len(landmarks), Y.shape[1]))
     all_coef[:, mixed] = trained
-    return LandmarkMachine(constant, landmarks, gammas, all_coef, features), n_entries
+    machine = LandmarkMachine(constant, landmarks, gammas, all_coef, features)
+    return _Leaf(machine, n_entries, in_time)

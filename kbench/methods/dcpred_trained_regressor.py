@@ -15,11 +15,17 @@ from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._sizes import number_of_groups
-from kbench.methods._trained_leaves import Task, TrainedLeaves, train_leaf, varying_features
+from kbench.methods._trained_leaves import (
+    Task,
+    TrainedLeaves,
+    train_leaf,
+    varying_features,
+    warn_of_time,
+)
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -47,6 +53,8 @@ class DCPredTrainedRegressor(RegressorMixin, TrainedLeaves):
         Least number of rows of a leaf.
     epochs : int, default=40
         Passes over a leaf of 400 rows or more; up to 200 over smaller leaves.
+    max_time : float or None, default=None
+        As in `DCPredTrainedClassifier`.
     gamma : float or {"scale", "auto"}, default="scale"
         Initial width of the landmarks.
     target_cost, random_state, n_jobs
@@ -107,6 +115,7 @@ timings_, sizes_, cost_, choices_, n_features_in_
             features whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
             self._fit_within(self.target_cost, X, y, None, trace)
             return self
@@ -133,12 +142,20 @@ timings_, sizes_, cost_, choices_, n_features_in_
         with trace.phase("train"):
             groups = group_rows(labels)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(groups))
-            machines = Parallel(n_jobs=self.n_jobs)(
-                delayed(_train_leaf)(self, rows[members], targets[members], function.gamma, seed)
+            results = Parallel(n_jobs=self.n_jobs)(
+                delayed(_train_leaf)(
+                    self,
+                    rows[members],
+                    targets[members],
+                    function.gamma,
+                    seed,
+                    deadline.seconds_left(),
+                )
                 for (_, members), seed in zip(groups, seeds, strict=True)
             )
-            machines = [_rescaled(machine, mean, scale) for machine in machines]
+            machines = [_rescaled(machine, mean, scale) for machine, _ in results]
         self._pack(tree, labels, machines, rows.shape[1], offset, trace)
+        warn_of_time(self, (in_time for _, in_time in results))
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -153,18 +170,25 @@ timings_, sizes_, cost_, choices_, n_features_in_
 
 
 def _train_leaf(
-    model: DCPredTrainedRegressor, X: np.ndarray, y: np.ndarray, gamma: float, seed: int
-) -> LandmarkMachine:
-    """The machine of a leaf; X : (n, d) float32."""
+    model: DCPredTrainedRegressor,
+    X: np.ndarray,
+    y: np.ndarray,
+    gamma: float,
+    seed: int,
+    max_time: float | None,
+) -> tuple[LandmarkMachine, bool]:
+    """The machine of a leaf with rows X : (n, d) float32, and whether it was trained in time."""
     if np.ptp(y) == 0.0:
-        return LandmarkMachine(y[:1])
+        return LandmarkMachine(y[:1]), True
+    deadline = Deadline(max_time, Trace())
+    in_time = not deadline.passed
     rng, features = np.random.RandomState(seed), varying_features(X, model._width(X.shape[1]))
     ones = np.ones(len(y))
     task = Task(X[:, features], y[:, None], ones, ones, False)
     landmarks, gammas, coef, constant = train_leaf(
-        task, gamma, model.n_landmarks, model.epochs, rng, seed
+        task, gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
-    return LandmarkMachine(constant, landmarks, gammas, coef, features)
+    return LandmarkMachine(constant, landmarks, gammas, coef, features), in_time
 
 
 def _rescaled(machine: LandmarkMachine, mean: float, scale: float) -> LandmarkMachine:

@@ -29,6 +29,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import Machine, kernel_error
 from kbench.kernels import KernelMatrix
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._ridge import (
     KernelParameter,
     KernelRidgeMachine,
@@ -39,7 +40,7 @@ from kbench.methods._ridge import (
 )
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_cg
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Rows per block of float64 kernel values with the landmarks when the preconditioner is made: more
 # rows take more memory (8 bytes for each row and landmark), fewer make GEMM slower. Set by hand.
@@ -65,6 +66,8 @@ class FalkonRidge(KernelRidgeMachine):
     tol : float, default=1e-4
         Relative residual of the preconditioned system.
     max_iter : int, default=100
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between products.
     preconditioner_rows : int or None, default=None
         p, the number of rows, drawn without replacement, from which the preconditioner is made.
         None is 8 `n_components`. 0 uses the landmarks, as the paper does: the preconditioner costs
@@ -104,6 +107,7 @@ class FalkonRidge(KernelRidgeMachine):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "preconditioner_rows": [Interval(Integral, 0, None, closed="left"), None],
         "memory_mb": [Interval(Real, 0, None, closed="left")],
         "error_rows": [Interval(Integral, 0, None, closed="left")],
@@ -119,12 +123,14 @@ class FalkonRidge(KernelRidgeMachine):
     coef0: float = 0.0
     tol: float = 1e-4
     max_iter: int = 100
+    max_time: float | None = None
     preconditioner_rows: int | None = None
     memory_mb: float = 2048.0
     error_rows: int = 1000
     random_state: Any = None
 
     def _solve(self, X: Any, Y: np.ndarray, trace: Trace) -> Machine:
+        deadline = Deadline(self.max_time, trace)
         n = len(Y)
         rng = check_random_state(self.random_state)
         m = min(self.n_components, n)
@@ -152,9 +158,10 @@ class FalkonRidge(KernelRidgeMachine):
                 from_gradient(columns.transposed(Y)),
                 tol=self.tol,
                 max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
                 trace=trace,
             )
-        warn_unconverged(result, self.max_iter, self.tol)
+        warn_unconverged(result, self)
         self.dual_coef_ = to_coef(result.x)
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         self.kernel_entries_ = kernel.n_entries

@@ -13,19 +13,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from kbench.approximation import HSSMatrix
+from kbench.methods._composition import fresh_part
 from kbench.methods._hss import CompressedKernel, hss_machine
 from kbench.methods._hss_dual import DualSolution, solve_dual
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.methods._penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # The paper's rule for beta: 100, and tenfold from each of these numbers of rows on.
 _BETA_STEPS = (100_000, 1_000_000)
@@ -57,6 +58,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
     tol : float or None, default=None
         Largest residual at which iterations stop, see `solve_admm`. None runs exactly `max_iter`
         iterations, as the paper does.
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between iterations, and the compression is not interrupted.
     polish : bool, default=False
         Continue with an exact solver, which uses kernel values instead of compressed ones, to the
         support vector machine of `KernelSVC`. It starts from zero if more than half of the rows
@@ -149,6 +152,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
+        "max_time": MAX_TIME,
         "polish": ["boolean"],
         "polish_tol": [Interval(Real, 0, None, closed="neither")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -168,6 +172,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         beta: float | str = "auto",
         max_iter: int = 10,
         tol: float | None = None,
+        max_time: float | None = None,
         polish: bool = False,
         polish_tol: float = 1e-3,
         validation_fraction: float = 0.2,
@@ -183,6 +188,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self.beta = beta
         self.max_iter = max_iter
         self.tol = tol
+        self.max_time = max_time
         self.polish = polish
         self.polish_tol = polish_tol
         self.validation_fraction = validation_fraction
@@ -220,6 +226,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
             not positive definite after the shift or exceeds its `memory_mb`.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             values = self._values_of_C()
@@ -227,12 +234,12 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         chosen = 0
         if len(values) > 1:
             with trace.phase("validate"):
-                self.validation_scores_ = self._validate(targets.X, targets.Y, bounds)
+                self.validation_scores_ = self._validate(targets.X, targets.Y, bounds, deadline)
             # Ties go to the smallest bound.
             chosen = int(np.lexsort((np.array(values), -self.validation_scores_))[0])
             for C, score in zip(values, self.validation_scores_, strict=True):
                 trace(C=C, validation_accuracy=score)
-        compressed, solution = self._solve(targets.X, targets.Y, bounds, trace)
+        compressed, solution = self._solve(targets.X, targets.Y, bounds, deadline, trace)
         matrix = compressed.matrix
         with trace.phase("prepare"):
             machine = hss_machine(matrix, _flat(solution.coef), self.predict_with)
@@ -257,7 +264,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self.timings_ = dict(trace.timings)
         if not self.converged_:
             warnings.warn(self._unconverged(solution), ConvergenceWarning, stacklevel=2)
-        self._calibrate(targets.X, y, sample_weight, trace, C=self.C_, warm_start=False)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline, C=self.C_, warm_start=False)
         return self
 
     def _values_of_C(self) -> list[float]:
@@ -267,10 +274,11 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         return values
 
     def _solve(
-        self, X: Any, Y: np.ndarray, bounds: np.ndarray, trace: Trace
+        self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline, trace: Trace
     ) -> tuple[CompressedKernel, DualSolution]:
         """Compress the kernel matrix of rows X : (n, d) and solve for bounds : (n, p)."""
-        compressed = CompressedKernel.of(self, HSSMatrix(), X, trace)
+        matrix = fresh_part(self.matrix, HSSMatrix(), self.random_state)
+        compressed = CompressedKernel.of(self, matrix, X, trace)
         trace(hss_mb=8e-6 * compressed.matrix.n_parameters_)
         wanted, beta = self._penalty(compressed, trace)
         solution = solve_dual(
@@ -283,6 +291,7 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
             tol=self.tol,
             polish_tol=self.polish_tol if self.polish else None,
             may_raise_beta=self.beta == "auto",
+            deadline=deadline,
             trace=trace,
         )
         beta = beta if self.tol is not None else solution.admm.beta
@@ -307,8 +316,12 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         with trace.phase("factor"):
             return beta, compressed.sufficient_shift(beta, compressed.matrix.dtype)
 
-    def _validate(self, X: Any, Y: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    def _validate(
+        self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline
+    ) -> np.ndarray:
         """Accuracy of each of p values of C on held-out rows; (p,)."""
+        from sklearn.model_selection import train_test_split
+
         labels = _winners(Y)
         fitted, held = train_test_split(
             np.arange(len(Y)),
@@ -316,20 +329,23 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
             random_state=check_random_state(self.random_state),
             stratify=labels,
         )
-        compressed, solution = self._solve(X[fitted], Y[fitted], bounds[fitted], Trace())
+        compressed, solution = self._solve(X[fitted], Y[fitted], bounds[fitted], deadline, Trace())
         machine = hss_machine(compressed.matrix, _flat(solution.coef), self.predict_with)
         values = machine.function(X[held]).reshape(len(held), *solution.intercept.shape)
         return np.mean(_winners(values + solution.intercept) == labels[held][:, None], axis=0)
 
     def _unconverged(self, solution: DualSolution) -> str:
+        in_time = solution.stop_reason != "max_time"
         if self.polish:
+            reason = "" if in_time else f" by {limit(self, 'max_time')}"
             return (
-                f"polishing stopped at a violation of {solution.violation:.2g}, above "
+                f"polishing stopped{reason} at a violation of {solution.violation:.2g}, above "
                 f"polish_tol={self.polish_tol:g}; the model is usable"
             )
+        above = "" if self.tol is None else f", above tol={self.tol:g}"
         return (
-            f"stopped by max_iter={self.max_iter} at residuals of {solution.admm.primal:.2g} and "
-            f"{solution.admm.dual:.2g}, above tol={self.tol:g}; the model is usable"
+            f"stopped by {limit(self, solution.stop_reason)} at residuals of "
+            f"{solution.admm.primal:.2g} and {solution.admm.dual:.2g}{above}; the model is usable"
         )
 
     def _decide_all(self, X: Any) -> np.ndarray:

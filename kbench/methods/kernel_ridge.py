@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
 from kbench.kernels import KernelMatrix
+from kbench.methods._limits import MAX_TIME
 from kbench.methods._ridge import (
     KernelParameter,
     KernelRidgeMachine,
@@ -19,7 +20,7 @@ from kbench.methods._ridge import (
 )
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import solve_kernel_ridge
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(eq=False, repr=False)
@@ -46,6 +47,8 @@ class ExactRidge(KernelRidgeMachine):
         Largest relative residual of (K + alpha I) C = Y, with kernel values in float64.
     max_iter : int, default=200
         Largest number of products with the kernel matrix.
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between products.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the factorisation, or of the approximation.
     memory_mb : float, default=8192.0
@@ -76,6 +79,7 @@ class ExactRidge(KernelRidgeMachine):
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_time": MAX_TIME,
         "dtype": [StrOptions({"float32", "float64"})],
         "memory_mb": [Interval(Real, 0, None, closed="neither")],
     }
@@ -90,12 +94,14 @@ class ExactRidge(KernelRidgeMachine):
     n_landmarks: int = 1000
     tol: float = 1e-8
     max_iter: int = 200
+    max_time: float | None = None
     dtype: str = "float32"
     memory_mb: float = 8192.0
 
     def _solve(
         self, X: Any, Y: np.ndarray, trace: Trace, weight: np.ndarray | None = None
     ) -> Machine:
+        deadline = Deadline(self.max_time, trace)
         scale = None if weight is None else np.sqrt(weight)
         targets = Y if scale is None else scale[:, None] * Y
         precondition = None
@@ -115,9 +121,10 @@ class ExactRidge(KernelRidgeMachine):
                 precondition=precondition,
                 tol=self.tol,
                 max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
                 trace=trace,
             )
-        warn_unconverged(result, self.max_iter, self.tol)
+        warn_unconverged(result, self)
         self.dual_coef_ = result.x if scale is None else scale[:, None] * result.x
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         self.kernel_entries_ = kernel.n_entries + entries

@@ -1,19 +1,22 @@
 """Local deep kernel learning: a tree of hyperplanes with a gated linear machine in each node."""
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.local_tree import train_tree, tree_sizes
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32.
 _LEAST_SCALE = 1e-30
@@ -51,6 +54,8 @@ class LDKLClassifier(OneVsRest):
         Number of batches; fewer if they are 300 passes over the rows, as below 2,500 rows.
     batch_size : int or None, default=None
         Rows of a batch; None is the square root of the number of rows.
+    max_time : float or None, default=None
+        As in `KernelSVC`.
     class_weight : dict, "balanced" or None, default=None
     probability : bool, default=False
         As in `KernelSVC`.
@@ -106,6 +111,7 @@ class LDKLClassifier(OneVsRest):
         "rate": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "max_time": MAX_TIME,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
         "random_state": ["random_state"],
@@ -126,6 +132,7 @@ class LDKLClassifier(OneVsRest):
         rate: float = 0.02,
         max_iter: int = 3000,
         batch_size: int | None = None,
+        max_time: float | None = None,
         class_weight: dict | str | None = None,
         probability: bool = False,
         random_state: Any = None,
@@ -139,6 +146,7 @@ class LDKLClassifier(OneVsRest):
         self.rate = rate
         self.max_iter = max_iter
         self.batch_size = batch_size
+        self.max_time = max_time
         self.class_weight = class_weight
         self.probability = probability
         self.random_state = random_state
@@ -167,6 +175,7 @@ class LDKLClassifier(OneVsRest):
             of this scale leave the range of float32.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -184,7 +193,7 @@ class LDKLClassifier(OneVsRest):
         max_iter = min(self.max_iter, _MOST_PASSES * -(-n // batch_size))
         weights = (targets.C / targets.C.mean()).astype(np.float32)
         with trace.phase("train"):
-            vectors = [
+            trained = [
                 train_tree(
                     rows,
                     column.astype(np.float32),
@@ -197,11 +206,13 @@ class LDKLClassifier(OneVsRest):
                     max_iter=max_iter,
                     batch_size=batch_size,
                     rate=self.rate,
+                    deadline=deadline,
                     trace=trace,
                 )
                 for column in targets.Y.T
             ]
         with trace.phase("prepare"):
+            vectors = [tree for tree, _ in trained]
             trees = np.zeros((len(vectors), 3 * nodes, len(mean) + 1))
             trees[:, :n_vectors] = vectors
             trees[..., :-1] *= scale
@@ -212,12 +223,19 @@ class LDKLClassifier(OneVsRest):
             if offset is not None:
                 shifted[..., -1] += shifted[..., :-1] @ offset
             self._machine = HyperplaneTrees(shifted, self.sigma, offset)
-        self.n_iter_ = max_iter * len(vectors)
+        self.n_iter_ = sum(steps for _, steps in trained)
         self.n_parameters_ = len(vectors) * n_vectors * (len(mean) + 1)
         self.model_bytes_ = self._machine.nbytes
         self.prediction_flops_ = self._machine.flops()
         self.timings_ = dict(trace.timings)
-        self._calibrate(targets.X, y, sample_weight, trace)
+        if self.n_iter_ < max_iter * len(vectors):
+            warnings.warn(
+                f"stopped by {limit(self, 'max_time')} after {self.n_iter_} of "
+                f"{max_iter * len(vectors)} steps; the model is usable",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     def _decide(self, X: Any) -> np.ndarray:

@@ -36,6 +36,8 @@ class LinearizedSVC(FeatureSVC):
         On max PG - min PG of the dual, as in LIBLINEAR.
     max_iter : int, default=1000
         Passes over all points.
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between passes.
     class_weight : dict, "balanced" or None, default=None
     probability : bool, default=False
         As in `KernelSVC`.
@@ -104,6 +106,7 @@ class LinearizedSVC(FeatureSVC):
         loss: str = "hinge",
         tol: float = 0.1,
         max_iter: int = 1000,
+        max_time: float | None = None,
         class_weight: dict | str | None = None,
         probability: bool = False,
         memory_mb: float = 4096.0,
@@ -114,6 +117,7 @@ class LinearizedSVC(FeatureSVC):
         self.loss = loss
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.class_weight = class_weight
         self.probability = probability
         self.memory_mb = memory_mb

@@ -140,11 +140,11 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self
         """
         trace = Trace() if trace is None else trace
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
-            return self._fit_chunks(X, check_random_state(self.random_state), trace)
         deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
+        if isinstance(X, ChunkedRows):
+            require_alone(y, sample_weight)
+            return self._fit_chunks(X, rng, deadline, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
         with trace.phase("cluster"):
@@ -172,10 +172,11 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
-    def _fit_chunks(self, rows: ChunkedRows, rng: np.random.RandomState, trace: Trace) -> Self:
+    def _fit_chunks(
+        self, rows: ChunkedRows, rng: np.random.RandomState, deadline: Deadline, trace: Trace
+    ) -> Self:
         if self.probability:
             raise ValueError("probability=True needs all rows in memory, not in chunks")
-        deadline = Deadline(self.max_time, trace)
         feature_map = self._feature_map(rng.randint(2**31))
         with trace.phase("survey"):
             targets = ClassTargets()

@@ -17,12 +17,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.methods._penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import intercepts, solve_racqp
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class RACQPClassifier(CountedPrediction, OneVsRest):
@@ -53,6 +54,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     max_iter : int, default=50
     tol : float, default=0.01
         Primal residual at which iterations stop.
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between blocks.
     halved : bool, default=True
         The quadratic term is 1/2 x'Hx. False: x'Hx, as in the authors' driver, which gives half the
         solution of the problem with twice the bound.
@@ -120,6 +123,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         "beta": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_time": MAX_TIME,
         "halved": ["boolean"],
         "decimals": [Interval(Integral, 0, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -141,6 +145,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         beta: float | str = "auto",
         max_iter: int = 50,
         tol: float = 0.01,
+        max_time: float | None = None,
         halved: bool = True,
         decimals: int | None = None,
         class_weight: dict | str | None = None,
@@ -158,6 +163,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         self.beta = beta
         self.max_iter = max_iter
         self.tol = tol
+        self.max_time = max_time
         self.halved = halved
         self.decimals = decimals
         self.class_weight = class_weight
@@ -188,6 +194,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
             A parameter is out of range, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -208,6 +215,7 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
                     beta=0.1 * n_blocks if self.beta == "auto" else float(self.beta),
                     max_iter=self.max_iter,
                     tol=self.tol,
+                    max_time=deadline.seconds_left(),
                     factor=1.0 if self.halved else 2.0,
                     trace=trace,
                 )
@@ -241,13 +249,14 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         if not self.converged_:
+            reasons = {result.stop_reason for result in results} - {"tol"}
             warnings.warn(
-                f"stopped by max_iter={self.max_iter} at a residual of "
+                f"stopped by {limit(self, max(reasons))} at a residual of "
                 f"{self.primal_residual_:.2g}, above tol={self.tol:g}; the model is usable",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._calibrate(targets.X, y, sample_weight, trace)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     def _decide(self, X: Any) -> np.ndarray:

@@ -18,7 +18,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.methods._box_svc import BoxSVC, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class ReducedSetSVC(BoxSVC):
@@ -45,6 +45,7 @@ class ReducedSetSVC(BoxSVC):
     probability : bool, default=False
         As in `KernelSVC`.
     max_iter : int, default=-1
+    max_time : float or None, default=None
     dtype : {"float32", "float64"}, default="float32"
         Parameters of the exact machine from `C` on as in `KernelSVC`.
     random_state : int, RandomState or None, default=None
@@ -94,9 +95,9 @@ converged_, n_features_in_
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: BoxSVC._parameter_constraints[name]
-            for name in ("C", "gamma", "tol", "cache_mb", "class_weight", "max_iter", "dtype")
+            for name in ("C", "gamma", "tol", "cache_mb", "class_weight", "probability")
         },
-        "probability": BoxSVC._parameter_constraints["probability"],
+        **{name: BoxSVC._parameter_constraints[name] for name in ("max_iter", "max_time", "dtype")},
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "preimage": [StrOptions({"gradient", "fixed_point"})],
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
@@ -121,6 +122,7 @@ converged_, n_features_in_
         class_weight: dict | str | None = None,
         probability: bool = False,
         max_iter: int = -1,
+        max_time: float | None = None,
         dtype: str = "float32",
         random_state: Any = None,
     ) -> None:
@@ -134,6 +136,7 @@ converged_, n_features_in_
         self.class_weight = class_weight
         self.probability = probability
         self.max_iter = max_iter
+        self.max_time = max_time
         self.dtype = dtype
         self.random_state = random_state
 
@@ -161,6 +164,7 @@ converged_, n_features_in_
             A parameter is out of range, or there are fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)
@@ -174,18 +178,16 @@ converged_, n_features_in_
                 tol=self.tol,
                 cache_mb=self.cache_mb,
                 max_iter=self.max_iter,
+                max_time=deadline.seconds_left(),
             )
         alpha = np.column_stack([result.alpha for result in results])
         self._finish(problem, alpha, results, [result.intercept for result in results])
         function = problem.kernel.kernel
         assert isinstance(function, RBF)
         with trace.phase("reduce"):
-            vectors = problem.X[self.support_]
-            vectors = vectors.toarray() if sp.issparse(vectors) else vectors
             reduced = [
                 reduced_set(
-                    np.asarray(vectors[coef != 0.0], np.float64),
-                    coef[coef != 0.0],
+                    *_expansion(problem.X, self.support_, coef),
                     function.gamma,
                     self.n_components,
                     rng,
@@ -210,5 +212,16 @@ converged_, n_features_in_
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
-        self._calibrate(problem.X, y, sample_weight, trace)
+        self._calibrate(problem.X, y, sample_weight, trace, deadline)
         return self
+
+
+def _expansion(X: Any, support: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of X : (n, d) with non-zero coefficients of the support vectors, and these.
+
+    A fit that was interrupted at once has none; then it is the first row with coefficient 0.
+    """
+    kept = np.flatnonzero(coef)
+    vectors, coef = (X[support[kept]], coef[kept]) if len(kept) else (X[:1], np.zeros(1))
+    dense = vectors.toarray() if sp.issparse(vectors) else vectors
+    return np.asarray(dense, np.float64), coef

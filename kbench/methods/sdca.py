@@ -34,6 +34,8 @@ class SDCAClassifier(MeanLoss, FeatureSVC):
     nu : float, default=1e-4
     max_iter : int, default=20
         Number of passes over the rows, each in another random order.
+    max_time : float or None, default=None
+        As in `KernelSVC`; it is checked between passes.
     loss : {"hinge", "squared_hinge"}, default="hinge"
     tol : float, default=1e-3
         The fit ends when max PG - min PG, of the projected gradient PG of the dual with C = 1 /
@@ -87,6 +89,7 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         features: str = "fourier",
         nu: float = 1e-4,
         max_iter: int = 20,
+        max_time: float | None = None,
         loss: str = "hinge",
         tol: float = 1e-3,
         kernel: str = "rbf",
@@ -100,6 +103,7 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
         self.features = features
         self.nu = nu
         self.max_iter = max_iter
+        self.max_time = max_time
         self.loss = loss
         self.tol = tol
         self.kernel = kernel

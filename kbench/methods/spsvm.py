@@ -16,12 +16,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import OneVsRest
 from kbench.methods._penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 class SparsePrimalSVC(CountedPrediction, OneVsRest):
@@ -109,6 +110,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         "coef0": [Interval(Real, None, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "probability": ["boolean"],
+        "max_time": MAX_TIME,
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state"],
     }
@@ -125,6 +127,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         coef0: float = 0.0,
         class_weight: dict | str | None = None,
         probability: bool = False,
+        max_time: float | None = None,
         dtype: str = "float32",
         random_state: Any = None,
     ) -> None:
@@ -137,6 +140,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         self.coef0 = coef0
         self.class_weight = class_weight
         self.probability = probability
+        self.max_time = max_time
         self.dtype = dtype
         self.random_state = random_state
 
@@ -163,6 +167,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
             A parameter is out of range, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
+        deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
@@ -178,6 +183,7 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
                 self.n_components,
                 rng,
                 n_candidates=self.n_candidates,
+                max_time=deadline.seconds_left(),
                 trace=trace,
             )
             for column in targets.Y.T
@@ -200,13 +206,16 @@ class SparsePrimalSVC(CountedPrediction, OneVsRest):
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         if not self.converged_:
+            in_time = all(result.in_time for result in results)
+            stopped = (
+                "Newton's method stopped" if in_time else f"stopped by {limit(self, 'max_time')}"
+            )
             warnings.warn(
-                f"Newton's method stopped at a gradient of {self.gradient_norm_:.2g}; the model is "
-                "usable",
+                f"{stopped} at a gradient of {self.gradient_norm_:.2g}; the model is usable",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self._calibrate(targets.X, y, sample_weight, trace)
+        self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
     def _decide(self, X: Any) -> np.ndarray:

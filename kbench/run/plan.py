@@ -264,6 +264,19 @@ class _Method:
             )
         return tuple(path)
 
+    def optional(self) -> list[str]:
+        """`meta.optional`: parameters that a run lacks where they are null.
+
+        A parameter that a method gets later is one, so that older rows keep their keys.
+        """
+        names = self.meta.get("optional", [])
+        if not isinstance(names, list) or not set(names) <= set(self.params):
+            raise ConfigError(
+                f"method {self.name}: meta.optional is {names!r}, should be a list of parameters "
+                "of the method"
+            )
+        return names
+
     def effective(self, params: dict[str, Any]) -> dict[str, Any]:
         """The parameters with the values of the preset in place of null (`meta.presets`)."""
         table = self.meta.get("presets")
@@ -344,9 +357,9 @@ def _expand(
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
         typed = {**method.params, **varied}
-        for wrapper in registry.WRAPPERS:
-            if typed.get(wrapper) is None:
-                typed.pop(wrapper, None)
+        for name in (*registry.WRAPPERS, *method.optional()):
+            if typed.get(name) is None:
+                typed.pop(name, None)
         params = method.effective(typed)
         words = [f"{name}={hydra_value(value)}" for name, value in varied.items()]
         yield replace(

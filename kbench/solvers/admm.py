@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Boyd, Parikh, Chu, Peleato and Eckstein, "Distributed Optimization and Statistical Learning via
 # the Alternating Direction Method of Multipliers" (2011), section 3.4: beta changes only if the
@@ -66,7 +66,8 @@ class ADMMResult:
         beta follows the residuals.
     n_iter : int
     converged : bool
-        Whether both residuals are <= tol; True for a fixed number of iterations.
+        Whether both residuals are <= tol; for a fixed number of iterations, whether all were done.
+    stop_reason : {"tol", "max_iter", "max_time"}
     """
 
     z: np.ndarray
@@ -78,6 +79,7 @@ class ADMMResult:
     growth: float
     n_iter: int
     converged: bool
+    stop_reason: str
 
 
 def solve_admm(
@@ -88,6 +90,7 @@ def solve_admm(
     *,
     max_iter: int = 10,
     tol: float | None = None,
+    max_time: float | None = None,
     trace: Trace | None = None,
 ) -> ADMMResult:
     """Run the iteration for all problems together.
@@ -106,6 +109,8 @@ def solve_admm(
         None: exactly `max_iter` plain iterations, as in the paper. Otherwise the iterations are
         over-relaxed, beta follows the residuals, and iterations stop when both residuals are at
         most `tol` (in units of the variables and of the margin).
+    max_time : float, optional
+        Seconds; no further iteration begins afterwards.
     trace : Trace, optional
         Receives n_iter, the residuals and beta after each iteration, and the phases "factor" and
         "admm".
@@ -115,6 +120,7 @@ def solve_admm(
     ADMMResult
     """
     trace = Trace() if trace is None else trace
+    deadline = Deadline(max_time, trace)
     with trace.phase("factor"):
         solve = factorise(beta)
     with trace.phase("admm"):
@@ -124,7 +130,7 @@ def solve_admm(
         relaxation = 1.0 if tol is None else _RELAXATION
         n_iter, last_change, adapts, converged = 0, 0, tol is not None, False
         first = growth = np.full(Y.shape[1], np.nan)
-        while n_iter < max_iter and not converged:
+        while n_iter < max_iter and not converged and not (n_iter and deadline.passed):
             n_iter += 1
             u = solve(Y * (1.0 + mu + beta * z))
             multiplier = u.sum(axis=0) / ones.sum()
@@ -157,6 +163,8 @@ def solve_admm(
                 else:
                     beta *= factor
                     ones = _solve_ones(solve, n)
+    complete = converged if tol is not None else n_iter == max_iter
+    reason = "tol" if converged else "max_iter" if n_iter == max_iter else "max_time"
     return ADMMResult(
         z=z,
         x=x,
@@ -166,7 +174,8 @@ def solve_admm(
         dual=dual,
         growth=float(growth.max()),
         n_iter=n_iter,
-        converged=converged or tol is None,
+        converged=complete,
+        stop_reason=reason,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class CGResult:
         Whether all residuals are at most `tol`.
     indefinite : bool
         Whether p'Ap <= 0 occurred.
+    stop_reason : {"tol", "max_iter", "max_time", "indefinite"}
     """
 
     x: np.ndarray
@@ -39,6 +40,7 @@ class CGResult:
     residual: np.ndarray
     converged: bool
     indefinite: bool
+    stop_reason: str
 
 
 def solve_cg(
@@ -48,6 +50,7 @@ def solve_cg(
     precondition: Callable[[np.ndarray], np.ndarray] = lambda residual: residual,
     tol: float = 1e-6,
     max_iter: int = 500,
+    max_time: float | None = None,
     trace: Trace | None = None,
 ) -> CGResult:
     """Solve A X = B for symmetric positive definite A.
@@ -62,6 +65,8 @@ def solve_cg(
     tol : float
         On ||b - A x|| / ||b|| of every right-hand side.
     max_iter : int
+    max_time : float, optional
+        Seconds; no further product begins afterwards.
     trace : Trace, optional
         Receives the largest residual after each product.
 
@@ -69,6 +74,7 @@ def solve_cg(
     -----
     An iteration costs a product, a preconditioning and O(n m); memory 5 n m numbers.
     """
+    deadline = Deadline(max_time, Trace() if trace is None else trace)
     X = np.zeros(B.shape)
     R = B.copy()
     scale = np.linalg.norm(B, axis=0)
@@ -80,7 +86,7 @@ def solve_cg(
     active = residual > tol
     indefinite = False
     n_iter = 0
-    while active.any() and n_iter < max_iter:
+    while active.any() and n_iter < max_iter and not (n_iter and deadline.passed):
         AP = product(P)
         n_iter += 1
         curvature = np.einsum("ij,ij->j", P, AP)
@@ -101,4 +107,8 @@ def solve_cg(
             + np.where(active & (before > 0.0), inner / np.where(before > 0, before, 1.0), 0.0) * P
         )
     converged = bool(np.all(residual <= tol))
-    return CGResult(X, n_iter, residual, converged, indefinite)
+    if converged or not active.any():
+        reason = "tol" if converged else "indefinite"
+    else:
+        reason = "max_iter" if n_iter >= max_iter else "max_time"
+    return CGResult(X, n_iter, residual, converged, indefinite, reason)

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from kbench.solvers.block_sweep import SIZE, descend_together, effective_rank
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about
 # d times as much as one sweep, so several sweeps are nearly free; too many solve the block and not
@@ -74,7 +74,8 @@ class LinearDualResult:
     n_visits : int
         Gradients computed.
     converged : bool
-        Whether `violation` <= tol was reached on all points, before `max_iter`.
+        Whether `violation` <= tol was reached on all points, before a limit.
+    stop_reason : {"tol", "max_iter", "max_time"}
     """
 
     alpha: np.ndarray
@@ -85,6 +86,7 @@ class LinearDualResult:
     n_iter: int
     n_visits: int
     converged: bool
+    stop_reason: str
 
 
 def solve_linear_dual(
@@ -96,6 +98,7 @@ def solve_linear_dual(
     loss: str = "hinge",
     tol: float = 0.1,
     max_iter: int = 1000,
+    max_time: float | None = None,
     trace: Trace | None = None,
 ) -> LinearDualResult:
     """Train m linear machines on the same rows.
@@ -115,6 +118,8 @@ def solve_linear_dual(
     max_iter : int
         Largest number of passes over all points; a pass over some counts as that fraction of a
         pass, at least 1/100.
+    max_time : float, optional
+        Seconds; no further pass begins afterwards.
     trace : Trace, optional
         Receives objective (summed over problems), violation, n_active and coef : (d, m) after
         each pass.
@@ -129,7 +134,9 @@ def solve_linear_dual(
     for each point and problem, O(n), O(m d).
     """
     blocks = X if hasattr(X, "slices") else _Whole(X)
-    return _Solver(blocks, Y, C, loss, tol, max_iter).run(rng, Trace() if trace is None else trace)
+    trace = Trace() if trace is None else trace
+    solver = _Solver(blocks, Y, C, loss, tol, max_iter)
+    return solver.run(rng, trace, Deadline(max_time, trace))
 
 
 class _Whole:
@@ -172,7 +179,7 @@ class _Solver:
         self.highest = np.full(m, np.inf)
         self.lowest = np.full(m, -np.inf)
 
-    def run(self, rng: np.random.RandomState, trace: Trace) -> LinearDualResult:
+    def run(self, rng: np.random.RandomState, trace: Trace, deadline: Deadline) -> LinearDualResult:
         m = len(self.alpha)
         width = np.full(m, np.inf)
         solved = np.zeros(m, bool)
@@ -180,7 +187,7 @@ class _Solver:
         spent = 0.0
         slices = self.blocks.slices()
         sweeps = _SWEEPS_OF_A_BLOCK if len(slices) > 1 else 1
-        while spent < self.max_iter and not solved.all():
+        while spent < self.max_iter and not solved.all() and not (n_iter and deadline.passed):
             whole = (self.aside == self.idle).all(axis=1)
             high, low = np.full(m, -np.inf), np.full(m, np.inf)
             visits = sum(
@@ -207,6 +214,8 @@ class _Solver:
                     n_active=n_active,
                     coef=self.coef.T,
                 )
+        converged = bool(solved.all())
+        limit = "max_iter" if spent >= self.max_iter else "max_time"
         objective = self.objective()
         return LinearDualResult(
             alpha=self.alpha.T,
@@ -216,7 +225,8 @@ class _Solver:
             violation=float(width.max()),
             n_iter=n_iter,
             n_visits=n_visits,
-            converged=bool(solved.all()),
+            converged=converged,
+            stop_reason="tol" if converged else limit,
         )
 
     def sweep_block(

@@ -24,7 +24,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.solvers.adam import adam_step, cosine_factor
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # The sharpness s starts such that |s q'x| is 0.1 on average, and doubles ten times in a training,
 # as in the authors' implementation.
@@ -127,8 +127,9 @@ def train_tree(
     max_iter: int,
     batch_size: int,
     rate: float,
+    deadline: Deadline,
     trace: Trace,
-) -> np.ndarray:
+) -> tuple[np.ndarray, int]:
     """Train the vectors of a tree by steps on random batches of rows.
 
     Parameters
@@ -143,12 +144,16 @@ def train_tree(
         the factor s in the derivative by q. "adam" follows the gradient of the objective with the
         first step size `rate` (`kbench.solvers.adam`).
     max_iter, batch_size : int
+    deadline : Deadline
+        No further step begins after it.
     trace : Trace
         Receives the objective of the batch whenever s is updated.
 
     Returns
     -------
-    (v, d + 1) float32
+    vectors : (v, d + 1) float32
+    n_iter : int
+        Steps, fewer than `max_iter` after the deadline.
 
     Notes
     -----
@@ -163,6 +168,8 @@ def train_tree(
     penalties = penalties.astype(np.float32)
     sharpness = 1.0
     for t in range(max_iter):
+        if t and deadline.passed:
+            return A, t
         if t % _RENEWAL == 0:
             mean = np.abs(probe @ A[2 * nodes :].T).mean() if depth else 1.0
             growth = 2.0 ** (_DOUBLINGS * t / max_iter)
@@ -174,7 +181,7 @@ def train_tree(
         step(t, gradient, sharpness)
         if t % _RENEWAL == 0:
             trace(objective=value)
-    return A
+    return A, max_iter
 
 
 def _pegasos(A: np.ndarray, penalties: np.ndarray, nodes: int) -> Callable[..., None]:

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.kernels import KernelMatrix
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class RACQPResult:
     n_iter : int
     converged : bool
         Whether primal <= tol.
+    stop_reason : {"tol", "max_iter", "max_time"}
     """
 
     w: np.ndarray
@@ -52,6 +53,7 @@ class RACQPResult:
     primal: float
     n_iter: int
     converged: bool
+    stop_reason: str
 
 
 def solve_racqp(
@@ -66,6 +68,7 @@ def solve_racqp(
     max_iter: int = 5,
     tol: float = 0.1,
     factor: float = 1.0,
+    max_time: float | None = None,
     trace: Trace | None = None,
 ) -> RACQPResult:
     """Run the iteration until the primal residual is at most `tol`.
@@ -85,6 +88,8 @@ def solve_racqp(
     tol : float
     factor : float
         H is multiplied by it: the authors' driver solves x'Hx - e'x, factor=2.
+    max_time : float, optional
+        Seconds; no further block begins afterwards.
     trace : Trace, optional
         Receives n_iter and the residual after each iteration.
 
@@ -98,6 +103,7 @@ def solve_racqp(
     not kept) and p Cholesky factorisations of n / p variables; n^2 / p kernel values of memory.
     """
     trace = Trace() if trace is None else trace
+    deadline = Deadline(max_time, trace)
     n = len(y)
     p = min(n_blocks, n)
     x, w, zeta = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -106,12 +112,16 @@ def solve_racqp(
     products = np.zeros(n)  # K (y * x)
     blocks = np.array_split(np.arange(n) if mode == "cyclic" else rng.permutation(n), p)
     n_iter, converged, primal = 0, False, np.inf
-    while n_iter < max_iter and not converged:
+    stopped = False
+    while n_iter < max_iter and not converged and not stopped:
         n_iter += 1
         if mode == "rac":
             blocks = np.array_split(rng.permutation(n), p)
         order = rng.permutation(p) if mode == "rp" else np.arange(p)
-        for block in (blocks[i] for i in order):
+        for visited, block in enumerate(blocks[i] for i in order):
+            stopped = (n_iter > 1 or visited > 0) and deadline.passed
+            if stopped:
+                break
             rows = kernel.block(block)
             signs, before = y[block], x[block]
             scale = factor * np.outer(signs, signs)
@@ -131,6 +141,7 @@ def solve_racqp(
         eta -= beta * sum_yx
         zeta -= beta * (x - w)
         primal = max(abs(sum_yx), float(np.abs(x - w).max()))
-        converged = primal <= tol
+        converged = primal <= tol and not stopped
         trace(n_iter=n_iter, primal_residual=primal)
-    return RACQPResult(w, x, -eta, primal, n_iter, converged)
+    reason = "tol" if converged else "max_time" if stopped else "max_iter"
+    return RACQPResult(w, x, -eta, primal, n_iter, converged, reason)

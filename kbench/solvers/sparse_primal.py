@@ -26,7 +26,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.kernels import KernelMatrix
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 # Columns of the basis rows that are converted to float64 at a time; 200 x 4096 fit the cache.
 _BATCH = 4096
@@ -57,7 +57,10 @@ class SparsePrimalResult:
     n_iter : int
         Newton steps.
     converged : bool
-        Whether every training ended with I unchanged, or with a step below the rounding of f.
+        Whether every training ended with I unchanged, or with a step below the rounding of f, and
+        all points were added in time.
+    in_time : bool
+        Whether `max_time` interrupted nothing.
     """
 
     basis: np.ndarray
@@ -66,6 +69,7 @@ class SparsePrimalResult:
     gradient_norm: float
     n_iter: int
     converged: bool
+    in_time: bool
 
 
 def solve_sparse_primal(
@@ -76,6 +80,7 @@ def solve_sparse_primal(
     rng: np.random.RandomState,
     *,
     n_candidates: int = 59,
+    max_time: float | None = None,
     trace: Trace | None = None,
 ) -> SparsePrimalResult:
     """Choose basis functions and train their weights.
@@ -93,6 +98,8 @@ def solve_sparse_primal(
         Draws the candidates.
     n_candidates : int
         kappa
+    max_time : float, optional
+        Seconds; no further point is added and no further Newton step begins afterwards.
     trace : Trace, optional
         Receives objective and n_support after each addition, and the phases "select" and "newton".
 
@@ -105,16 +112,24 @@ def solve_sparse_primal(
     O(n d_max^2) time for the training, O(kappa |I|) kernel values for each addition; n d_max kernel
     values of memory, and O(n).
     """
-    solver = _Solver(kernel, y, C, min(n_basis, len(y)))
-    return solver.run(rng, n_candidates, Trace() if trace is None else trace)
+    trace = Trace() if trace is None else trace
+    solver = _Solver(kernel, y, C, min(n_basis, len(y)), Deadline(max_time, trace))
+    return solver.run(rng, n_candidates, trace)
 
 
 class _Solver:
     """Basis rows K_J: (the first `size` of `rows`), weights b, outputs o = K_:J b, and f."""
 
-    def __init__(self, kernel: KernelMatrix, y: np.ndarray, C: np.ndarray, n_basis: int) -> None:
+    def __init__(
+        self,
+        kernel: KernelMatrix,
+        y: np.ndarray,
+        C: np.ndarray,
+        n_basis: int,
+        deadline: Deadline,
+    ) -> None:
         n = len(y)
-        self.kernel, self.y, self.C = kernel, y, C
+        self.kernel, self.y, self.C, self.deadline = kernel, y, C, deadline
         self.rows = np.empty((n_basis, n), kernel.dtype)
         self.gram = np.empty((n_basis, n_basis))
         self.basis = np.empty(n_basis, np.intp)
@@ -124,7 +139,7 @@ class _Solver:
         self.diagonal = kernel.diagonal()
         self.objective = self.loss(self.outputs)
         self.n_iter = 0
-        self.converged = True
+        self.converged = self.in_time = True
 
     def run(
         self, rng: np.random.RandomState, n_candidates: int, trace: Trace
@@ -132,6 +147,9 @@ class _Solver:
         n_basis = len(self.basis)
         trained = 0
         while self.size < n_basis:
+            if self.size and self.deadline.passed:
+                self.in_time = False
+                break
             with trace.phase("select"):
                 if not self.grow(rng, n_candidates):
                     break
@@ -150,7 +168,8 @@ class _Solver:
             objective=self.objective,
             gradient_norm=float(np.abs(gradient).max(initial=0.0)),
             n_iter=self.n_iter,
-            converged=self.converged,
+            converged=self.converged and self.in_time,
+            in_time=self.in_time,
         )
 
     def loss(self, outputs: np.ndarray) -> float:
@@ -197,6 +216,9 @@ class _Solver:
         for _ in range(_MAX_NEWTON_STEPS):
             I = self.violators()  # noqa: E741
             if before is not None and np.array_equal(I, before):
+                return
+            if self.n_iter and self.deadline.passed:
+                self.in_time = False
                 return
             hessian = self.gram[:size, :size] + self.weighted_gram(I)
             self.n_iter += 1

@@ -68,6 +68,7 @@ LEFT_OUT = {
     "meka_galerkin": {"dtype"},
     "meka_psd": {"dtype"},
     "bka": {"dtype"},
+    "bka_svm": {"preset"},  # its file sets all that a preset would
     "block_spectra": {"dtype", "memory_mb"},
     "llsvm": {"kmeans_iter"},
     "ltpu": {"kmeans_iter"},
@@ -128,6 +129,8 @@ def test_a_method_has_an_entry_point_of_its_name_and_a_class_for_each_task(name)
         estimator = registry.build(found.get(task, found.get("")), {}, 0)
         assert is_regressor(estimator) if task == "regression" else is_classifier(estimator)
     assert config["meta"].get("presets") in {None, *TABLES}
+    for optional in config["meta"].get("optional", []):
+        assert config[optional] is None
 
 
 def test_entry_points_are_the_methods_and_name_public_classes():

@@ -5,7 +5,7 @@ import pytest
 
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.solvers.local_tree import objective, soft_tree, train_tree, tree_sizes
-from kbench.trace import Trace
+from kbench.trace import Deadline, Trace
 
 
 def problem(depth, n=40, d=3, seed=0):
@@ -90,7 +90,7 @@ def test_training_finds_four_squares(schedule):
     y = np.sign(X[:, 0] * X[:, 1]).astype(np.float32)
     depth, lam = 3, 0.01 if schedule == "pegasos" else 1e-5
     _, n_vectors = tree_sizes(depth)
-    A = train_tree(
+    A, n_iter = train_tree(
         lambda rows: X[rows],
         y,
         np.ones(2000, np.float32),
@@ -102,7 +102,9 @@ def test_training_finds_four_squares(schedule):
         max_iter=1500,
         batch_size=44,
         rate=0.02,
+        deadline=Deadline(None, Trace()),
         trace=Trace(),
     )
+    assert n_iter == 1500
     values, _ = soft_tree((X @ A.T).astype(np.float64), depth, 1.0, 1e6)
     assert np.mean(np.sign(values) == y) > 0.96

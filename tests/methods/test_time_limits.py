@@ -1,0 +1,93 @@
+"""`max_time` of every estimator that iterates: it ends the fit, which keeps what it has."""
+
+import warnings
+
+import numpy as np
+import pytest
+from all_machines import SKIPPED, build, machines
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+
+from kbench.methods import HSSADMMClassifier
+
+# Parameters of an estimator that iterates.
+ITERATES = {"tol", "max_iter", "n_epochs", "epochs", "n_rounds"}
+# The machines without parameters have their own name for the limit, which ends their search.
+BUDGETED = {"TunedKernelSVC", "TunedKernelSVR", "TunedKernelRidge"}
+# Stochastic gradients have no criterion to converge to: a limit in time takes the place of
+# `n_epochs`, and nothing warns.
+PASSES = {"DoublySGDClassifier", "DoublySGDRegressor", "KernelSDCA", "NORMA", "PegasosClassifier"}
+LIMITED = [machine for machine in machines() if "max_time" in machine.names]
+# They iterate only with these settings, or so seldom that a limit meets nothing without them.
+SETTINGS = {
+    "ApproximateRidge": {"solver": "cg", "alpha": 1e-3},
+    "ApproximateRidgeClassifier": {"solver": "cg", "alpha": 1e-3},
+    "HSSADMMClassifier": {"polish": True},
+    "DCSVC": {"combine": "exact"},
+    "KernelRidge": {"solver": "pcg", "n_landmarks": 2, "alpha": 1e-3},
+    "KernelRidgeClassifier": {"solver": "pcg", "n_landmarks": 2, "alpha": 1e-3},
+    "DCKernelRidge": {"alpha": 1e-3, "tol": 1e-14},
+    "DCKernelRidgeClassifier": {"alpha": 1e-3, "tol": 1e-14},
+    "FalkonRegressor": {"alpha": 1e-3, "preconditioner_rows": 0, "tol": 1e-12},
+    "FalkonClassifier": {"alpha": 1e-3, "preconditioner_rows": 0, "tol": 1e-12},
+}
+
+
+def random_labels(n=120):
+    rng = np.random.RandomState(0)
+    return rng.normal(size=(n, 3)), rng.randint(0, 2, n)
+
+
+def limited(machine, max_time):
+    model = build(machine)
+    known = model.get_params()
+    settings = SETTINGS.get(type(model).__name__, {}) | {"max_time": max_time}
+    if "C" in known:
+        settings["C"] = 1e12
+    return model.set_params(**settings)
+
+
+def test_every_estimator_that_iterates_has_a_limit():
+    iterating = [machine for machine in machines() if ITERATES & set(machine.names)]
+    names = {machine.cls.__name__ for machine in iterating}
+    assert names - {machine.cls.__name__ for machine in LIMITED} == BUDGETED & names
+    assert {"IntelexSVC", "JointConvolutionClassifier"} < SKIPPED  # oneDAL has none; PyTorch's has
+
+
+@pytest.mark.parametrize("machine", LIMITED, ids=str)
+def test_a_limit_of_no_time_ends_a_fit_of_random_labels_with_a_usable_model(machine):
+    X, y = random_labels()
+    model = limited(machine, 0.0)
+    assert clone(model).get_params()["max_time"] == 0.0
+    if type(model).__name__ in PASSES:
+        model.fit(X, y)
+        assert model.n_iter_ == 1
+    else:
+        with pytest.warns(ConvergenceWarning, match="max_time"):
+            model.fit(X, y)
+    assert model.predict(X).shape == y.shape
+    if is_classifier(model):
+        assert np.isfinite(model.decision_function(X)).all()
+        assert set(model.predict(X)) <= {0, 1}
+
+
+@pytest.mark.parametrize("machine", LIMITED, ids=str)
+def test_a_limit_that_is_not_met_changes_nothing(machine):
+    rng = np.random.RandomState(1)
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 3)) + y[:, None]
+    without, within = build(machine), build(machine).set_params(max_time=1e6)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        without.fit(X, y)
+        within.fit(X, y)
+    assert not [w for w in caught if "max_time" in str(w.message)]
+    assert np.array_equal(without.predict(X), within.predict(X))
+
+
+def test_the_fits_for_probabilities_share_the_limit():
+    X, y = random_labels()
+    model = HSSADMMClassifier(polish=True, C=1e12, probability=True, max_time=0.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_time"):
+        model.fit(X, y)
+    assert model.predict_proba(X).shape == (len(X), 2)
