@@ -23,13 +23,13 @@ def reference():
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_no_second_line_of_the_reference_rows_matches_a_cell(table, reference):
     several = {
-        f"{row} | {group.column} | {group.measure.label}": one.found.others
+        f"{row} | {group.column} | {group.measure.label}": one.match.others
         for sheet in filled(table, reference)
         for group in sheet.groups
         for row, one in zip(sheet.rows, group.entries, strict=True)
         # Cells without a method are sizes of data, which all methods have alike.
-        if one.found
-        and one.found.others
+        if one.match
+        and one.match.others
         and (table.rows[row] & table.columns[group.column]).methods
     }
     assert several == {}
@@ -58,8 +58,8 @@ def test_rows_of_the_table_s_experiment_come_before_newer_ones_and_more_seeds():
     (machine,) = found.machines
     cell = Cell(table, found, machine, "LIBSVM", "ijcnn1")
     one = entry(cell, table.measures["accuracy"])
-    assert (one.value, one.found.others) == (0.80, 0)
+    assert (one.value, one.match.others) == (0.80, 0)
     without = runs(*others, {**own, "experiment": None})
     cell = Cell(table, without, machine, "LIBSVM", "ijcnn1")
     one = entry(cell, table.measures["accuracy"])
-    assert (one.value, one.found.others) == (pytest.approx(0.99), 1)
+    assert (one.value, one.match.others) == (pytest.approx(0.99), 1)

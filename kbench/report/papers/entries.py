@@ -43,7 +43,7 @@ class Entry:
     ----------
     printed : Printed, optional
         The paper's value.
-    found : Match, optional
+    match : Match, optional
         The runs behind the measured value.
     value, sd : float, optional
         Mean and deviation over seeds, in the row's unit.
