@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import norm
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
@@ -198,9 +198,9 @@ class TunedMachine(BaseEstimator):
         """Error on some rows of a machine that is tuned and fitted on others."""
         rng = np.random.default_rng(0)
         half = Rows(Z[learned], self.kernel, rng)
-        found = search(half, self._task(targets[learned]), rng, deadline, Trace())
+        result = search(half, self._task(targets[learned]), rng, deadline, Trace())
         rows = Rows(Z, self.kernel, rng)
-        return validation_error(rows, self._task(targets), found, learned, held_out)
+        return validation_error(rows, self._task(targets), result, learned, held_out)
 
     @property
     @abstractmethod
@@ -381,7 +381,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
-            self._compare_at_full_size(Z, task, index, result, rng, deadline, trace)
+            self._compare_at_full_size(Z, task, index, result, deadline, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
@@ -400,22 +400,24 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         task: Classification,
         index: np.ndarray,
         result: Search,
-        rng: np.random.Generator,
         deadline: Deadline,
         trace: Trace,
     ) -> None:
         """Choose among the finalists by held-out rows of machines of nearly all rows.
 
         Only of many rows, where the search has seen no machine of nearly all of them, and only
-        where those are cheap. Sets the result of the search.
+        where those are cheap. The held-out rows are the last ones of each class: where rows are in
+        an order, such as time, new rows differ from all of them more than a random sample does. On
+        ijcnn1 the error of the last fifth of 40,000 training rows is 1.6 to 3.8 % for six machines
+        and ranks them like the 10,000 rows behind; of a random fifth all have 1.3 to 1.4 %.
+        Sets the result of the search.
         """
         n = len(index)
         entries = n * n * result.support_fraction
         if n <= FEW_ROWS or entries > _CHEAP_ENTRIES or deadline.passed:
             return
-        order = task.order(rng)
-        held_out = order[: min(_MOST_HELD_OUT, int(_HELD_OUT * n))]
-        training = order[len(held_out) :]
+        held_out = task.last(min(_MOST_HELD_OUT / n, _HELD_OUT))
+        training = np.delete(np.arange(n), held_out)
         rung = result.columns["rung"][-1] + 1
         wrong, errors, fractions, solved = [], [], [], []
         steps = STEPS * len(training)
@@ -634,13 +636,13 @@ def _has_different_scales(X: np.ndarray) -> bool:
 
 def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
     """Normal interval of a mean squared error, at 95 %; (2,)."""
-    half = norm.ppf(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
+    half = ndtri(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
     return np.array([max(error - half, 0.0), error + half])
 
 
 def wilson_interval(rate: float, n: int) -> np.ndarray:
     """Wilson's interval of an error rate measured on n rows, at 95 %; (2,)."""
-    z = norm.ppf(0.5 + 0.5 * _CONFIDENCE)
+    z = ndtri(0.5 + 0.5 * _CONFIDENCE)
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     low = centre - half if rate > 0.0 else 0.0

@@ -22,6 +22,7 @@ from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, run_records, write
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
+from kbench.report.reliability import reliability_curves
 from kbench.report.tables import comparisons
 
 if TYPE_CHECKING:
@@ -124,7 +125,15 @@ def make_report(
     elif format == "latex":
         text = latex.latex(tables, environments, shown, settings=settings)
     elif format == "html":
-        text = page(tables, None, environments, shown, settings=settings, remarks=skipped)
+        text = page(
+            tables,
+            None,
+            environments,
+            shown,
+            settings=settings,
+            remarks=skipped,
+            reliability=reliability_curves(folder.read_curves(reference=reference)),
+        )
     else:
         text = terminal.terminal(
             tables,
@@ -174,22 +183,22 @@ def make_comparison(
     names = list(dict.fromkeys(methods or []))
     score = None if metric is None else quantity(metric, "metric")
     rows, skipped = frame(folder, names, datasets, reference=reference, trials=trials)
-    found = versus.versus(run_records(rows), names, score)
-    if not found.pairs():
+    comparison = versus.versus(run_records(rows), names, score)
+    if not comparison.pairs():
         what = "" if score is None else f" and {score.column} measured"
         raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
     if format == "csv":
-        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(found.pairs()))
+        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(comparison.pairs()))
     elif format == "json":
-        sheets = [tidy.sheet_record(one) for one in versus.sheets(found)]
-        text = tidy.json_text({"pairs": versus.pair_records(found.pairs()), "sheets": sheets})
+        sheets = [tidy.sheet_record(one) for one in versus.sheets(comparison)]
+        text = tidy.json_text({"pairs": versus.pair_records(comparison.pairs()), "sheets": sheets})
     elif format == "markdown":
-        text = markdown.markdown_sheets(versus.sheets(found))
+        text = markdown.markdown_sheets(versus.sheets(comparison))
     elif format == "latex":
-        text = latex.latex_sheets(versus.sheets(found))
+        text = latex.latex_sheets(versus.sheets(comparison))
     else:
         text = terminal.sheets(
-            versus.sheets(found),
+            versus.sheets(comparison),
             width=width or shutil.get_terminal_size((120, 24)).columns,
             paint=terminal.coloured if colour else terminal.plain,
         )
@@ -293,9 +302,15 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
     for format, name in names.items():
         make_report(folder, format=format, out=where / name)
     report = read_report(folder)
-    found = comparisons(report.runs.rows)
+    compared = comparisons(report.runs.rows)
     text = page(
-        found, report, report.environments, COSTS, settings=SETTINGS, remarks=report.skipped
+        compared,
+        report,
+        report.environments,
+        COSTS,
+        settings=SETTINGS,
+        remarks=report.skipped,
+        reliability=reliability_curves(folder.read_curves()),
     )
     write(where / "index.html", text)
     paths = [where / name for name in ("index.html", *names.values())]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Version of the columns; raised when a column is added or changes its meaning.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # Begins the message of a run that is ok but whose model could not be stored.
 UNKEPT = "the model was not kept"
@@ -48,8 +48,10 @@ _COLUMNS: dict[str, str] = {
     "status": "string",
     "message": "string",
     "method": "string",
+    "method_version": "int64",
     "dataset": "string",
     "variant": "string",
+    "experiment": "string",
     "seed": "int64",
     "task": "string",
     "n_train": "int64",
@@ -231,9 +233,9 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
             arrays[place] = pc.fill_null(arrays[place], 1)
     except (pa.ArrowException, NotImplementedError) as exc:
         raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
-    found = pa.Table.from_arrays(arrays, schema=wanted)
-    _check_params(found)
-    return found
+    table = pa.Table.from_arrays(arrays, schema=wanted)
+    _check_params(table)
+    return table
 
 
 def _check_params(table: "pa.Table") -> None:

@@ -176,13 +176,13 @@ class Report:
 
     def studies(self, width: int | None = None) -> list[Sheet]:
         """Systems, budgets and rankings."""
-        found = []
+        narrow = []
         for whole in self.system_sheets() + self.budget_sheets():
-            found += sheets.narrowed(whole, width, _before_comma(whole))
+            narrow += sheets.narrowed(whole, width, _before_comma(whole))
         for ranking in self.rankings:
             whole = ranking_sheet(ranking)
-            found += sheets.narrowed(whole, width, whole.header[1:])
-        return found
+            narrow += sheets.narrowed(whole, width, whole.header[1:])
+        return narrow
 
     def system_sheets(self) -> list[Sheet]:
         return [sheet(one, self.runs, self.environments) for one in self.systems]
