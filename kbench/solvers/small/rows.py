@@ -93,7 +93,8 @@ class GaussianRows:
         self.points: np.ndarray | None = None
         # A rounded addition of products has an error of 2^-24 |x| |z|, which is at most 2 max h.
         unit = 2.0 * float(self._h.max(initial=0.0)) * 2.0**-24
-        dtype, exponent = np.float64, 0.0
+        exponent = 0.0
+        dtype: type[np.floating] = np.float64
         if d <= FEW_FEATURES:
             # 6 additions in a group of sixteen features, one for each group and up to three for
             # the other features; points are rounded (2), and h (1 for two of them and their sum).
