@@ -77,11 +77,15 @@ class NormalEquations:
         self.grams = [np.zeros((k, k)) for k in basis.ranks]
         self.products = [np.zeros((k, n_outputs)) for k in basis.ranks]
 
-    def add(self, X: Any, Y: np.ndarray) -> None:
-        """Add rows X : (b, d) with targets Y : (b, m). O(b k (d + k)) time."""
+    def add(self, X: Any, Y: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Add rows X : (b, d) with targets Y : (b, m) and weights (b,). O(b k (d + k)) time."""
         for s, rows, W in self._basis.blocks(X):
+            targets = Y[rows]
+            if weight is not None:
+                root = np.sqrt(weight[rows])[:, None]
+                W, targets = W * root.astype(W.dtype), targets * root
             _add_gram(W, self.grams[s])
-            _add_product(W, Y[rows], self.products[s])
+            _add_product(W, targets, self.products[s])
 
     def weights(self, alpha: float) -> np.ndarray:
         """Weights of the columns of W in the ridge machine; (r, m) float64. O(r^3 / 3) time.

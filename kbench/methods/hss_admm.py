@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from kbench.approximation import HSSMatrix
+from kbench.methods._composition import fresh_part
 from kbench.methods._hss import CompressedKernel, hss_machine
 from kbench.methods._hss_dual import DualSolution, solve_dual
 from kbench.methods._limits import MAX_TIME, limit
@@ -276,7 +277,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline, trace: Trace
     ) -> tuple[CompressedKernel, DualSolution]:
         """Compress the kernel matrix of rows X : (n, d) and solve for bounds : (n, p)."""
-        compressed = CompressedKernel.of(self, HSSMatrix(), X, trace)
+        matrix = fresh_part(self.matrix, HSSMatrix(), self.random_state)
+        compressed = CompressedKernel.of(self, matrix, X, trace)
         trace(hss_mb=8e-6 * compressed.matrix.n_parameters_)
         wanted, beta = self._penalty(compressed, trace)
         solution = solve_dual(

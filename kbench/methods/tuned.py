@@ -386,7 +386,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
-            self._compare_at_full_size(Z, task, index, result, rng, deadline, trace)
+            self._compare_at_full_size(Z, task, index, result, deadline, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
@@ -405,22 +405,24 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         task: Classification,
         index: np.ndarray,
         result: Search,
-        rng: np.random.Generator,
         deadline: Deadline,
         trace: Trace,
     ) -> None:
         """Choose among the finalists by held-out rows of machines of nearly all rows.
 
         Only of many rows, where the search has seen no machine of nearly all of them, and only
-        where those are cheap. Sets the result of the search.
+        where those are cheap. The held-out rows are the last ones of each class: where rows are in
+        an order, such as time, new rows differ from all of them more than a random sample does. On
+        ijcnn1 the error of the last fifth of 40,000 training rows is 1.6 to 3.8 % for six machines
+        and ranks them like the 10,000 rows behind; of a random fifth all have 1.3 to 1.4 %.
+        Sets the result of the search.
         """
         n = len(index)
         entries = n * n * result.support_fraction
         if n <= FEW_ROWS or entries > _CHEAP_ENTRIES or deadline.passed:
             return
-        order = task.order(rng)
-        held_out = order[: min(_MOST_HELD_OUT, int(_HELD_OUT * n))]
-        training = order[len(held_out) :]
+        held_out = task.last(min(_MOST_HELD_OUT / n, _HELD_OUT))
+        training = np.delete(np.arange(n), held_out)
         rung = result.columns["rung"][-1] + 1
         wrong, errors, fractions, solved = [], [], [], []
         steps = STEPS * len(training)

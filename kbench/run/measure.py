@@ -20,7 +20,7 @@ except ImportError:  # not on Windows
 # A call is repeated until it was made this often or took this many wall seconds in all, and the
 # median counts: a single reading of a call of a millisecond varies by tens of per cent.
 REPEATS = 5
-REPEAT_FOR_S = 0.05
+REPEAT_FOR_S = 0.025
 
 
 def _children_cpu_s() -> float:

@@ -32,6 +32,9 @@ def import_common() -> None:
     _postpone("scipy.stats")
     with _hidden("pandas"):
         import sklearn.utils.validation  # noqa: F401
+
+        with contextlib.suppress(ImportError):  # the first fit imports it, since version 1.9
+            importlib.import_module("sklearn.callback")
     import kbench.cost
     import kbench.data
     import kbench.run.worker  # noqa: F401

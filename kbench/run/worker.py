@@ -6,6 +6,7 @@ end; everything that it prints goes to the run's log.
 """
 
 import contextlib
+import functools
 import inspect
 import math
 import os
@@ -33,6 +34,9 @@ from kbench.trace import Trace
 
 # Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
 WARMUP_ROWS = 256
+# Test rows of reliability curves: 20,000 give a fraction in a group of 1,000 rows to 1.5 points,
+# and bound what k-nearest neighbours take for probabilities.
+_RELIABILITY_ROWS = 20_000
 # Points of a curve that are kept: 10,000 points of two numbers make 160 kB of a results file.
 MAX_CURVE_POINTS = 10_000
 # Seconds between two reports of a fit in progress; the live line shows one a second.
@@ -143,9 +147,18 @@ def set_threads(threads: int, cpus: Sequence[int] | None) -> None:
         from numba.core import config
 
         config.reload_config()
-    from threadpoolctl import threadpool_limits
+    thread_pools().limit(limits=threads)
 
-    threadpool_limits(limits=threads)
+
+@functools.cache
+def thread_pools() -> Any:
+    """The thread pools of the libraries that are loaded; 3 ms, which the fork server spends once.
+
+    A library that is loaded later reads its number of threads from the environment.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -249,7 +262,8 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    return row, [*tables, *learning.tables(), *_path(kind, estimator, data)]
+    found = [*learning.tables(), *_path(kind, estimator, data), *_reliability(estimator, data)]
+    return row, [*tables, *found]
 
 
 def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:
@@ -303,6 +317,21 @@ def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
         traceback.print_exc()
         return {}
     return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
+
+
+def _reliability(estimator: Any, data: Any) -> list[dict[str, Any]]:
+    """Reliability curves of a classifier that has probabilities, on some of the test rows."""
+    if data.n_classes is None or not hasattr(estimator, "predict_proba"):
+        return []
+    rows = slice(_RELIABILITY_ROWS)
+    try:
+        P = estimator.predict_proba(data.X_test[rows])
+    except MemoryError:
+        raise
+    except Exception:
+        traceback.print_exc()
+        return []
+    return metrics.reliability(data.y_test[rows], P, np.asarray(estimator.classes_))
 
 
 def _kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:

@@ -23,7 +23,7 @@ _DRIFTS, _DRIFT_MEAN, _DRIFT_DEVIATION = (0.0, 0.2, 0.4, 0.6), 0.3, 0.2
 # likelihood that a Gaussian one of lengths 2.2 and 2.8 gives; that overshoots beside slopes.
 _SHAPE_LENGTHS, _SLOW_LENGTHS = (8.8, 11.2), (8.0, 12.0)
 # Deviation of the slope per doubling, and of neighbourhoods, relative to that of the shape.
-_SLOPE, _LOCAL = 0.08, 0.25
+_SLOPE, _LOCAL = 0.16, 0.25
 # Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
 _DEVIATIONS, _LEAST_DEVIATION = 1.5, 0.2
 # Deviation of the offsets that all points of a rung have in common: of the learning curve per

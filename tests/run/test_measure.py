@@ -264,7 +264,7 @@ def test_the_warm_up_meets_read_only_arrays_as_the_fit_does(make):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
     ("n", "seconds", "most"),
-    [(1000, 1e-4, UNIT_ROWS), (1000, 2e-3, 5000), (1000, 0.02, 1000), (UNIT_ROWS, 1e-3, UNIT_ROWS)],
+    [(1000, 1e-4, UNIT_ROWS), (1000, 1e-3, 5000), (1000, 0.02, 1000), (UNIT_ROWS, 1e-3, UNIT_ROWS)],
 )
 def test_a_row_is_predicted_among_so_many_that_the_call_does_not_show(n, seconds, most, sparse):
     X = np.arange(2.0 * n).reshape(n, 2)
