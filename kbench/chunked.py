@@ -141,8 +141,8 @@ class ChunkedRows:
         rows = self.block_rows if rows is None else rows
         held: list[Block] = []
         n = total = 0
-        for k, found in enumerate(self._read(rows), start=1):
-            block = self._checked(found if isinstance(found, Block) else Block(*found), k)
+        for k, piece in enumerate(self._read(rows), start=1):
+            block = self._checked(piece if isinstance(piece, Block) else Block(*piece), k)
             total += block.X.shape[0]
             while block.X.shape[0] and n + block.X.shape[0] >= rows:
                 head = rows - n

@@ -21,10 +21,10 @@ import numpy as np
 UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 # Least number of timed calls; their median counts.
-REPEATS = 5
-# Seconds: slower predictions are not repeated with more rows, because the fixed cost of a call,
-# less than a millisecond, is negligible.
-_FAST_S = 0.05
+REPEATS = 3
+# Seconds: slower predictions are not repeated with more rows. The fixed cost of a call, 0.1 to 0.2
+# ms (`scripts/bench_small.py`), is at most 4 % of this, and four calls take 0.02 s of every run.
+_FAST_S = 0.005
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
 _clock = time.process_time if COUNTS_CPU else time.perf_counter
@@ -66,7 +66,7 @@ def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float
 
 
 def median_s(function: Callable[[], Any]) -> float:
-    """Return the median seconds of at least five calls, and of as many as fit into 2 ms."""
+    """Return the median seconds of at least three calls, and of as many as fit into 2 ms."""
     function()
     seconds: list[float] = []
     begin = time.perf_counter()

@@ -15,7 +15,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from kbench.report.reading import frame, records
+from kbench.report.reading import frame, run_records
 from kbench.report.recommend import Wanted, best_lines, density, recommend
 from kbench.report.tables import Comparison, comparisons
 from kbench.run.results import ResultsFolder
@@ -36,7 +36,7 @@ def main() -> None:
     """Print a line for each data set, and the means."""
     folder = ResultsFolder(sys.argv[1] if len(sys.argv) > 1 else "results")
     rows, _ = frame(folder, None, None, reference=True, trials=False)
-    every = [one for one in comparisons(records(rows)) if one.problem.n_train]
+    every = [one for one in comparisons(run_records(rows)) if one.problem.n_train]
     largest: dict[str, Comparison] = {}
     for one in every:
         name = one.problem.dataset

@@ -9,9 +9,9 @@ process. Some runners find the disk full, by a limit on the size of files; with 
 one has to be root, the results lie in a file system of a few MiB, which is full at times. Some
 runners have a clock that jumps by two days while they run, by `jumping_clock.c`; if there is no C
 compiler, a line says that clocks were not tested. In the end a last runner completes the sweep, and
-an oracle checks that every run has exactly one row, that all rows are ok, that every file can be
-read, that the model of the predictions is unchanged, and that no process and no temporary folder is
-left. Exit code 0 if all of it holds.
+an oracle checks that every attempt has one row, that the last attempt of every run is ok, that
+every file can be read, that the model of the predictions is unchanged, and that no process and no
+temporary folder is left. Exit code 0 if all of it holds.
 """
 
 import argparse
@@ -29,6 +29,8 @@ from pathlib import Path
 
 import psutil
 import pyarrow.parquet as pq
+
+from kbench.run.rows import IDENTITY, RUN
 
 RUNS = 40  # of the sweep
 PAUSE = 1.5  # seconds between two kills at most; on a busy machine more, so that workers are met
@@ -207,12 +209,18 @@ class Arena:
                 wrong.append(f"{path.name} cannot be read: {error}")
                 continue
             if path.parent.name == "results":
-                rows += table.select(["key", "environment", "threads", "status"]).to_pylist()
-        keys = Counter((row["key"], row["environment"], row["threads"]) for row in rows)
-        if len(keys) != self.runs:
-            wrong.append(f"{len(keys)} runs have a row, should be {self.runs}")
-        wrong += [f"run {key[0][:8]} has {n} rows" for key, n in keys.items() if n > 1]
-        statuses = Counter(row["status"] for row in rows)
+                rows += table.select([*IDENTITY, "status"]).to_pylist()
+        attempts = Counter(tuple(row[name] for name in IDENTITY) for row in rows)
+        wrong += [
+            f"attempt {one[-1]} of run {one[0][:8]} has {n} rows"
+            for one, n in attempts.items()
+            if n > 1
+        ]
+        rows.sort(key=lambda row: row["attempt"])
+        last = {tuple(row[name] for name in RUN): row["status"] for row in rows}
+        if len(last) != self.runs:
+            wrong.append(f"{len(last)} runs have a row, should be {self.runs}")
+        statuses = Counter(last.values())
         if set(statuses) - {"ok"}:
             wrong.append(f"statuses {dict(statuses)}, should all be ok")
         deadline = time.monotonic() + 10

@@ -4,6 +4,7 @@ import os
 import shutil
 import tomllib
 import tracemalloc
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
@@ -35,6 +36,26 @@ def peak_bytes():
             tracemalloc.stop()
 
     return measure
+
+
+@pytest.fixture
+def largest_file():
+    """A context manager: files of this process cannot grow beyond so many bytes, as on a full disk.
+
+    The system's error is then EFBIG, not ENOSPC. Python ignores the signal that comes with it.
+    """
+    import resource  # not on Windows
+
+    @contextmanager
+    def limited(nbytes):
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
 
 
 @pytest.fixture

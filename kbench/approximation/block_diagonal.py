@@ -290,15 +290,17 @@ class BKA(BaseEstimator):
             return centroids, rng.permutation(n) % c
         gram = kernel.block(sample, kernel.points(sample)).astype(np.float64)
         _, vectors = leading_eigenpairs(gram, c, "lanczos", rng)
-        _, found = sampled_kmeans(vectors, c, rng.permutation(len(sample)))
-        centres = KernelCentres(kernel, sample, mean_weights(found))
+        _, sample_labels = sampled_kmeans(vectors, c, rng.permutation(len(sample)))
+        centres = KernelCentres(kernel, sample, mean_weights(sample_labels))
         labels = centres.assign_training(kernel)
         # A cluster of the sample to which no row is assigned has no block and is removed.
         occupied = np.unique(labels)
         if len(occupied) < centres.n_clusters:
-            kept = np.isin(found, occupied)
+            kept = np.isin(sample_labels, occupied)
             centres = KernelCentres(
-                kernel, sample[kept], mean_weights(np.searchsorted(occupied, found[kept]))
+                kernel,
+                sample[kept],
+                mean_weights(np.searchsorted(occupied, sample_labels[kept])),
             )
             labels = np.searchsorted(occupied, labels)
         return centres, labels

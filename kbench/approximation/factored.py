@@ -77,11 +77,15 @@ class NormalEquations:
         self.grams = [np.zeros((k, k)) for k in basis.ranks]
         self.products = [np.zeros((k, n_outputs)) for k in basis.ranks]
 
-    def add(self, X: Any, Y: np.ndarray) -> None:
-        """Add rows X : (b, d) with targets Y : (b, m). O(b k (d + k)) time."""
+    def add(self, X: Any, Y: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Add rows X : (b, d) with targets Y : (b, m) and weights (b,). O(b k (d + k)) time."""
         for s, rows, W in self._basis.blocks(X):
+            targets = Y[rows]
+            if weight is not None:
+                root = np.sqrt(weight[rows])[:, None]
+                W, targets = W * root.astype(W.dtype), targets * root
             _add_gram(W, self.grams[s])
-            _add_product(W, Y[rows], self.products[s])
+            _add_product(W, targets, self.products[s])
 
     def weights(self, alpha: float) -> np.ndarray:
         """Weights of the columns of W in the ridge machine; (r, m) float64. O(r^3 / 3) time.
@@ -230,21 +234,31 @@ class FactoredKernel(KernelApproximation):
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Rows of G at a indices; O(a n k) time, besides the products with L."""
         block, position = self._positions[:, indices]
-        out = np.empty((len(indices), self.shape[1]), self.bases[0].dtype)
+        linked = np.empty((len(indices), self.rank), self._linked_dtype)
         for s in np.unique(block):
             chosen = block == s
-            out[chosen] = self._expand(int(s), self.bases[s][position[chosen]])
-        return out
+            linked[chosen] = self._linked_features(int(s), self.bases[s][position[chosen]])
+        return self._expand(linked)
 
-    def _expand(self, s: int, features: np.ndarray) -> np.ndarray:
-        """features L[s, :] W' for rows of W : (a, k_s) of block s; (a, n)."""
+    @property
+    def _linked_dtype(self) -> np.dtype:
+        return np.result_type(*self.bases[:1], *([] if self.link is None else [self.link]))
+
+    def _linked_features(self, s: int, features: np.ndarray) -> np.ndarray:
+        """features L[s, :] for rows of W : (a, k_s) of block s; (a, r)."""
+        return features if self.link is None else features @ self.link[self._columns[s]]
+
+    def _expand(self, linked: np.ndarray) -> np.ndarray:
+        """linked W' for rows of W L : (a, r); (a, n)."""
         if self.link is None:
-            return features @ self.bases[0].T
-        linked = features @ self.link[self._columns[s]]
-        out = np.empty((len(features), self.shape[1]), features.dtype)
-        for (basis, rows), columns in zip(self._blocks(), self._columns, strict=True):
-            out[:, rows] = linked[:, columns] @ basis.T
-        return out
+            return linked @ self.bases[0].T
+        # One gather at the end is four times as fast as writing each block to its columns.
+        by_block = np.empty((len(linked), self.shape[1]), self.bases[0].dtype)
+        starts = np.cumsum([0] + [len(rows) for rows in self.groups])
+        for basis, start, columns in zip(self.bases, starts, self._columns, strict=False):
+            by_block[:, start : start + len(basis)] = linked[:, columns] @ basis.T
+        block, position = self._positions
+        return np.take(by_block, starts[block] + position, axis=1)
 
     def scaled(self, scale: np.ndarray) -> "FactoredKernel":
         """S G S for S = diag(scale), with the link of G; O(n k)."""

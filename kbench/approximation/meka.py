@@ -130,10 +130,10 @@ class MEKAKernel(FactoredKernel):
         self.basis = basis
 
     def cross(self, X: Any) -> np.ndarray:
-        out = np.empty((X.shape[0], self.shape[1]), self.bases[0].dtype)
+        linked = np.empty((X.shape[0], self.rank), self._linked_dtype)
         for s, rows, features in self.basis.blocks(X):
-            out[rows] = self._expand(s, features)
-        return out
+            linked[rows] = self._linked_features(s, features)
+        return self._expand(linked)
 
     def machine(self, coef: np.ndarray) -> Machine:
         return self.basis.machine(self.weights(coef))

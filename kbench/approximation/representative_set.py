@@ -214,8 +214,8 @@ def representative_set(
                 members, combinations, residuals[subset] = _extreme_points(gram, float(eps))
                 chosen.append(subset[members])
                 represented[subset[members]] = weights[subset] @ combinations
-    found = np.sort(np.concatenate(chosen))
-    return RepresentativeSet(found, represented[found], residuals)
+    rows = np.sort(np.concatenate(chosen))
+    return RepresentativeSet(rows, represented[rows], residuals)
 
 
 def _distances(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from kbench.intrinsics.tree_descent import ROWS, descend
 
@@ -127,6 +126,9 @@ def class_tree(
     """
     if n_leaves == 1:
         return single_leaf()
+    # Imported here because it takes 50 ms, and most methods grow no tree.
+    from sklearn.tree import DecisionTreeClassifier
+
     tree: Any = DecisionTreeClassifier(
         criterion="entropy", max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
@@ -140,6 +142,8 @@ def target_tree(X: np.ndarray, y: np.ndarray, n_leaves: int, min_rows: int) -> A
     """
     if n_leaves == 1:
         return single_leaf()
+    from sklearn.tree import DecisionTreeRegressor
+
     tree: Any = DecisionTreeRegressor(
         max_leaf_nodes=n_leaves, min_samples_leaf=min_rows, random_state=0
     )
@@ -155,6 +159,8 @@ def variance_tree(
     """
     if n_leaves == 1:
         return single_leaf()
+    from sklearn.tree import DecisionTreeRegressor
+
     rows = rng.permutation(len(X))[:_SAMPLE]
     smallest = max(1, min_rows * len(rows) // len(X))
     tree: Any = DecisionTreeRegressor(

@@ -23,17 +23,14 @@ def main(argv: Sequence[str]) -> int:
     if show:
         return _show_config(overrides)
 
-    from kbench.run.plan import make_plan
-    from kbench.run.runner import (
-        Runner,
-        check_methods,
-        finished_here,
-        obtain_in,
-        split,
-        worker_sandbox,
-    )
+    from kbench.run.preload import worker_sandbox
 
+    # The fork server's imports take longest, so it is started before the runner's own.
     sandbox = worker_sandbox(overrides)
+
+    from kbench.run.plan import make_plan
+    from kbench.run.runner import Runner, check_methods, finished_here, obtain_in, split
+
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
         if plan.searches:

@@ -149,14 +149,14 @@ def _check_keys(config: Mapping[str, Any], prefix: str) -> None:
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any]] = []
     for key, value in config.items():
         path = f"{prefix}{key}"
         if isinstance(value, Mapping) and value and path not in KEYS:
-            found += _leaves(value, f"{path}.")
+            leaves += _leaves(value, f"{path}.")
         else:
-            found.append((path, value))
-    return found
+            leaves.append((path, value))
+    return leaves
 
 
 def _check_present(config: Mapping[str, Any]) -> None:
@@ -228,16 +228,16 @@ def _check_files(source: Mapping[str, Any], split: Mapping[str, Any]) -> None:
             f"dataset.source.files has {', '.join(sorted(source['files']))}, should be train and "
             "test, or all"
         )
-    for part, found in pieces.items():
-        if form.pieces and tuple(found) != form.pieces:
+    for part, names in pieces.items():
+        if form.pieces and tuple(names) != form.pieces:
             wanted = " and ".join(f"{part}_{piece}" for piece in form.pieces)
             raise ConfigError(
                 f"dataset.source.files has {', '.join(sorted(source['files']))}, format {name} "
                 f"takes {wanted} in this order"
             )
-        if not form.pieces and len(found) > 1 and name not in ("csv", "parquet", "arff"):
+        if not form.pieces and len(names) > 1 and name not in ("csv", "parquet", "arff"):
             raise ConfigError(
-                f"dataset.source.files has {len(found)} files of {part}, format {name} takes one"
+                f"dataset.source.files has {len(names)} files of {part}, format {name} takes one"
             )
     one = set(pieces) == {"all"}
     if name == "cifar10" and not one:

@@ -17,12 +17,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from kbench.data.piece_sizes import piece_sizes
 from kbench.errors import DataError, KbenchError
 from kbench.files import atomic_file
 
-CHUNK = 1 << 20
-"""Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more memory,
-fewer bytes more calls; `scripts/bench_data_chunks.py` shows both."""
 _MAGIC = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 MAX_LINE_BYTES = 32 << 20
 """Longest line of a text file, in bytes (32 MiB, about two million values). It bounds the memory
@@ -39,7 +37,7 @@ def chunks(path: Path) -> Iterator[bytes]:
     """
     try:
         with closing(_open(path)) as stream:
-            while piece := stream.read(CHUNK):
+            while piece := stream.read(piece_sizes().text):
                 yield piece
     except (KbenchError, MemoryError):
         raise
@@ -80,9 +78,9 @@ def read(path: Path) -> bytearray:
 
 
 def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """The decompressed text of a file in pieces of whole lines, O(CHUNK) each.
+    """The decompressed text of a file in pieces of whole lines, O(`PieceSizes.text`) each.
 
-    A line longer than CHUNK makes a longer piece, up to MAX_LINE_BYTES. The last piece may lack a
+    A line longer than that makes a longer piece, up to MAX_LINE_BYTES. The last piece may lack a
     line feed.
 
     Yields
@@ -103,7 +101,7 @@ def text_pieces(path: Path) -> Iterator[tuple[int, bytes, bool]]:
             del rest[:end]
             yield number, text, False
             number += text.count(b"\n")
-        if len(rest) > MAX_LINE_BYTES + CHUNK:
+        if len(rest) > MAX_LINE_BYTES + piece_sizes().text:
             raise DataError(
                 f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB, should be text "
                 "in shorter lines"

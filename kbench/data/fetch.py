@@ -21,9 +21,10 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from kbench.data.content import CHUNK, read_json, remember
+from kbench.data.content import read_json, remember
 from kbench.data.folders import FileStatus, Folders, is_file_name, is_mirror, name_in_url
 from kbench.data.mirrors import write as write_mirror
+from kbench.data.piece_sizes import piece_sizes
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 ATTEMPTS = 3  # requests for one file before a broken connection is an error
@@ -172,7 +173,7 @@ def _copy(response: HTTPResponse, out: Any, have: int, name: str, progress: bool
         disable=None if progress is None else not progress,
     )
     with bar:
-        while piece := response.read(CHUNK):
+        while piece := response.read(piece_sizes().text):
             out.write(piece)
             have += len(piece)
             bar.update(len(piece))
@@ -185,24 +186,24 @@ def _verify(part: Path, file: FileStatus, folders: Folders) -> None:
     with open(part, "rb") as content:
         head = content.read(512)
         content.seek(0)
-        while piece := content.read(CHUNK):
+        while piece := content.read(piece_sizes().text):
             digest.update(piece)
     if head.lstrip()[:1] == b"<":
         raise DataError(f"{file.url}: sent an HTML or XML page, should be the file {file.name}")
     if not head:
         raise DataError(f"{file.url}: sent an empty file, should be {file.name}")
-    found = digest.hexdigest()
+    actual = digest.hexdigest()
     memory = folders.own / "_fetched.json"
     if file.sha256 is not None:
-        if found != file.sha256:
-            raise DataError(f"{file.url}: sha256 is {found}, should be {file.sha256}")
+        if actual != file.sha256:
+            raise DataError(f"{file.url}: sha256 is {actual}, should be {file.sha256}")
         return
     first = read_json(memory).get(str(file.url))
     if first is None:
-        remember(memory, str(file.url), found)
-    elif first != found:
+        remember(memory, str(file.url), actual)
+    elif first != actual:
         raise DataError(
-            f"{file.url}: sha256 is {found}, the first download had {first}; if the new file is "
+            f"{file.url}: sha256 is {actual}, the first download had {first}; if the new file is "
             f"right, remove its line from {memory}"
         )
 

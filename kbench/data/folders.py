@@ -196,8 +196,8 @@ def _bundled(name: str) -> FileStatus:
     spec = find_spec("sklearn")
     places = list(spec.submodule_search_locations or ()) if spec else []
     paths = [Path(place) / "datasets" / "data" / name for place in places]
-    found = next((p for p in paths if p.is_file()), None)
-    return FileStatus("bundled", name, found, None, None, tuple(str(p) for p in paths))
+    file = next((p for p in paths if p.is_file()), None)
+    return FileStatus("bundled", name, file, None, None, tuple(str(p) for p in paths))
 
 
 def _at_path(role: str, path: str) -> FileStatus:

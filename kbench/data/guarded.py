@@ -93,14 +93,16 @@ def answer(folder: Path) -> None:
     try:
         # Each reader names its file; this catches what the code around the parser meets.
         with formats.parsing(first, f"a file of format {request['name']}"):
-            found = formats.read(
+            rows_by_part = formats.read(
                 request["name"],
                 parts,
                 request["source"],
                 request["task"],
                 request["target_range"],
             )
-            reply = {"parts": {part: _write(folder, part, rows) for part, rows in found.items()}}
+            reply = {
+                "parts": {part: _write(folder, part, rows) for part, rows in rows_by_part.items()}
+            }
     except (ConfigError, DataError) as error:
         reply = {"error": str(error), "kind": type(error).__name__}
     (folder / _ANSWER).write_text(json.dumps(reply))

@@ -104,9 +104,9 @@ def parse(
     O(bytes) time. Memory: the text, 8 bytes per value and 24 bytes per row.
     """
     text = content if isinstance(content, np.ndarray) else np.frombuffer(content, dtype=np.uint8)
-    found = _parsed(text, name, n_features, line=1, last=True)
-    _require_rows(found.labels.size, bool(text.size), name)
-    return found
+    rows = _parsed(text, name, n_features, line=1, last=True)
+    _require_rows(rows.labels.size, bool(text.size), name)
+    return rows
 
 
 def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]:
@@ -121,7 +121,7 @@ def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]
     Yields
     ------
     LibsvmRows
-        Of about `content.CHUNK` bytes of text each; together the rows that `parse` returns.
+        Of about `PieceSizes.text` bytes of text each; together the rows that `parse` returns.
 
     Raises
     ------
@@ -132,11 +132,11 @@ def pieces(path: Path, *, n_features: int | None = None) -> Iterator[LibsvmRows]
     for line, text, last in text_pieces(path):
         empty = False
         content = np.frombuffer(text, dtype=np.uint8)
-        found = _parsed(content, str(path), n_features, line=line, last=last)
-        n += found.labels.size
-        largest = max(largest, found.largest_index)
-        if found.labels.size:
-            yield replace(found, n_features=largest if n_features is None else n_features)
+        rows = _parsed(content, str(path), n_features, line=line, last=last)
+        n += rows.labels.size
+        largest = max(largest, rows.largest_index)
+        if rows.labels.size:
+            yield replace(rows, n_features=largest if n_features is None else n_features)
     _require_rows(n, not empty, str(path))
 
 

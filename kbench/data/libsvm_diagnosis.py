@@ -46,7 +46,7 @@ def diagnose(
     begin = content.rfind(b"\n", 0, at) + 1
     end = content.find(b"\n", at)
     last = last and (end < 0 or end >= len(content) - 1)
-    found = content[begin : len(content) if end < 0 else end]
+    line_bytes = content[begin : len(content) if end < 0 else end]
     where = f"{name}:{content.count(bytes([10]), 0, begin) + line}: "
 
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -55,13 +55,13 @@ def diagnose(
             f"{where}the file is an HTML or XML page, should be LIBSVM text; a server may have "
             "sent it instead of the data: delete the file and fetch it again"
         )
-    junk = next((b for b in found if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
+    junk = next((b for b in line_bytes if b >= 0x80 or (b < 32 and b not in _TEXT_CONTROLS)), None)
     if junk is not None:
         return (
             f"{where}binary data (byte 0x{junk:02x}), should be LIBSVM text, plain or compressed "
             "by gzip, bzip2, xz or zip"
         )
-    return where + _describe(found, n_features=n_features, limit=limit, last=last)
+    return where + _describe(line_bytes, n_features=n_features, limit=limit, last=last)
 
 
 def _describe(line: bytes, *, n_features: int | None, limit: int, last: bool) -> str:

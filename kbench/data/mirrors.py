@@ -42,9 +42,9 @@ def write(url: str, table: Path, home: Path) -> None:
     fetch = _sklearn if scheme == "sklearn" else _openml
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about retries; the error says enough
-        found = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
-    targets = [str(target) for target in found.target_names]
-    frame = found.frame
+        bunch = fetch(url, name, [cache for cache in caches if cache.is_dir()], home)
+    targets = [str(target) for target in bunch.target_names]
+    frame = bunch.frame
     if len(targets) != 1 or targets[0] not in frame:
         raise DataError(f"{url}: {len(targets)} targets ({', '.join(targets)}), should be one")
     frame = frame[[*(c for c in frame.columns if c != targets[0]), targets[0]]]
@@ -73,11 +73,11 @@ def _sklearn(url: str, name: str, caches: list[Path], home: Path) -> Any:
     return _one_target(fetcher(data_home=home, as_frame=True, n_retries=1, delay=0.1))
 
 
-def _one_target(found: Any) -> Any:
+def _one_target(bunch: Any) -> Any:
     """The result of a fetcher, its targets named as the columns that are not features."""
-    columns = [c for c in found.frame.columns if c not in found.feature_names]
-    found.target_names = columns
-    return found
+    columns = [c for c in bunch.frame.columns if c not in bunch.feature_names]
+    bunch.target_names = columns
+    return bunch
 
 
 def _openml(url: str, name: str, caches: list[Path], home: Path) -> Any:

@@ -101,8 +101,8 @@ def _targets(
         from kbench.data import libsvm
 
         for path in paths:
-            for found in libsvm.pieces(path):
-                yield found.labels
+            for rows in libsvm.pieces(path):
+                yield rows.labels
         return
     if name == "csv":
         from kbench.data.formats.csv_text import tables

@@ -157,14 +157,14 @@ def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
     config = with_variant(config)
     files = locate(config, folders)
     present = all(f.path is not None for f in files)
-    found = None
+    folder = None
     if present:
         sums = [remembered_sha256(f.path, _memory(folders)) for f in files if f.path is not None]
         if None not in sums:
             sha256 = _sha256(config, files, folders)
             target = folders.prepared / config["name"] / _key(config, sha256, files)
-            found = target if (target / prepared.META).is_file() else None
-    return DatasetStatus(config["name"], config["task"], present, tuple(files), found)
+            folder = target if (target / prepared.META).is_file() else None
+    return DatasetStatus(config["name"], config["task"], present, tuple(files), folder)
 
 
 def obtain(

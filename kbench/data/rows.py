@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data.generators import Generator
-
-BLOCK_BYTES = 32 << 20
-"""Bytes of a block of rows in float64 (32 MiB): bounds the memory of a preparation."""
+from kbench.data.piece_sizes import piece_sizes
 
 
 class Rows(ABC):
@@ -41,7 +39,7 @@ class Rows(ABC):
 
 def _steps(order: np.ndarray, width: float) -> Iterator[np.ndarray]:
     """`order` in pieces, each with the rows of one block; width : numbers per row."""
-    step = max(1, int(BLOCK_BYTES / (8 * max(width, 1.0))))
+    step = max(1, int(piece_sizes().block / (8 * max(width, 1.0))))
     for start in range(0, order.size, step):
         yield order[start : start + step]
 

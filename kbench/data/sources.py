@@ -114,23 +114,23 @@ def read_parts(
         paths.setdefault(part_of(file.role), []).append(file.path)
     request = (name, paths, config["source"], config["task"], _target_range(config))
     if formats.FORMATS[name].guarded:
-        found = guarded.read(*request, scratch, memory_mb=memory_mb)
+        rows_by_part = guarded.read(*request, scratch, memory_mb=memory_mb)
     else:
-        found = formats.read(*request)
-    widths = {part: rows.X.shape[1] for part, rows in found.items()}
+        rows_by_part = formats.read(*request)
+    widths = {part: rows.X.shape[1] for part, rows in rows_by_part.items()}
     if len(set(widths.values())) > 1:
         shown = " and ".join(f"{width} ({part})" for part, width in widths.items())
         raise DataError(f"{config['name']}: the parts have {shown} features, should be the same")
     _check_facts(
-        config, {part: rows.y for part, rows in found.items()}, max(widths.values()), files
+        config, {part: rows.y for part, rows in rows_by_part.items()}, max(widths.values()), files
     )
     parts = [
         DenseRows(rows.X, rows.y)
         if isinstance(rows.X, np.ndarray)
         else SparseRows(CsrArrays.of(rows.X), rows.y)
-        for rows in found.values()
+        for rows in rows_by_part.values()
     ]
-    first = next(iter(found.values()))
+    first = next(iter(rows_by_part.values()))
     return parts, first.labels, first.layout
 
 
@@ -154,9 +154,9 @@ def _libsvm(config: Mapping[str, Any], files: list[FileStatus], scratch: Path) -
 
     def pieces(path: Path) -> Iterator[tuple[Any, np.ndarray]]:
         nonlocal largest
-        for found in libsvm.pieces(path, n_features=config.get("n_features")):
-            largest = max(largest, found.largest_index)
-            yield found.to_csr(), found.labels
+        for rows in libsvm.pieces(path, n_features=config.get("n_features")):
+            largest = max(largest, rows.largest_index)
+            yield rows.to_csr(), rows.labels
 
     paths = {file.role: file.path for file in files if file.path is not None}
     parts = spill(((role, pieces(path)) for role, path in paths.items()), scratch)
@@ -185,18 +185,18 @@ def _check_facts(
     """Compare what the files hold with the config's facts; DataError names the first difference."""
     facts = config.get("facts") or {}
     fact_of = {"all": "n", "train": "n_train", "test": "n_test"}
-    found: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
-    found["n_features"] = largest
+    measured: dict[str, Any] = {fact_of[role]: y.size for role, y in labels.items()}
+    measured["n_features"] = largest
     classes = np.unique(np.concatenate([np.unique(y) for y in labels.values()]))
-    found["n_classes"] = int(classes.size)
-    found["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
+    measured["n_classes"] = int(classes.size)
+    measured["positives"] = [int(np.sum(y == classes[-1])) for y in labels.values()]
     names: dict[str, str] = {}
     for file in files:
         fact = fact_of.get(part_of(file.role), "n")
         names[fact] = f"{names[fact]} and {file.path}" if fact in names else str(file.path)
     for fact, expected in facts.items():
-        if expected is not None and fact in found and found[fact] != expected:
+        if expected is not None and fact in measured and measured[fact] != expected:
             where = names.get(fact) or " and ".join(str(f.path) for f in files)
             raise DataError(
-                f"{config['name']}: {fact} is {found[fact]} in {where}, should be {expected}"
+                f"{config['name']}: {fact} is {measured[fact]} in {where}, should be {expected}"
             )

@@ -50,8 +50,8 @@ def spill(
                 X.eliminate_zeros()
                 width = max(width, X.shape[1])
                 ends_of_rows = X.indptr[1:].astype(np.int64) + nnz
-                found = {"data": X.data, "indices": X.indices, "indptr": ends_of_rows, "y": y}
-                for key, array in found.items():
+                values = {"data": X.data, "indices": X.indices, "indptr": ends_of_rows, "y": y}
+                for key, array in values.items():
                     files[key].write(np.ascontiguousarray(array, dtype=_TYPES[key]).data)
                 n, nnz = n + y.size, nnz + X.nnz
             ends[name] = (begin, n)

@@ -73,8 +73,8 @@ def chunks(
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ConfigError(f"rows is {rows!r}, should be a whole number from 1")
     options = {"n_features": n_features, "columns": columns or {}, "task": task}
-    found = pieces(format, [Path(path) for path in paths], rows, options)
-    return _regrouped(((X, y) for X, y, _ in found), rows)
+    blocks = pieces(format, [Path(path) for path in paths], rows, options)
+    return _regrouped(((X, y) for X, y, _ in blocks), rows)
 
 
 def pieces(
@@ -108,8 +108,8 @@ def width_of(format: str, paths: list[Path], options: Mapping[str, Any]) -> int:
 
     width = 1
     for path in paths:
-        for found in libsvm.pieces(path):
-            width = max(width, found.n_features)
+        for rows_of_piece in libsvm.pieces(path):
+            width = max(width, rows_of_piece.n_features)
     return width
 
 
@@ -120,8 +120,8 @@ def _libsvm(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:
     if width is None:
         width = width_of("libsvm", paths, options)
     for path in paths:
-        for k, found in enumerate(libsvm.pieces(path, n_features=width), start=1):
-            yield found.to_csr(), found.labels, f"{path}, chunk {k}"
+        for k, rows_of_piece in enumerate(libsvm.pieces(path, n_features=width), start=1):
+            yield rows_of_piece.to_csr(), rows_of_piece.labels, f"{path}, chunk {k}"
 
 
 def _npy(paths: list[Path], rows: int, options: Mapping[str, Any]) -> Pieces:

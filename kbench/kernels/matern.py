@@ -3,9 +3,9 @@ machines.
 
 Its slope at distance zero does not vanish, so rounding of small distances matters: the square of a
 distance that was computed by a product of matrices loses digits where points are close, and its
-root loses half of those that are left. Distances are therefore computed from centred rows in
-float64, whatever the precision of the values; the exponential, which takes most of the time, is
-evaluated in the precision that was asked for.
+root loses half of those that are left. Squared distances are therefore computed from centred rows
+in float64, whatever the precision of the values; the root and the exponential, which lose no
+digits, are evaluated in the precision that was asked for.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,27 +19,27 @@ from kbench.kernels.functions import Kernel
 
 @dataclass(frozen=True)
 class CentredPoints:
-    """Prepared points: centred rows and their squared norms.
+    """Prepared points: centred rows x with two more columns, so that one product of matrices gives
+    squared distances.
 
     Attributes
     ----------
-    rows : (n, d) float64
-    squares : (n,) float64
+    rows : (n, d + 2) float64
+        x, 1 and ||x||^2.
     """
 
     rows: np.ndarray
-    squares: np.ndarray
 
     @property
     def shape(self) -> tuple[int]:
-        return self.squares.shape
+        return (len(self.rows),)
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.squares.nbytes
+        return self.rows.nbytes
 
     def __getitem__(self, rows: Any) -> "CentredPoints":
-        return CentredPoints(self.rows[rows], self.squares[rows])
+        return CentredPoints(self.rows[rows])
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,22 @@ class Matern12(Kernel):
         return replace(self, origin=np.asarray(X.mean(axis=0), np.float64).ravel())
 
     def prepare(self, X: Any, dtype: np.dtype) -> CentredPoints:
-        rows = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
-        if self.origin is not None:
-            rows = rows - self.origin
-        return CentredPoints(rows, np.einsum("ij,ij->i", rows, rows))
+        X = X.toarray() if sp.issparse(X) else X
+        n, d = X.shape
+        rows = np.empty((n, d + 2))
+        np.subtract(X, 0.0 if self.origin is None else self.origin, out=rows[:, :d])
+        rows[:, d] = 1.0
+        np.einsum("ij,ij->i", rows[:, :d], rows[:, :d], out=rows[:, d + 1])
+        return CentredPoints(rows)
 
     def _evaluate_tile(self, A: CentredPoints, B: CentredPoints, out: np.ndarray) -> None:
-        distances = A.rows @ B.rows.T
-        distances *= -2.0
-        distances += A.squares[:, None]
-        distances += B.squares
-        np.maximum(distances, 0.0, out=distances)
-        np.sqrt(distances, out=distances)
-        np.multiply(distances, -self.gamma, out=out, casting="same_kind")
+        # (-2 a, ||a||^2, 1) (b, 1, ||b||^2)' = ||a - b||^2
+        left = -2.0 * A.rows
+        left[:, -2], left[:, -1] = A.rows[:, -1], 1.0
+        distances = left @ B.rows.T
+        np.maximum(distances, 0.0, out=out, casting="same_kind")
+        np.sqrt(out, out=out)
+        out *= -self.gamma
         np.exp(out, out=out)
 
     def diagonal(self, A: CentredPoints) -> np.ndarray:

@@ -40,7 +40,9 @@ class _Helper:
         self._begin.acquire()
         self._end.acquire()
         self._work: Callable[[], None] | None = None
-        threading.Thread(target=self._serve, args=(_core(),), daemon=True).start()
+        threading.Thread(
+            target=self._serve, args=(_core(),), name="kbench helper", daemon=True
+        ).start()
 
     def wake(self) -> None:
         """Let the helper poll for what compiled code posts."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from kbench.approximation import HSSMatrix
 from kbench.approximation.hss import ShiftedFactor
-from kbench.methods._composition import fresh_part
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Trace
 
@@ -36,20 +35,19 @@ class CompressedKernel:
         self._dtype = ""
 
     @staticmethod
-    def of(estimator: Any, default: HSSMatrix, X: Any, trace: Trace) -> "CompressedKernel":
-        """Fit a clone of `estimator.matrix` to rows X : (n, d).
+    def of(estimator: Any, matrix: HSSMatrix, X: Any, trace: Trace) -> "CompressedKernel":
+        """Fit a matrix to rows X : (n, d).
 
         With `warm_start`, `HSSMatrix.fit` reuses what it can of the last fit to the same rows.
 
         Parameters
         ----------
-        estimator : object with matrix, random_state, warm_start
-        default : HSSMatrix
-            In place of matrix=None.
+        estimator : object with warm_start
+        matrix : HSSMatrix
+            Is fitted, so it should be a copy of the estimator's parameter.
         X : (n, d) array or CSR
         trace : Trace
         """
-        matrix = fresh_part(estimator.matrix, default, estimator.random_state)
         key = joblib.hash(X) if estimator.warm_start else ""
         last: CompressedKernel | None = getattr(estimator, "_compressed", None)
         if not estimator.warm_start or last is None or last._rows_key != key:

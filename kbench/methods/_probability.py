@@ -3,12 +3,14 @@
 J. Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized
 Likelihood Methods" (Advances in Large Margin Classifiers, 1999): a sigmoid of the decision value,
 fitted to the values of held-out rows. Several classes have one sigmoid each against the rest, and
-their values are divided by their sum.
+their values are divided by their sum; machines for pairs of classes have one for each pair, and
+the probabilities of the pairs are coupled (`kbench.class_labels.coupled_probabilities`).
 
 The decision values of local machines, as in early DC-SVM, have another scale in each region, so a
 region has sigmoids of its own where its rows show that.
 """
 
+import itertools
 import warnings
 from typing import Any
 
@@ -45,10 +47,19 @@ class Probabilities:
         """Number of the local machine that decides about each checked row; None if one does."""
         return None
 
+    @property
+    def _takes_pairs(self) -> bool:
+        """Whether sigmoids are those of the pairs of several classes."""
+        return False
+
     def _values_by_class(self, X: Any) -> np.ndarray:
         """Decision values (u, 1) for two classes, else (u, n_classes)."""
         values: np.ndarray = self.decision_function(X)  # type: ignore[attr-defined]
         return values.reshape(len(values), -1)
+
+    def _calibrated_values(self, X: Any) -> np.ndarray:
+        """Decision values of which probabilities are made: those by class, or of the pairs."""
+        return self._values_by_class(X)
 
     def _calibrate(
         self,
@@ -80,14 +91,15 @@ class Probabilities:
             weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
             rows = np.arange(len(index)) if weight is None else np.flatnonzero(weight > 0.0)
             values = self._held_out_values(X, index, weight, rows, deadline, parameters)
-            regions = self._regions(X)
-            self._sigmoids = fitted_sigmoids(
-                values[rows],
-                index[rows],
-                len(self.classes_),
-                None if weight is None else weight[rows],
-                None if regions is None else regions[rows],
-            )
+            weight = None if weight is None else weight[rows]
+            k = len(self.classes_)
+            if self._takes_pairs:
+                self._sigmoids = fitted_pair_sigmoids(values[rows], index[rows], k, weight)
+            else:
+                regions = self._regions(X)
+                if regions is not None:
+                    regions = regions[rows]
+                self._sigmoids = fitted_sigmoids(values[rows], index[rows], k, weight, regions)
         self.timings_ = dict(trace.timings)
 
     def _held_out_values(
@@ -99,11 +111,10 @@ class Probabilities:
         deadline: Deadline | None,
         parameters: dict[str, Any],
     ) -> np.ndarray:
-        """Decision values of `rows` by machines of other rows; (n, m), not set elsewhere."""
+        """Decision values of `rows` by machines of other rows; (n, m), 0 elsewhere."""
         from sklearn.model_selection import StratifiedKFold  # takes 40 ms to import
 
-        k = len(self.classes_)
-        sizes = np.bincount(index[rows], minlength=k)
+        sizes = np.bincount(index[rows], minlength=len(self.classes_))
         n_folds = min(_FOLDS, int(sizes.min()))
         if n_folds < 2:
             raise ValueError("probability=True needs at least 2 rows of each class")
@@ -111,7 +122,7 @@ class Probabilities:
         pairwise = machine.__sklearn_tags__().input_tags.pairwise
         seed = getattr(self, "random_state", None)
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        values = np.empty((len(index), 1 if k == 2 else k))
+        values: np.ndarray | None = None
         for training, held_out in folds.split(index[rows, None], index[rows]):
             training, held_out = rows[training], rows[held_out]
             fitted, others = X[training], X[held_out]
@@ -123,7 +134,11 @@ class Probabilities:
             weights = {} if weight is None else {"sample_weight": weight[training]}
             with warnings.catch_warnings(action="ignore"):  # the fit to all rows says the same
                 machine.fit(fitted, self.classes_[index[training]], **weights)
-            values[held_out] = machine._values_by_class(others)
+            decided = machine._calibrated_values(others)
+            if values is None:
+                values = np.zeros((len(index), decided.shape[1]))
+            values[held_out] = decided
+        assert values is not None
         return values
 
     def _has_probabilities(self) -> bool:
@@ -135,13 +150,17 @@ class Probabilities:
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at rows X : (u, d); (u, n_classes).
 
-        Sigmoids of the decision values, of several classes divided by their sum.
+        Sigmoids of the decision values, of several classes divided by their sum, or coupled where
+        the machine has a decision function for each pair of classes.
         """
         return self._probabilities(X)
 
     def _probabilities(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "_sigmoids")
-        values = self._values_by_class(X)
+        values = self._calibrated_values(X)
+        if self._takes_pairs:
+            n_classes = len(self.classes_)
+            return class_labels.coupled_probabilities(values, self._sigmoids[0], n_classes)
         regions = self._regions(X) if len(self._sigmoids) > 1 else None
         sigmoids = self._sigmoids[0] if regions is None else self._sigmoids[regions]
         return class_labels.probabilities(values, sigmoids)
@@ -199,3 +218,19 @@ def fitted_sigmoids(
             if gain > _LEAST_GAIN:
                 sigmoids[region, q] = local
     return sigmoids
+
+
+def fitted_pair_sigmoids(
+    values: np.ndarray, index: np.ndarray, n_classes: int, weight: np.ndarray | None = None
+) -> np.ndarray:
+    """As `fitted_sigmoids` for the values (n, m) of all m pairs of classes; (1, m, 2).
+
+    The sigmoid of a pair is fitted to the rows of its two classes.
+    """
+    sigmoids = []
+    for p, (a, b) in enumerate(itertools.combinations(range(n_classes), 2)):
+        rows = np.flatnonzero((index == a) | (index == b))
+        of_rows = None if weight is None else weight[rows]
+        first = (index[rows] == a).astype(np.intp)
+        sigmoids.append(fitted_sigmoids(values[rows, p, None], first, 2, of_rows)[0])
+    return np.stack(sigmoids, axis=1)

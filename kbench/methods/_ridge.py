@@ -69,6 +69,7 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
             weights["weight"] = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
+        self.__dict__.pop("_stream", None)  # of an earlier `partial_fit`
         self._machine = self._solve(X, Y, trace, **weights)
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)

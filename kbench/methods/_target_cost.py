@@ -91,7 +91,12 @@ class TargetCost(BaseEstimator):
         learnt = {name: v for name, v in vars(twin).items() if name not in parameters}
         self.__dict__.update(learnt)
         self.sizes_, self.choices_ = best[0], choices
-        self.cost_ = _times_linear(self._machine, checked, n_outputs)
+        self.cost_ = self._relative_cost(self._machine, checked, n_outputs)
+
+    def _relative_cost(self, machine: LocalLandmarks, X: Any, n_outputs: int) -> float:
+        """Measured cost of a prediction, in predictions of a linear model."""
+        rows = unit_rows(X)
+        return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)
 
     def _with(self, sizes: dict[str, Any], deadline: Deadline) -> Any:
         left = deadline.seconds_left()
@@ -107,7 +112,7 @@ class TargetCost(BaseEstimator):
         offset = float32_offset(sample)
         rows = float32_rows(sample, offset)
         routers: dict[int, Router] = {}
-        found, least = [], np.inf
+        affordable, least = [], np.inf
         for kind in self._kinds(*X.shape):
             n_leaves = kind[0]["n_leaves"]
             if n_leaves not in routers:
@@ -117,26 +122,21 @@ class TargetCost(BaseEstimator):
                 leaf, pseudo = self._stand_in_leaf(rows, sizes, n_outputs)
                 leaves = [leaf] * routers[n_leaves].n_leaves
                 machine = LocalLandmarks(routers[n_leaves], leaves, X.shape[1], pseudo, offset)
-                cost = _times_linear(machine, X, n_outputs)
+                cost = self._relative_cost(machine, X, n_outputs)
                 least = min(least, cost)
                 if cost > target_cost:
                     break
                 fitting = sizes, cost
             if fitting is not None:
-                found.append(fitting)
-        if not found:
+                affordable.append(fitting)
+        if not affordable:
             raise ValueError(
                 f"target_cost={target_cost:g} cannot be met: here the cheapest router and "
                 f"leaf cost {least:.1f} times a linear model, which is the minimum"
             )
-        return found
+        return affordable
 
 
 def leaf_counts(n: int) -> list[int]:
     """Numbers of leaves to try for n rows."""
     return [k for k in _LEAVES if k == 1 or k * _ROWS_OF_A_LEAF <= n]
-
-
-def _times_linear(machine: LocalLandmarks, X: Any, n_outputs: int) -> float:
-    rows = unit_rows(X)
-    return median_s(lambda: machine(rows)) / rows.shape[0] / linear_prediction_s(X, n_outputs)

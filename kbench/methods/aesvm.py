@@ -169,7 +169,7 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             squares = problem.X.multiply(problem.X) if sp.issparse(X) else problem.X**2
             norms = np.asarray(squares.sum(axis=1), np.float64).ravel()
         with trace.phase("select"):
-            found = representative_set(
+            representatives = representative_set(
                 problem.kernel,
                 norms,
                 problem.labels,
@@ -179,13 +179,13 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
                 first_size=self.first_size,
                 second_size=self.second_size,
             )
-        rows = found.members
+        rows = representatives.members
         with trace.phase("solve"):
             kernel = problem.kernel.take(rows)
             results = solve_problems(
                 kernel,
                 problem.Y[rows],
-                found.weights,
+                representatives.weights,
                 trace=trace,
                 intercept=True,
                 tol=self.tol,
@@ -202,8 +202,8 @@ converged_, kernel_entries_, model_bytes_, n_features_in_
             dtype = prediction_dtype(problem.kernel, coef)
             self._machine = KernelExpansion(problem.kernel, self.support_, coef, dtype)
         self.representatives_ = rows
-        self.beta_ = found.weights / self.C_
-        self.residuals_ = found.residuals
+        self.beta_ = representatives.weights / self.C_
+        self.residuals_ = representatives.residuals
         self.kernel_entries_ = problem.kernel.n_entries
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)

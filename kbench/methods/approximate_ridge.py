@@ -7,13 +7,19 @@ Fourier features, Fastfood. This is the comparison of Si, Hsieh and Dhillon, "Me
 Kernel Approximation" (JMLR 18, 2017), section 6.3.
 """
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import _check_partial_fit_first_call
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from kbench import class_labels
 from kbench.approximation import (
     BKA,
     MEKA,
@@ -22,6 +28,7 @@ from kbench.approximation import (
     Machine,
     kernel_error,
 )
+from kbench.approximation.factored import NormalEquations
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._composition import fresh_part
@@ -137,6 +144,46 @@ class _ApproximateRidge(RidgeMachine):
         self.n_iter_, self.converged_ = 1, True
         return machine
 
+    def _streams(self) -> bool:
+        """Whether `partial_fit` works with these parameters."""
+        part = fresh_part(self.approximation, MEKA(), None)
+        return self.solver == "direct" and hasattr(part, "row_basis")
+
+    def _is_first_chunk(self) -> bool:
+        return not hasattr(self, "_stream")
+
+    def _add_chunk(self, X: Any, Y: np.ndarray, sample_weight: Any) -> Self:
+        """Add a checked chunk to the sums of the stream, and solve."""
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        trace = Trace()
+        if self._is_first_chunk():
+            if hasattr(self, "_machine"):
+                warnings.warn(
+                    "partial_fit begins a stream and forgets what fit has learned, because fit "
+                    "does not keep the sums of its rows",
+                    UserWarning,
+                    stacklevel=4,  # the caller of partial_fit
+                )
+            part = fresh_part(self.approximation, MEKA(), self.random_state)
+            part.fit(X, trace=trace)
+            basis = part.row_basis()
+            self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y, weight)
+            self._stream = basis, NormalEquations(basis, Y.shape[1])
+            self.n_seen_ = 0
+        basis, equations = self._stream
+        with trace.phase("features"):
+            equations.add(X, Y, weight)
+        with trace.phase("solve"):
+            self._machine = basis.machine(equations.weights(self.alpha_))
+        self.n_seen_ += len(Y)
+        self.n_iter_, self.converged_ = 1, True
+        self.model_bytes_, self.timings_ = self._machine.nbytes, dict(trace.timings)
+        return self
+
     def _conjugate_gradients(
         self, matrix: KernelApproximation, Y: np.ndarray, deadline: Deadline, trace: Trace
     ) -> np.ndarray:
@@ -206,6 +253,12 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
 
     Notes
     -----
+    `partial_fit` adds the sums W'W and W'y of its rows to those of earlier chunks and solves again:
+    with fixed alpha and features that do not depend on the rows (random features with a number for
+    gamma) the machine is that of a fit to all rows. Otherwise the first chunk determines alpha,
+    gamma, landmarks and clusters. `fit` keeps no sums: `partial_fit` after it begins anew, with a
+    warning.
+
     Rows in chunks (`ChunkedRows`) are read twice. Features, landmarks and clusters are chosen on a
     sample; W'W and W'y are summed over all rows, which solves the same equations in the memory of
     W'W. BKA's clusters are the leaves of a tree of k-means, whose rows are sorted on disk. Both
@@ -230,6 +283,45 @@ class ApproximateRidge(WeightedRidgeRegressorMixin, _ApproximateRidge):
     True
     """
 
+    @available_if(lambda self: self._streams())
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add a chunk of a stream. O(b r (d + r) + r^3) for rank r; memory O(r^2).
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) or (b, m) targets
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Other numbers of features or targets than in earlier chunks.
+        """
+        first = self._is_first_chunk()
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=True,
+            reset=first,
+        )
+        Y = np.asarray(y, np.float64)
+        single = Y.ndim == 1
+        Y = Y.reshape(len(Y), -1)
+        if not first and Y.shape[1] != self._stream[1].products[0].shape[1]:
+            raise ValueError(f"y has {Y.shape[1]} targets, not as many as in earlier chunks")
+        self._one_target = single
+        return self._add_chunk(X, Y, sample_weight)
+
 
 @dataclass(eq=False, repr=False)
 class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge):
@@ -238,3 +330,36 @@ class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge
     Fits targets -1 and +1, one-vs-rest for more than two classes, which share the approximation and
     its factorisation. Parameters and attributes are those of `ApproximateRidge`, and `classes_`.
     """
+
+    @available_if(lambda self: self._streams())
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add a chunk of a stream, as `ApproximateRidge.partial_fit` does.
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) labels
+        classes : (n_classes,)
+            All classes of the stream; needed with the first chunk.
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            No classes with the first chunk, or other classes or features than before.
+        """
+        first = self._is_first_chunk()
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
+        )
+        if first and classes is not None:
+            class_labels.index_of(np.unique(classes), y)
+            class_labels.require_two(len(np.unique(classes)))
+        _check_partial_fit_first_call(self, classes)
+        index = class_labels.index_of(self.classes_, y)
+        return self._add_chunk(X, class_labels.signs(index, len(self.classes_)), sample_weight)

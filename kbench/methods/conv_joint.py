@@ -6,7 +6,7 @@ layers: the "jointly-trained" net of the comparison by Dai et al. (NIPS 2014, se
 computes the gradients; the fitted net consists of arrays and predicts without PyTorch.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -29,6 +29,9 @@ from kbench.errors import UnavailableError
 from kbench.methods._mean_loss import PASSES, random_batches
 from kbench.methods._virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
+
+# Mean loss of each batch before its step, and its rows.
+Losses = Iterator[tuple[float, int]]
 
 _PREDICTED_ROWS = 2048  # rows whose features are computed at a time; set by hand
 
@@ -152,22 +155,25 @@ class JointConvolutionClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         trace = Trace() if trace is None else trace
+        return self._fit_by(lambda *arguments: descend(_torch(), *arguments), X, y, trace)
+
+    def _fit_by(self, descend: Callable[..., Losses], X: Any, y: Any, trace: Trace) -> Self:
+        """Fit by `descend`, whose arguments are those of the function of that name after torch."""
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
-            torch = _torch()
             rng = check_random_state(self.random_state)
             X, index = self._begin(X, y, int(rng.randint(2**31 - 1)))
             n_rows = X.shape[0] * self.n_copies
             n_steps = self.n_epochs * -(-n_rows // self.batch_size)
+            batches = random_batches(n_rows, self.batch_size, self.n_epochs, rng)
+            losses = descend(
+                (*self.filters_, self.coef_, self.intercept_),
+                self._batches(X, index, batches),
+                [self.step_size * (1.0 - t / n_steps) for t in range(n_steps)],
+                self.momentum,
+                self.weight_decay,
+            )
         self.n_iter_ = n_seen = 0
-        losses = descend(
-            torch,
-            (*self.filters_, self.coef_, self.intercept_),
-            self._batches(X, index, random_batches(n_rows, self.batch_size, self.n_epochs, rng)),
-            [self.step_size * (1.0 - t / n_steps) for t in range(n_steps)],
-            self.momentum,
-            self.weight_decay,
-        )
         with trace.phase("step"):
             for loss, n_batch in losses:
                 if not np.isfinite(loss):
@@ -282,7 +288,7 @@ def descend(
     step_sizes: Iterable[float],
     momentum: float,
     weight_decay: float,
-) -> Iterator[tuple[float, int]]:
+) -> Losses:
     """Steps of Nesterov's momentum on the mean log-loss; changes the weights in place.
 
     Parameters

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from kbench.approximation import HSSMatrix
+from kbench.methods._composition import fresh_part
 from kbench.methods._hss import CompressedKernel, hss_machine
 from kbench.methods._hss_dual import DualSolution, solve_dual
 from kbench.methods._limits import MAX_TIME, limit
@@ -277,7 +277,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline, trace: Trace
     ) -> tuple[CompressedKernel, DualSolution]:
         """Compress the kernel matrix of rows X : (n, d) and solve for bounds : (n, p)."""
-        compressed = CompressedKernel.of(self, HSSMatrix(), X, trace)
+        matrix = fresh_part(self.matrix, HSSMatrix(), self.random_state)
+        compressed = CompressedKernel.of(self, matrix, X, trace)
         trace(hss_mb=8e-6 * compressed.matrix.n_parameters_)
         wanted, beta = self._penalty(compressed, trace)
         solution = solve_dual(
@@ -319,6 +320,8 @@ class HSSADMMClassifier(CountedPrediction, OneVsRest):
         self, X: Any, Y: np.ndarray, bounds: np.ndarray, deadline: Deadline
     ) -> np.ndarray:
         """Accuracy of each of p values of C on held-out rows; (p,)."""
+        from sklearn.model_selection import train_test_split
+
         labels = _winners(Y)
         fitted, held = train_test_split(
             np.arange(len(Y)),

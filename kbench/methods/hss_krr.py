@@ -5,6 +5,7 @@ Chavez, Liu, Ghysels, Li and Rebrova, "Scalable and Memory-Efficient Kernel Ridg
 """
 
 import math
+import warnings
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -15,10 +16,23 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation import HSSMatrix
+from kbench.kernels import KernelMatrix
+from kbench.methods._composition import fresh_part
 from kbench.methods._hss import CompressedKernel, hss_machine
 from kbench.methods._penalty import ALPHA, chosen_alpha
+from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
+from kbench.solvers.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
 from kbench.trace import Trace
+
+# Seconds of a compressed fit, for n rows and rank R between the two halves of the data:
+# a n + b n R + c R^3. Of an exact one: d n^3. Fitted to 4,000 and 8,000 rows of cadata, cpusmall,
+# kin40k, protein and of the unit square, one thread; only their ratio matters.
+_ROW_S, _RANK_S, _CUBE_S, _EXACT_S = 5e-5, 2e-7, 1.5e-10, 3.3e-12
+# Rows up to which the kernel matrix and its factor are stored: 4 GiB of float32 for both.
+_MOST_EXACT = 23_170
+# Tolerance of the exact solution, as in `KernelRidge`, and a limit on its iterations.
+_TOL, _MAX_ITER = 1e-8, 200
 
 
 class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
@@ -28,6 +42,10 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
 
     takes one compression (`HSSMatrix`) and one factorisation. The same factors give the marginal
     likelihood of y under a Gaussian process with noise variance alpha. Several targets share both.
+
+    A kernel matrix of nearly full rank between clusters takes longer to compress than to factorise.
+    With the preset "precise", no `leaf_size` and no warm start, samples of the rows tell so in a
+    hundredth of a second, and the exact matrix is factorised in float32 instead.
 
     Parameters
     ----------
@@ -57,7 +75,7 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
     hss_bytes_ : int
         Size of the compressed matrix.
     ranks_ : list of (min, mean, max)
-        Ranks of the nodes of levels 1, 2, ...
+        Ranks of the nodes of levels 1, 2, ...; none if the matrix is exact.
     kernel_error_ : float
         Relative Frobenius error of the compressed matrix on `error_rows` rows; only if that is > 0.
     kernel_entries_ : int
@@ -152,17 +170,29 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
                 y_numeric=True,
             )
             targets = np.asarray(y, np.float64).reshape(len(y), -1)
-        compressed = CompressedKernel.of(self, HSSMatrix(preset="precise"), X, trace)
+        matrix = fresh_part(self.matrix, HSSMatrix(preset="precise"), self.random_state)
+        with trace.phase("tree"):
+            exact = self._is_faster_exactly(matrix, X)
+        solve = self._solve_exactly if exact else self._solve_compressed
+        coef, logdet = solve(matrix, X, targets, trace)
+        n, m = targets.shape
+        self.log_marginal_likelihood_ = float(
+            -0.5 * np.sum(targets * coef) - 0.5 * m * (logdet + n * math.log(2.0 * math.pi))
+        )
+        self.dual_coef_ = coef if y.ndim == 2 else coef[:, 0]
+        self.timings_ = dict(trace.timings)
+        return self
+
+    def _solve_compressed(
+        self, matrix: HSSMatrix, X: Any, targets: np.ndarray, trace: Trace
+    ) -> tuple[np.ndarray, float]:
+        """Coefficients (n, m) and log det(K~ + alpha I); sets what describes the matrix."""
+        compressed = CompressedKernel.of(self, matrix, X, trace)
         matrix = compressed.matrix
         with trace.phase("factor"):
             self.alpha_ = chosen_alpha(self.alpha, lambda: matrix.kernel_, X, targets)
             factor = compressed.factorise(self.alpha_, "float64")
             coef = factor.solve(targets)
-        n, m = targets.shape
-        self.log_marginal_likelihood_ = float(
-            -0.5 * np.sum(targets * coef) - 0.5 * m * (factor.logdet + n * math.log(2.0 * math.pi))
-        )
-        self.dual_coef_ = coef if y.ndim == 2 else coef[:, 0]
         with trace.phase("prepare"):
             machine = hss_machine(matrix, coef, self.predict_with)
         self._machine = machine.function
@@ -170,8 +200,56 @@ class HSSKernelRidge(CountedPrediction, RegressorMixin, BaseEstimator):
         self.kernel_entries_ = matrix.kernel_entries_
         compressed.describe(self, trace)
         compressed.keep(self)
-        self.timings_ = dict(trace.timings)
-        return self
+        return coef, factor.logdet
+
+    def _solve_exactly(
+        self, matrix: HSSMatrix, X: Any, targets: np.ndarray, trace: Trace
+    ) -> tuple[np.ndarray, float]:
+        """As `_solve_compressed`, with the exact kernel matrix and its float32 factor."""
+        kernel = KernelMatrix(matrix.kernel_function(X), X, matrix.dtype)
+        with trace.phase("factor"):
+            self.alpha_ = chosen_alpha(self.alpha, lambda: kernel.kernel, X, targets)
+            factor = shifted_cholesky(kernel, self.alpha_)
+            result = solve_kernel_ridge(
+                kernel,
+                targets,
+                self.alpha_,
+                precondition=inverse(factor),
+                tol=_TOL,
+                max_iter=_MAX_ITER,
+            )
+        coef, n = result.x, len(kernel)
+        logdet = 2.0 * float(np.log(factor[0].diagonal().astype(np.float64)).sum())
+        machine = KernelExpansion(kernel, np.arange(n), coef, prediction_dtype(kernel, coef))
+        self._machine = machine
+        self.model_bytes_, self.n_parameters_ = machine.nbytes, X.shape[0] * X.shape[1] + coef.size
+        self.kernel_entries_ = kernel.n_entries
+        self.hss_bytes_ = factor[0].nbytes
+        self.ranks_: list[tuple[int, float, int]] = []
+        if self.error_rows:
+            self.kernel_error_ = 0.0
+        elif hasattr(self, "kernel_error_"):
+            del self.kernel_error_
+        return coef, logdet
+
+    def _is_faster_exactly(self, matrix: HSSMatrix, X: Any) -> bool:
+        """Whether the exact kernel matrix is expected to take less time than its compression."""
+        if self.warm_start or matrix.preset != "precise" or matrix.leaf_size is not None:
+            return False
+        n = X.shape[0]
+        rank = matrix.estimated_rank(X)
+        seconds = _ROW_S * n + _RANK_S * n * rank + _CUBE_S * rank**3
+        faster = _EXACT_S * n**3 < seconds
+        limit = np.inf if matrix.memory_mb is None else matrix.memory_mb * 2**20
+        if faster and (n > _MOST_EXACT or 4.0 * n**2 > limit):
+            warnings.warn(
+                f"the kernel matrix of {n} rows hardly compresses (rank {rank:.0f} between halves "
+                f"of {n // 2} rows), and an exact one takes too much memory; FalkonRegressor or "
+                "ApproximateRidge need less of both",
+                stacklevel=3,
+            )
+            return False
+        return faster
 
     def predict(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d); (u,) or (u, n_targets) float64."""

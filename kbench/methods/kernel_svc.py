@@ -127,7 +127,8 @@ class KernelSVC(BoxSVC):
         Whether the engine for large problems sets aside points that matter little.
     probability : bool, default=False
         Whether to fit what `predict_proba` needs: a sigmoid of the decision values of held-out rows
-        in five folds, for each class against the rest. Takes five further fits.
+        in five folds, for each pair of classes ("ovr": for each class against the rest). Takes
+        five further fits.
     tol : float, default=1e-3
         Violation of the dual's optimality at which to stop, LIBSVM's criterion for float64 kernel
         values.
@@ -549,6 +550,10 @@ class KernelSVC(BoxSVC):
 
     def _values_by_class(self, X: Any) -> np.ndarray:
         return self._decide_by_class(self._rows_to_predict(X))
+
+    def _calibrated_values(self, X: Any) -> np.ndarray:
+        values: np.ndarray = super()._decide(self._rows_to_predict(X))
+        return values
 
     def _decide_by_class(self, X: Any) -> np.ndarray:
         """Decision values (u, 1) of two classes, else (u, n_classes), for checked rows."""

@@ -226,9 +226,9 @@ def _solve(
     root = None
     if local:
         diagonal = metric.structure_ != "full"
-        found = local_root(kernel, metric.kernel_, Z, Y, metric.ridge_, diagonal, seed)
-        if found is not None:
-            root, kernel = found
+        rooted = local_root(kernel, metric.kernel_, Z, Y, metric.ridge_, diagonal, seed)
+        if rooted is not None:
+            root, kernel = rooted
             Z = apply_root(Z, root).astype(np.float32)
     matrix = KernelMatrix(kernel, Z, np.float32)
     factor = shifted_cholesky(matrix, metric.ridge_)

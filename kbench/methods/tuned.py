@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import norm
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
@@ -198,9 +198,9 @@ class TunedMachine(BaseEstimator):
         """Error on some rows of a machine that is tuned and fitted on others."""
         rng = np.random.default_rng(0)
         half = Rows(Z[learned], self.kernel, rng)
-        found = search(half, self._task(targets[learned]), rng, deadline, Trace())
+        result = search(half, self._task(targets[learned]), rng, deadline, Trace())
         rows = Rows(Z, self.kernel, rng)
-        return validation_error(rows, self._task(targets), found, learned, held_out)
+        return validation_error(rows, self._task(targets), result, learned, held_out)
 
     @property
     @abstractmethod
@@ -634,13 +634,13 @@ def _has_different_scales(X: np.ndarray) -> bool:
 
 def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
     """Normal interval of a mean squared error, at 95 %; (2,)."""
-    half = norm.ppf(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
+    half = ndtri(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
     return np.array([max(error - half, 0.0), error + half])
 
 
 def wilson_interval(rate: float, n: int) -> np.ndarray:
     """Wilson's interval of an error rate measured on n rows, at 95 %; (2,)."""
-    z = norm.ppf(0.5 + 0.5 * _CONFIDENCE)
+    z = ndtri(0.5 + 0.5 * _CONFIDENCE)
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     low = centre - half if rate > 0.0 else 0.0

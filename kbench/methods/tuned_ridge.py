@@ -92,12 +92,12 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
             budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
             search_deadline = Deadline(budget, trace)
             X, rows, _ = self._mapped(X, y, rng, search_deadline)
-            found = RidgeSearch(rows, y, rng, search_deadline, trace)
-            self.gamma_, self.alpha_ = found.gamma, found.alpha
+            result = RidgeSearch(rows, y, rng, search_deadline, trace)
+            self.gamma_, self.alpha_ = result.gamma, result.alpha
             trace(chosen_gamma=self.gamma_, chosen_alpha=self.alpha_)
-            self.search_results_ = {k: np.array(column) for k, column in found.columns.items()}
-            self.cv_error_ = found.error
-            self.cv_error_interval_ = normal_interval(found.error, found.relative_deviation)
+            self.search_results_ = {k: np.array(column) for k, column in result.columns.items()}
+            self.cv_error_ = result.error
+            self.cv_error_interval_ = normal_interval(result.error, result.relative_deviation)
         with trace.phase("fit"):
             self.intercept_ = float(y.mean())
             machine = self._final_machine(len(y), deadline.seconds_left(), rng)
@@ -133,8 +133,8 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
     ) -> float:
         rng = np.random.default_rng(0)
         y = targets[learned]
-        found = RidgeSearch(Rows(Z[learned], self.kernel, rng), y, rng, deadline, Trace())
-        machine = KernelRidge(found.alpha, kernel=self.kernel, gamma=found.gamma)
+        result = RidgeSearch(Rows(Z[learned], self.kernel, rng), y, rng, deadline, Trace())
+        machine = KernelRidge(result.alpha, kernel=self.kernel, gamma=result.gamma)
         machine.fit(Z[learned], y - y.mean())
         return float(np.mean((machine.predict(Z[held_out]) + y.mean() - targets[held_out]) ** 2))
 

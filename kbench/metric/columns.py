@@ -100,16 +100,16 @@ class ColumnMap:
 
 def code_columns(X: np.ndarray) -> tuple[tuple[int, np.ndarray], ...]:
     """Columns of integers with few values, which may stand for categories, and their values."""
-    found = []
+    indicators = []
     for column in range(X.shape[1]):
         # Most columns of numbers are told apart by their first values.
         if (X[:100, column] % 1.0 != 0.0).any():
             continue
         values = np.unique(X[:, column])
         if 2 < len(values) <= _MOST_VALUES and (values % 1.0 == 0.0).all():
-            found.append((column, values))
-    too_many = sum(len(values) for _, values in found) > _MOST_INDICATORS
-    return () if too_many else tuple(found)
+            indicators.append((column, values))
+    too_many = sum(len(values) for _, values in indicators) > _MOST_INDICATORS
+    return () if too_many else tuple(indicators)
 
 
 def has_curved_maps(X: np.ndarray) -> bool:

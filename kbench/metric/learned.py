@@ -293,12 +293,12 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 compare(
                     data,
                     self.scaling_,
-                    [(found.kernel, self._structure_named(found.structure))],
-                    ridges=(found.ridge,),
-                    width=found.width,
+                    [(finalist.kernel, self._structure_named(finalist.structure))],
+                    ridges=(finalist.ridge,),
+                    width=finalist.width,
                     worse=_WORSE_AT_FULL_SIZE,
                 )[0]
-                for found in finalists
+                for finalist in finalists
             ]
             finalists = sorted(fitted, key=lambda candidate: candidate.error)
         self._set(finalists[0], data.scaler)

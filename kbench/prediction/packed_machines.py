@@ -158,8 +158,8 @@ class PackedRecords:
 
 
 def _record(data: np.ndarray, offset: int, cluster: int) -> Any:
-    magic, found, n_text, n_payload, _ = _HEADER.unpack(_bytes(data, offset, _HEADER.size))
-    if magic != _MAGIC or found != cluster or min(n_text, n_payload) < 0:
+    magic, number, n_text, n_payload, _ = _HEADER.unpack(_bytes(data, offset, _HEADER.size))
+    if magic != _MAGIC or number != cluster or min(n_text, n_payload) < 0:
         raise ModelError(f"the record of cluster {cluster} is damaged")
     begin = offset + _HEADER.size
     payload = data[begin + n_text : begin + n_text + n_payload]

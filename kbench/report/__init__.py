@@ -19,7 +19,7 @@ from kbench.report.mlflow_export import export_rows
 from kbench.report.pages import page
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
-from kbench.report.reading import frame, records, write
+from kbench.report.reading import frame, records, run_records, write
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.tables import comparisons
@@ -105,7 +105,7 @@ def make_report(
     score = None if metric is None else quantity(metric, "metric")
     shown = COSTS if columns is None else [quantity(name) for name in columns]
     rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
-    tables = comparisons(records(rows), score)
+    tables = comparisons(run_records(rows), score)
     environments = folder.environments()
     if format == "csv":
         text = tidy.csv_text(tidy.COMPARISON_COLUMNS, tidy.comparison_records(tables))
@@ -174,22 +174,22 @@ def make_comparison(
     names = list(dict.fromkeys(methods or []))
     score = None if metric is None else quantity(metric, "metric")
     rows, skipped = frame(folder, names, datasets, reference=reference, trials=trials)
-    found = versus.versus(records(rows), names, score)
-    if not found.pairs():
+    comparison = versus.versus(run_records(rows), names, score)
+    if not comparison.pairs():
         what = "" if score is None else f" and {score.column} measured"
         raise ConfigError(f"no data set has runs of two of {', '.join(names)}{what}")
     if format == "csv":
-        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(found.pairs()))
+        text = tidy.csv_text(versus.PAIR_COLUMNS, versus.pair_records(comparison.pairs()))
     elif format == "json":
-        sheets = [tidy.sheet_record(one) for one in versus.sheets(found)]
-        text = tidy.json_text({"pairs": versus.pair_records(found.pairs()), "sheets": sheets})
+        sheets = [tidy.sheet_record(one) for one in versus.sheets(comparison)]
+        text = tidy.json_text({"pairs": versus.pair_records(comparison.pairs()), "sheets": sheets})
     elif format == "markdown":
-        text = markdown.markdown_sheets(versus.sheets(found))
+        text = markdown.markdown_sheets(versus.sheets(comparison))
     elif format == "latex":
-        text = latex.latex_sheets(versus.sheets(found))
+        text = latex.latex_sheets(versus.sheets(comparison))
     else:
         text = terminal.sheets(
-            versus.sheets(found),
+            versus.sheets(comparison),
             width=width or shutil.get_terminal_size((120, 24)).columns,
             paint=terminal.coloured if colour else terminal.plain,
         )
@@ -217,7 +217,7 @@ def make_recommendation(
         No data set of the task and of a similar size has rows of two methods.
     """
     rows, skipped = frame(folder, None, None, reference=reference, trials=False)
-    recommendation = recommend(comparisons(records(rows)), wanted)
+    recommendation = recommend(comparisons(run_records(rows)), wanted)
     if not recommendation.evidence:
         raise ConfigError(
             f"nothing is known: no {wanted.task} data set within {FARTHEST:g} orders of magnitude "
@@ -293,9 +293,9 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
     for format, name in names.items():
         make_report(folder, format=format, out=where / name)
     report = read_report(folder)
-    found = comparisons(report.runs.rows)
+    compared = comparisons(report.runs.rows)
     text = page(
-        found, report, report.environments, COSTS, settings=SETTINGS, remarks=report.skipped
+        compared, report, report.environments, COSTS, settings=SETTINGS, remarks=report.skipped
     )
     write(where / "index.html", text)
     paths = [where / name for name in ("index.html", *names.values())]

@@ -82,9 +82,9 @@ class Axis:
             return list(enumerate(self.names))
         if self.log:
             for steps in ((1,), (1, 2, 5)):
-                if len(found := self._powers(steps)) >= _LEAST_TICKS:
-                    every = math.ceil(len(found) / 7)
-                    return [(value, number(value)) for value in found[::every]]
+                if len(powers := self._powers(steps)) >= _LEAST_TICKS:
+                    every = math.ceil(len(powers) / 7)
+                    return [(value, number(value)) for value in powers[::every]]
         for about in (4, 6, 9, 14):
             step = _round_up((self.high - self.low) / about)
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.report.tables import Row
+from kbench.report.tables import REPEATS, Row
 
 # Largest number of characters of all logs of failed runs together: bounds the size of a page with
 # many failures. Set by hand.
@@ -50,7 +50,11 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _plain(name: str, row: Row, tail: int) -> Any:
     value = row[name]
-    if value is None or name == "schema_version" or (name == "log" and row["status"] == "ok"):
+    if (
+        value is None
+        or name in ("schema_version", REPEATS)
+        or (name == "log" and row["status"] == "ok")
+    ):
         return None
     if name == "log":
         return value[-tail:]

@@ -20,7 +20,7 @@ _TAGS = (
     *("method", "dataset", "variant", "task", "status", "message", "preset", "tuned"),
     *("environment", "kbench_version", "commit", "data_sha256", "command"),
 )
-_NOT_METRICS = {"schema_version", "seed"}
+_NOT_METRICS = {"schema_version", "seed", "attempt"}
 
 
 def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int]:
@@ -61,8 +61,8 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         client = MlflowClient(tracking_uri=store)
-        found = client.get_experiment_by_name(EXPERIMENT)
-        experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
+        existing = client.get_experiment_by_name(EXPERIMENT)
+        experiment = existing.experiment_id if existing else client.create_experiment(EXPERIMENT)
         present = _present(client, experiment)
     except MlflowException as error:
         raise ConfigError(f"out={store}: {str(error).splitlines()[0]}") from error

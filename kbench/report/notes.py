@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 
-from kbench.report.tables import Comparison
+from kbench.report.quantities import SECONDS
+from kbench.report.tables import Comparison, Line
 
 LEGEND = "mean ± standard deviation over seeds"
 REFERENCE = "† with reference rows, which came with kbench"
 
 # Number of failures (pairs of method and status) explained below a table; others are only counted.
 _FAILURES = 5
+# Number of lines whose repetitions are described below a table; others are only counted.
+_REPEATED = 8
 
 
 def has_reference(comparisons: Iterable[Comparison]) -> bool:
@@ -41,6 +44,11 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
         remarks_below.append(
             f"{aside} further runs of these seeds, under other limits, are set aside."
         )
+    if repeated := [line for line in comparison.lines if line.attempts > len(line.ok)]:
+        texts = [_repetitions(line, comparison) for line in repeated[:_REPEATED]]
+        if len(repeated) > _REPEATED:
+            texts.append(f"and {len(repeated) - _REPEATED} other lines")
+        remarks_below.append(f"Medians of repeated runs: {'; '.join(texts)}.")
     if any(line.not_converged for line in comparison.lines):
         counts = ", ".join(
             f"{line.label} ({line.not_converged} of {len(line.ok)})"
@@ -60,3 +68,15 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
     if len(last) > _FAILURES:
         remarks_below.append(f"and {len(last) - _FAILURES} other kinds of failure")
     return remarks_below
+
+
+def _repetitions(line: Line, comparison: Comparison) -> str:
+    """`svc: 6 attempts of 2 runs, fit s vary by up to 3 % and predict s by up to 5 %`."""
+    spreads = [(one.title, line.spread(one.column, relative=True)) for one in SECONDS]
+    texts = [f"{title} by up to {100 * value:.2g} %" for title, value in spreads if value]
+    score = comparison.score
+    if difference := line.spread(score.column):
+        texts.append(f"{score.title} by up to {score.text(difference)}")
+    runs = f"{len(line.ok)} run" + ("" if len(line.ok) == 1 else "s")
+    varied = f", which differ in {' and '.join(texts)}" if texts else ""
+    return f"{line.label} ({line.attempts} attempts of {runs}{varied})"

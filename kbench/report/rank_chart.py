@@ -15,10 +15,10 @@ _ROW = 22  # units of the view box for each method
 _FRAME = 80  # units for the title and the axis
 
 
-def rank_chart(found: Ranking) -> Chart:
+def rank_chart(ranking: Ranking) -> Chart:
     """One bar for each method of a ranking, the best mean rank on top."""
-    standings = found.standings[::-1]
-    k, n = len(standings), len(found.comparisons)
+    standings = ranking.standings[::-1]
+    k, n = len(standings), len(ranking.comparisons)
     difference = critical_difference(k, n, LEVEL)
     means = [one.rank.mean for one in standings]
     ends = [mean + sign * difference / 2.0 for mean in means for sign in (-1.0, 1.0)]

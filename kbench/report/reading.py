@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
+from kbench.report.attempts import combined
 from kbench.report.safe import printable
 from kbench.run.rows import IDENTITY
 
@@ -23,7 +24,7 @@ def frame(
     reference: bool,
     trials: bool,
 ) -> "tuple[pd.DataFrame, list[str]]":
-    """The selected rows in a fixed order, and one message for each file that was skipped."""
+    """The selected rows, of all attempts, in a fixed order; a message for each skipped file."""
     rows = folder.read(reference=reference)
     skipped = [printable(line) for line in folder.warnings]
     if not trials:
@@ -46,6 +47,11 @@ def records(frame: "pd.DataFrame") -> list[dict[Any, Any]]:
     """Rows as dictionaries, with None in place of every missing value."""
     plain = frame.astype(object)
     return plain.where(plain.notna(), None).to_dict("records")
+
+
+def run_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
+    """One dictionary for each run, made of its attempts as `combined` says."""
+    return combined(records(frame))
 
 
 def package_text(package: str, name: str) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 from kbench.report.quantities import Quantity, leading
 
 Row = Mapping[str, Any]
+# Of a row that is made of several attempts of a run: the rows of these attempts.
+REPEATS = "repeats"
 
 # A run is contended if other processes kept more processors busy than this during its fit.
 _MOST_OTHER_CPUS = 0.2
@@ -97,6 +99,11 @@ class Line:
         return Counter(row["status"] for row in self.rows if row["status"] != "ok")
 
     @property
+    def attempts(self) -> int:
+        """Number of attempts of which the ok rows are the medians."""
+        return sum(len(row.get(REPEATS) or [row]) for row in self.ok)
+
+    @property
     def not_converged(self) -> int:
         return sum(row["converged"] is False for row in self.ok)
 
@@ -106,6 +113,20 @@ class Line:
         The deviation is the sample's (n - 1), None for one seed; None where nothing was measured.
         """
         return mean_sd([value for row in self.ok if (value := measured(row, column)) is not None])
+
+    def spread(self, column: str, *, relative: bool = False) -> float | None:
+        """Largest difference between attempts of one run, or that divided by the run's median.
+
+        None where no run was measured twice.
+        """
+        found = []
+        for row in self.ok:
+            values = [measured(one, column) for one in row.get(REPEATS) or ()]
+            known = [value for value in values if value is not None]
+            middle = measured(row, column)
+            if len(known) > 1 and middle is not None:
+                found.append((max(known) - min(known)) / ((middle or 1.0) if relative else 1.0))
+        return max(found, default=None)
 
 
 @dataclass(frozen=True)

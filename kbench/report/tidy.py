@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.quantities import COSTS, FURTHER, SCORES
+from kbench.report.quantities import COSTS, FURTHER, SCORES, SECONDS
 from kbench.report.safe import csv_cell
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison
@@ -17,16 +17,20 @@ Record = Mapping[str, Any]
 _PROBLEM = ["dataset", "variant", "task", "n_train", "n_test", "n_features", "n_classes"]
 _PROBLEM += ["data_sha256"]
 _MACHINE = ["environment", "threads", "jobs"]
-_COUNTS = ("reference", "runs", "ok", "failures", "not_converged", "set_aside")
+_COUNTS = ("reference", "runs", "ok", "failures", "not_converged", "set_aside", "attempts")
 _MEASURED = tuple(quantity.column for quantity in (*SCORES, *FURTHER, *COSTS))
 
 # Columns of `comparison_records`.
 COMPARISON_COLUMNS = [*_PROBLEM, *_MACHINE, "method", "params", *_COUNTS]
 COMPARISON_COLUMNS += [name + end for name in _MEASURED for end in ("", "_sd")]
+COMPARISON_COLUMNS += [f"{one.column}_spread" for one in SECONDS]
 
 
 def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
-    """One record for each line of each comparison: means and deviations in the rows' units."""
+    """One record for each line of each comparison: means and deviations in the rows' units.
+
+    `fit_s_spread` and `predict_s_spread` are the largest differences between attempts of one run.
+    """
     records = []
     for comparison in comparisons:
         where = {name: getattr(comparison.problem, name) for name in _PROBLEM}
@@ -42,9 +46,11 @@ def comparison_records(comparisons: Iterable[Comparison]) -> list[dict[str, Any]
                 "failures": " ".join(f"{name}:{n}" for name, n in sorted(line.failures.items())),
                 "not_converged": line.not_converged,
                 "set_aside": line.set_aside,
+                "attempts": line.attempts,
             }
             for name in _MEASURED:
                 record[name], record[f"{name}_sd"] = line.mean_sd(name) or (None, None)
+            record |= {f"{one.column}_spread": line.spread(one.column) for one in SECONDS}
             records.append(record)
     return records
 

@@ -40,9 +40,6 @@ ATTEMPTS = 2
 # Seconds between two checks whether the user has stopped the run. A shorter time ends the run
 # sooner, but sends the scheduler more requests.
 _STOP_POLL_S = 0.5
-# Seconds without any worker process after which a cluster is given up, and between two looks.
-LOST_S = 30.0
-_WORKERS_POLL_S = 1.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,18 +63,25 @@ class Engine(Protocol):
 class Cluster:
     """Starts guarded workers by an engine; stands in for a `Sandbox`.
 
-    If the engine has had no worker process for `LOST_S` seconds, all its runs are `interrupted`,
+    If the engine has had no worker process for `lost_s` seconds, all its runs are `interrupted`,
     which the same command repeats.
 
     Parameters
     ----------
     engine : Engine
     preload : estimators whose classes a worker's fork server imports.
+    lost_s : float
+        Seconds without any worker process after which the cluster is given up.
+    poll_s : float
+        Seconds between two looks for worker processes.
     """
 
-    def __init__(self, engine: Engine, preload: list[str]) -> None:
+    def __init__(
+        self, engine: Engine, preload: list[str], *, lost_s: float = 30.0, poll_s: float = 1.0
+    ) -> None:
         self._engine = engine
         self._preload = tuple(preload)
+        self._lost_s, self._poll_s = lost_s, poll_s
         self._jobs: list[RemoteJob] = []
         self._lost, self._closed = threading.Event(), threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -89,7 +93,7 @@ class Cluster:
 
     def _watch(self) -> None:
         last = time.monotonic()
-        while not self._closed.wait(_WORKERS_POLL_S):
+        while not self._closed.wait(self._poll_s):
             try:
                 n_workers = self._engine.workers()
             except Exception:  # the scheduler does not answer, whatever the engine raises then
@@ -98,13 +102,13 @@ class Cluster:
                 return
             if n_workers:
                 last = time.monotonic()
-            elif time.monotonic() - last >= LOST_S:
+            elif time.monotonic() - last >= self._lost_s:
                 break
         else:
             return
         _LOG.error(
-            f"the cluster has had no worker for {LOST_S:g} s: its runs are interrupted; start "
-            "workers and give the same command again"
+            f"the cluster has had no worker for {self._lost_s:g} s: its runs are interrupted; "
+            "start workers and give the same command again"
         )
         self._lost.set()
         for job in self._jobs:

@@ -37,6 +37,9 @@ _PACKAGES = (
 _NOT_IN_ID = ("kernel",)
 
 
+_ROOT = Path(__file__).resolve().parents[2]
+
+
 def describe() -> dict[str, Any]:
     """Describe this machine.
 
@@ -91,15 +94,15 @@ def provenance() -> Provenance:
     return Provenance(describe(), *source_state())
 
 
-def source_state() -> tuple[str, str | None, bool | None]:
+def source_state(root: Path = _ROOT) -> tuple[str, str | None, bool | None]:
     """kbench's version, the commit it runs from, and whether the code differs from that commit.
 
-    Commit and state are None unless the package lies at the top of a git checkout and git is
-    installed. Only code and configs count as a difference, because every run changes the results.
+    Commit and state are None unless `root`, the folder of the package, is the top of a git checkout
+    and git is installed. Only code and configs count as a difference, because every run changes the
+    results.
     """
     from kbench import __version__
 
-    root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return __version__, None, None
     commit = _output("git", "-C", str(root), "rev-parse", "HEAD")

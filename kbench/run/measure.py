@@ -17,10 +17,10 @@ try:
 except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
-# Wall seconds below which a call is repeated and the median counts: a single reading of a fast call
-# varies by tens of per cent. Five repeats cost at most 0.25 s a run.
-REPEAT_BELOW_S = 0.05
+# A call is repeated until it was made this often or took this many wall seconds in all, and the
+# median counts: a single reading of a call of a millisecond varies by tens of per cent.
 REPEATS = 5
+REPEAT_FOR_S = 0.025
 
 
 def _children_cpu_s() -> float:
@@ -77,7 +77,7 @@ def timed_call(
             result = function()
         walls.append(watch.wall_s)
         cpus.append(watch.cpu_s)
-        if watch.wall_s >= REPEAT_BELOW_S or len(walls) == REPEATS:
+        if sum(walls) >= REPEAT_FOR_S or len(walls) == REPEATS:
             return result, statistics.median(walls), statistics.median(cpus)
 
 
@@ -96,6 +96,11 @@ class Contention:
         Processors that processes outside of this one and its children kept busy, on average; on a
         virtual machine also what its host took away. None for fits below `SHORTEST_S`: the system
         counts in hundredths of a second.
+
+    Parameters
+    ----------
+    own_cpu_s, busy_cpu_s : callable
+        CPU seconds so far of this process with its children, and of all processes.
     """
 
     SHORTEST_S = 0.2
@@ -103,24 +108,24 @@ class Contention:
     preempted: int | None = None
     other_cpus: float | None = None
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        own_cpu_s: Callable[[], float] = lambda: time.process_time() + _children_cpu_s(),
+        busy_cpu_s: Callable[[], float] = processes.busy_seconds,
+    ) -> None:
+        self._own_cpu_s, self._busy_cpu_s = own_cpu_s, busy_cpu_s
         self._switches = _involuntary_switches()
-        self._own, self._busy = self._cpu_s()
+        self._own, self._busy = own_cpu_s(), busy_cpu_s()
         self._wall = time.perf_counter()
 
     def close(self) -> None:
         wall = time.perf_counter() - self._wall
-        own, busy = self._cpu_s()
+        own, busy = self._own_cpu_s(), self._busy_cpu_s()
         switches = _involuntary_switches()
         if self._switches is not None and switches is not None:
             self.preempted = switches - self._switches
         if wall >= self.SHORTEST_S:
             self.other_cpus = max(0.0, (busy - self._busy) - (own - self._own)) / wall
-
-    @staticmethod
-    def _cpu_s() -> tuple[float, float]:
-        """CPU seconds so far of this process with its children, and of all processes."""
-        return time.process_time() + _children_cpu_s(), processes.busy_seconds()
 
 
 def _involuntary_switches() -> int | None:

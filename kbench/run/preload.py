@@ -5,9 +5,11 @@ is imported by the method that needs it: the classes of scikit-learn load no num
 """
 
 import contextlib
+import importlib
 import json
 import re
 import sys
+import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,8 +29,12 @@ def import_common() -> None:
     import scipy.sparse  # noqa: F401
     import threadpoolctl  # noqa: F401
 
+    _postpone("scipy.stats")
     with _hidden("pandas"):
         import sklearn.utils.validation  # noqa: F401
+
+        with contextlib.suppress(ImportError):  # the first fit imports it, since version 1.9
+            importlib.import_module("sklearn.callback")
     import kbench.cost
     import kbench.data
     import kbench.run.worker  # noqa: F401
@@ -51,6 +57,25 @@ def _hidden(package: str) -> Iterator[None]:
         del sys.modules[package]
 
 
+def _postpone(package: str) -> None:
+    """Let `import package` bind a module that imports the package when it is first used.
+
+    scikit-learn's checks import scipy.stats, 0.35 s, for one function that kbench never calls.
+    `importlib.util.LazyLoader` is no help: it imports the package at the second `import` of it.
+    """
+    if package in sys.modules:
+        return
+    stand_in = types.ModuleType(package)
+
+    def attribute(name: str) -> Any:
+        if sys.modules.get(package) is stand_in:
+            del sys.modules[package]
+        return getattr(importlib.import_module(package), name)
+
+    vars(stand_in)["__getattr__"] = attribute
+    sys.modules[package] = stand_in
+
+
 def import_estimators(paths: Iterable[str]) -> None:
     """Import the classes of `module:Class` paths, and those of their parts, if they are trusted.
 
@@ -63,11 +88,34 @@ def import_estimators(paths: Iterable[str]) -> None:
         if all(module.partition(".")[0] in _TRUSTED for module in modules):
             with contextlib.suppress(Exception):
                 registry.load(path)
+    if "numba" in sys.modules:
+        _fill_tables_of_numba()
+
+
+def _fill_tables_of_numba() -> None:
+    """Let numba enter its functions for this processor in its tables, which takes 0.1 s.
+
+    The first compiled function that a process loads or compiles does so otherwise, in every worker.
+    """
+    from numba.core.registry import cpu_target
+
+    cpu_target.target_context.refresh()
+    cpu_target.typing_context.refresh()
 
 
 def preloading_sandbox(estimators: Sequence[str]) -> Sandbox:
     """A sandbox whose fork server imports what every worker uses, and the given classes."""
     return Sandbox(["kbench.run.preloaded"], {ESTIMATORS: json.dumps(list(estimators))})
+
+
+def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
+    """A sandbox whose workers have imported what the methods named by a command need.
+
+    Its fork server imports while the caller goes on to make the plan.
+    """
+    sandbox = preloading_sandbox(estimators_named(overrides))
+    sandbox.prepare()
+    return sandbox
 
 
 def estimators_named(overrides: Sequence[str]) -> list[str]:

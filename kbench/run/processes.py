@@ -40,7 +40,7 @@ def _has_children_file() -> bool:
 
 def descendants(pid: int) -> list[int]:
     """Process ids below `pid`, itself left out, parents before children."""
-    found: list[int] = []
+    pids: list[int] = []
     if _has_children_file():
         todo = [pid]
         while todo:
@@ -52,9 +52,9 @@ def descendants(pid: int) -> list[int]:
                         below += [int(child) for child in file.read().split()]
             except OSError:
                 continue
-            found += below
+            pids += below
             todo += below
-        return found
+        return pids
     import psutil
 
     try:

@@ -2,10 +2,12 @@
 
 Layout (`pandas.read_parquet(folder)` reads the user's rows, Arrow ignores names with `_` and `.`):
 
-    <key>-<environment>-<threads>.parquet   the row of one run; a rerun replaces it
+    <key>-<environment>-<threads>.parquet   the row of a run's first attempt
+    <key>-<environment>-<threads>-<n>.parquet   and of its n-th one, n > 1
     merged-<hex>.parquet                    rows that `merge` compacted
     _curves/ _environments/ _logs/          parts of a row that are not scalars
-    _models/<key>.npz                       fitted models of runs with keep_model=true
+    _models/<key>.npz                       fitted models of runs with keep_model=true, of the last
+                                            attempt
     _reference/                             rows that come with kbench; never written. An installed
                                             kbench has them inside its package
     _tune/                                  results folder of the trials of `kbench tune`, which
@@ -20,6 +22,7 @@ that are damaged or hold no rows of kbench; they are not changed.
 import contextlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,8 +49,8 @@ TRIALS = "_tune"
 
 _OLDEST = datetime.fromtimestamp(0, UTC)  # used for rows without a start time
 _OUTCOME = ["status", "message", "source_sha256", "model"]
-_ATTEMPT = [*_OUTCOME, "started_at"]
-_KEYED_ATTEMPT = [*rows.IDENTITY, *_ATTEMPT]
+_ATTEMPT = ["attempt", *_OUTCOME, "started_at"]
+_KEYED_ATTEMPT = [*rows.RUN, *_ATTEMPT]
 
 
 class Curve(TypedDict):
@@ -93,11 +96,12 @@ class ResultsFolder:
         return own if own.is_dir() else _INSTALLED_REFERENCE
 
     def write(self, row: Mapping[str, Any], curves: Sequence[Curve] = ()) -> Path:
-        """Store the row of one run, replacing the run's earlier row and curves.
+        """Store the row of one attempt, replacing an earlier row and curves of the same attempt.
 
-        Columns that `row` lacks become null. `schema_version` is filled in. Where the earlier row
-        began at the same time or later, because the clock went back, `started_at` is set one
-        microsecond after it: readers and merges keep the row that began last.
+        Columns that `row` lacks become null, except `attempt`, which becomes 1. `schema_version` is
+        filled in. Where an earlier attempt began at the same time or later, because the clock went
+        back, `started_at` is set one microsecond after it: the attempt that began last is the
+        newest.
 
         Parameters
         ----------
@@ -119,9 +123,9 @@ class ResultsFolder:
             A file cannot be written.
         """
         table = rows.to_table(row)
-        identity = rows.identity(row)
-        name = _file_name(*identity)
-        earlier = self._started_at(*identity)
+        run = row["key"], row["environment"], int(row["threads"])
+        name = _file_name(*run, row.get("attempt") or 1)
+        earlier = self._started_at(*run)
         if earlier is not None and earlier >= (row.get("started_at") or _OLDEST):
             later = earlier + timedelta(microseconds=1)
             table = rows.to_table({**row, "started_at": later})
@@ -191,25 +195,37 @@ class ResultsFolder:
         return {row.pop("key"): row for row in newest.to_pylist()}
 
     def latest(self, key: str, environment: str | None, threads: int) -> dict[str, Any] | None:
-        """As `finished`, for one run, and "started_at"; None if it has no row.
+        """As `finished`, for one run, with "attempt" and "started_at"; None if it has no row.
 
-        Reads the run's own file, else the files of merged rows that appeared since the last call: a
-        merge writes these before it removes the files of single runs.
+        Reads the run's own files, then the files of merged rows that appeared since the last call:
+        a merge writes these before it removes the files of single runs.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        for path in self.path.glob(_file_name(key, environment or "*", threads)):
+        attempts = []
+        for path in self.path.glob(f"{key}-*.parquet"):
             with contextlib.suppress(OSError, ValueError, pa.ArrowException, rows.ForeignFileError):
                 table = rows.conform(pq.ParquetFile(path).read(), _KEYED_ATTEMPT)
-                return dict(table.select(_ATTEMPT).to_pylist()[0])
+                attempts += table.to_pylist()
         self._read_new_merges()
+        attempts += self._merged.get(key, ())
         matches = [
-            row
-            for row in self._merged.get(key, ())
+            {name: row[name] for name in _ATTEMPT}
+            for row in attempts
             if row["threads"] == threads and environment in (None, row["environment"])
         ]
         return max(matches, key=lambda row: row["started_at"] or _OLDEST, default=None)
+
+    def next_attempt(self, key: str, environment: str, threads: int) -> int:
+        """The number of a run's next attempt.
+
+        An attempt that was interrupted, or could not begin, is repeated under its own number.
+        """
+        last = self.latest(key, environment, threads)
+        if last is None:
+            return 1
+        return int(last["attempt"]) + (last["status"] not in rows.WITHOUT_OUTCOME)
 
     def _started_at(self, key: str, environment: str, threads: int) -> datetime | None:
         """When the run's row in this folder began, if there is one that says it."""
@@ -231,7 +247,7 @@ class ResultsFolder:
                     self._merged.setdefault(row["key"], []).append(row)
 
     def read(self, *, reference: bool = True) -> "pd.DataFrame":
-        """The newest row of every run, own and (unless `reference` is false) reference rows.
+        """The rows of all attempts, own and (unless `reference` is false) reference rows.
 
         Returns
         -------
@@ -249,13 +265,14 @@ class ResultsFolder:
     def read_curves(self, *, reference: bool = True) -> "pd.DataFrame":
         """All curves as a long table: key environment threads curve x_name x value.
 
-        Curves of a reference row are omitted if the user has a row of the same run.
+        Of several attempts of a run, the curves of the newest that has some are read. Curves of a
+        reference row are omitted if the user has a row of the same run.
         """
         import pandas as pd
 
         if not reference:
             return self._read_curves(self.path)
-        identity = list(rows.IDENTITY)
+        identity = list(rows.RUN)
         replaced = self._read_rows(self.path, [*identity, "status"]).to_pandas()
         given = self._read_curves(self._reference)
         warnings = self.warnings
@@ -269,7 +286,12 @@ class ResultsFolder:
     def _read_curves(self, folder: Path) -> "pd.DataFrame":
         import pyarrow as pa
 
-        content = read_parquet_files(folder / "_curves")
+        newest: dict[str, tuple[int, str]] = {}  # run -> its newest attempt with curves
+        for path in (folder / "_curves").glob("*.parquet"):
+            run, attempt = _run_and_attempt(path.name)
+            newest[run] = max(newest.get(run, (0, "")), (attempt, path.name))
+        names = {name for _, name in newest.values()}
+        content = read_parquet_files(folder / "_curves", wanted=names.__contains__)
         self.warnings = content.skipped
         known = [file.table for file in content.files if file.table.schema.equals(_curve_schema())]
         return pa.concat_tables([_curve_schema().empty_table(), *known]).to_pandas()
@@ -339,8 +361,15 @@ class ResultsFolder:
         return pa.concat_tables(tables)
 
 
-def _file_name(key: str, environment: str, threads: int) -> str:
-    return f"{key}-{environment}-{threads}.parquet"
+def _file_name(key: str, environment: str, threads: int, attempt: int) -> str:
+    number = f"-{attempt}" if attempt > 1 else ""
+    return f"{key}-{environment}-{threads}{number}.parquet"
+
+
+def _run_and_attempt(name: str) -> tuple[str, int]:
+    """The name without the number of the attempt, and that number."""
+    match = re.fullmatch(r"(.+-.+-\d+)-(\d+)\.parquet", name)
+    return (match[1], int(match[2])) if match else (name.removesuffix(".parquet"), 1)
 
 
 def _write_parquet(table: "pa.Table", path: Path) -> None:
@@ -377,7 +406,7 @@ def _curve_table(row: Mapping[str, Any], curves: Sequence[Curve]) -> "pa.Table":
             raise ValueError(
                 f"curve {curve['curve']!r}: {n} abscissae but {len(curve['value'])} values"
             )
-        for name in rows.IDENTITY:
+        for name in rows.RUN:
             columns[name] += [row[name]] * n
         columns["curve"] += [curve["curve"]] * n
         columns["x_name"] += [curve["x_name"]] * n

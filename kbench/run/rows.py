@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Version of the columns; raised when a column is added or changes its meaning.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # Begins the message of a run that is ok but whose model could not be stored.
 UNKEPT = "the model was not kept"
@@ -28,17 +28,23 @@ TIMED_OUT = "not done within limits.wall_s="
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
 
-# Two rows with equal values in these columns are attempts of one run; the newer replaces the older.
-IDENTITY = ("key", "environment", "threads")
+# Two rows with equal values in these columns are attempts of one run.
+RUN = ("key", "environment", "threads")
+# Of two rows with equal values in these columns the newer replaces the older.
+IDENTITY = (*RUN, "attempt")
 
-_REQUIRED = (*IDENTITY, "status", "method", "dataset")
+_REQUIRED = (*RUN, "status", "method", "dataset")
 
 # Columns that every file of rows has, in every schema version.
-_IN_EVERY_FILE = (*IDENTITY, "status")
+_IN_EVERY_FILE = (*RUN, "status")
+
+# Statuses that say nothing of the method: the next attempt of the run replaces such a row.
+WITHOUT_OUTCOME = ("interrupted", "unavailable")
 
 # Column -> name of its Arrow type, in the order of the file.
 _COLUMNS: dict[str, str] = {
     "key": "string",
+    "attempt": "int64",
     "status": "string",
     "message": "string",
     "method": "string",
@@ -124,13 +130,8 @@ def schema() -> "pa.Schema":
     )
 
 
-def identity(row: Mapping[str, Any]) -> tuple[str, str, int]:
-    """The (key, environment, threads) of `row`: a later attempt with the same one replaces it."""
-    return row["key"], row["environment"], int(row["threads"])
-
-
 def to_table(row: Mapping[str, Any]) -> "pa.Table":
-    """One row as an Arrow table; columns that `row` does not name are null.
+    """One row as an Arrow table; columns that `row` does not name are null, and `attempt` is 1.
 
     Raises
     ------
@@ -142,7 +143,7 @@ def to_table(row: Mapping[str, Any]) -> "pa.Table":
     import pyarrow as pa
 
     _check(row)
-    filled = {**row, "schema_version": SCHEMA_VERSION}
+    filled = {**row, "attempt": row.get("attempt") or 1, "schema_version": SCHEMA_VERSION}
     arrays = [_array(field, filled.get(field.name)) for field in schema()]
     return pa.Table.from_arrays(arrays, schema=schema())
 
@@ -200,6 +201,8 @@ def _array(field: "pa.Field", value: Any) -> "pa.Array":
 def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Table":
     """`table` with the columns of this version: unknown columns are dropped, missing ones null.
 
+    Rows without `attempt`, which are older than that column, are the first attempts of their runs.
+
     Raises
     ------
     ForeignFileError
@@ -207,6 +210,7 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
         value of `params` is not the JSON text of a mapping.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     if missing := [name for name in _IN_EVERY_FILE if name not in table.column_names]:
         raise ForeignFileError(f"no rows of kbench (no column {missing[0]!r})")
@@ -223,11 +227,13 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
             else pa.nulls(table.num_rows, field.type)
             for field in wanted
         ]
+        if (place := wanted.get_field_index("attempt")) >= 0:
+            arrays[place] = pc.fill_null(arrays[place], 1)
     except (pa.ArrowException, NotImplementedError) as exc:
         raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
-    found = pa.Table.from_arrays(arrays, schema=wanted)
-    _check_params(found)
-    return found
+    table = pa.Table.from_arrays(arrays, schema=wanted)
+    _check_params(table)
+    return table
 
 
 def _check_params(table: "pa.Table") -> None:

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
@@ -30,10 +30,9 @@ from kbench.run.command import canonical
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome
 from kbench.run.plan import Obtain, Plan, Run
-from kbench.run.preload import estimators_named, preloading_sandbox
 from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
-from kbench.run.rows import UNKEPT
+from kbench.run.rows import UNKEPT, WITHOUT_OUTCOME
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
 
@@ -89,7 +88,7 @@ def split(plan: Plan, finished: Finished) -> tuple[list[Run], list[tuple[Run, st
 
 def _again(settings: Settings, row: dict[str, Any], run: Run) -> bool:
     """Whether a run with this row is done again; an interrupted one always is."""
-    if row["status"] in ("interrupted", "unavailable") or settings.rerun == "all":
+    if row["status"] in WITHOUT_OUTCOME or settings.rerun == "all":
         return True
     if settings.keep_model and _lacks_model(settings, row):
         return True
@@ -108,16 +107,6 @@ def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
     if row["status"] != "ok" or UNKEPT in (row.get("message") or ""):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
-
-
-def worker_sandbox(overrides: Sequence[str]) -> Sandbox:
-    """A sandbox whose workers have imported what the methods named by a command need.
-
-    Its fork server imports while the caller goes on to make the plan.
-    """
-    sandbox = preloading_sandbox(estimators_named(overrides))
-    sandbox.prepare()
-    return sandbox
 
 
 @contextlib.contextmanager
@@ -215,7 +204,7 @@ class Runner:
         self._skip = skip
         todo, done = split(self.plan, finished)
         for run, status, message in done:
-            self._found(run, status, message)
+            self._count_finished(run, status, message)
         if not todo:
             return self.summary
         self.folder.store_environment(self.here.environment)
@@ -296,10 +285,10 @@ class Runner:
         row = self.folder.latest(run.key, environment_of(self.plan), run.threads)
         if row is None or _again(self.settings, row, run):
             return False
-        self._found(run, str(row["status"]), row.get("message") or "")
+        self._count_finished(run, str(row["status"]), row.get("message") or "")
         return True
 
-    def _found(self, run: Run, status: str, message: str) -> None:
+    def _count_finished(self, run: Run, status: str, message: str) -> None:
         self.summary.before[status] += 1
         if status != "ok":
             self.summary.failed.append((run, status, message))
@@ -371,6 +360,7 @@ class Runner:
                     raise ValueError(f"no {name} in the report of a run that is ok")
         return {
             "key": run.key,
+            "attempt": self.folder.next_attempt(run.key, there.environment_id, run.threads),
             "status": outcome.status,
             "message": "; ".join(filter(None, told)) or None,
             "method": run.method,

@@ -37,6 +37,7 @@ from kbench.run import registry
 from kbench.run.command import canonical
 from kbench.run.metrics import METRICS, MetricSpec
 from kbench.run.plan import Plan, Run, make_plan
+from kbench.run.preload import worker_sandbox
 from kbench.run.request import Pair, pairs, read_request
 from kbench.run.results import TRIALS
 from kbench.run.runner import (
@@ -45,7 +46,6 @@ from kbench.run.runner import (
     environment_of,
     finished_here,
     obtain_in,
-    worker_sandbox,
 )
 from kbench.run.sandbox import Sandbox
 from kbench.run.search import Candidate, Search, ranked

@@ -6,6 +6,7 @@ end; everything that it prints goes to the run's log.
 """
 
 import contextlib
+import functools
 import inspect
 import math
 import os
@@ -143,9 +144,18 @@ def set_threads(threads: int, cpus: Sequence[int] | None) -> None:
         from numba.core import config
 
         config.reload_config()
-    from threadpoolctl import threadpool_limits
+    thread_pools().limit(limits=threads)
 
-    threadpool_limits(limits=threads)
+
+@functools.cache
+def thread_pools() -> Any:
+    """The thread pools of the libraries that are loaded; 3 ms, which the fork server spends once.
+
+    A library that is loaded later reads its number of threads from the environment.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[str, Any]]]:

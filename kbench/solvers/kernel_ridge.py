@@ -59,7 +59,7 @@ def solve_kernel_ridge(
     exact = kernel.astype(np.float64)
     everything = np.arange(len(kernel))
     if precondition is None:
-        precondition = _by_cholesky(kernel, alpha, scale)
+        precondition = inverse(shifted_cholesky(kernel, alpha, scale))
     s = np.ones((1, 1)) if scale is None else scale[:, None]
     return solve_cg(
         lambda V: s * exact.product(everything, s * V) + alpha * V,
@@ -72,16 +72,14 @@ def solve_kernel_ridge(
     )
 
 
-def _by_cholesky(
-    kernel: KernelMatrix, alpha: float, scale: np.ndarray | None
-) -> Callable[[np.ndarray], np.ndarray]:
-    factor = shifted_cholesky(kernel, alpha, scale)
+def inverse(factor: tuple[np.ndarray, bool]) -> Callable[[np.ndarray], np.ndarray]:
+    """V -> (L L')^-1 V in the precision of a factor of `shifted_cholesky`; float64."""
 
-    def precondition(residual: np.ndarray) -> np.ndarray:
-        right = residual.astype(kernel.dtype)
+    def apply(V: np.ndarray) -> np.ndarray:
+        right = V.astype(factor[0].dtype)
         return scipy.linalg.cho_solve(factor, right, check_finite=False).astype(np.float64)
 
-    return precondition
+    return apply
 
 
 def shifted_cholesky(

@@ -13,7 +13,7 @@ not take an unseen corner for a good one.
 
 import numpy as np
 import scipy.linalg
-from scipy.stats import norm
+from scipy.special import ndtr
 
 # Log-likelihood of drifts: a normal prior with mean 0.3 and deviation 0.2 octaves of width for each
 # doubling of the rows.
@@ -23,7 +23,7 @@ _DRIFTS, _DRIFT_MEAN, _DRIFT_DEVIATION = (0.0, 0.2, 0.4, 0.6), 0.3, 0.2
 # likelihood that a Gaussian one of lengths 2.2 and 2.8 gives; that overshoots beside slopes.
 _SHAPE_LENGTHS, _SLOW_LENGTHS = (8.8, 11.2), (8.0, 12.0)
 # Deviation of the slope per doubling, and of neighbourhoods, relative to that of the shape.
-_SLOPE, _LOCAL = 0.08, 0.25
+_SLOPE, _LOCAL = 0.16, 0.25
 # Deviation of the shape as a multiple of the deviation of the log errors seen, and its least value.
 _DEVIATIONS, _LEAST_DEVIATION = 1.5, 0.2
 # Deviation of the offsets that all points of a rung have in common: of the learning curve per
@@ -136,7 +136,8 @@ class Surface:
             variance = covariance.diagonal()[:q] + covariance[best, best] - 2 * covariance[best, :q]
             deviation = np.sqrt(np.maximum(variance, 1e-12))
             gain = (mean[best] - mean) / deviation
-            improvement = deviation * (gain * norm.cdf(gain) + norm.pdf(gain))
+            density = np.exp(-(gain**2) / 2.0) / np.sqrt(2.0 * np.pi)
+            improvement = deviation * (gain * ndtr(gain) + density)
             improvement[useless] = improvement[chosen] = 0.0
             if improvement.max() < _LEAST_IMPROVEMENT:
                 break

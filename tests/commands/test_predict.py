@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from kbench.commands import predicting
+from kbench.data.piece_sizes import changed_piece_sizes
 from kbench.errors import KbenchError
 from kbench.prediction import load_model
 
@@ -166,7 +167,7 @@ def test_a_table_is_encoded_as_the_training_file_was(mixed, predict, tmp_path):
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_blocks_do_not_change_what_is_predicted(tmp_path, predict, monkeypatch, storage):
+def test_blocks_do_not_change_what_is_predicted(tmp_path, predict, storage):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4)).round(3)
     lines = [f"{2 + (x[0] > 0)} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(x)) for x in X]
@@ -175,9 +176,9 @@ def test_blocks_do_not_change_what_is_predicted(tmp_path, predict, monkeypatch, 
     kbench(tmp_path, "method=kernel_svc", *data, f"dataset.storage={storage}", "keep_model=true")
     model = f"model={key(tmp_path)}"
     whole = predict(tmp_path, model, "out=whole.csv", "dataset.path=rows.txt", "proba=true")
-    monkeypatch.setattr("kbench.data.rows.BLOCK_BYTES", 1000)
     for out in ("parts.csv", "parts.parquet"):
-        blocks = predict(tmp_path, model, f"out={out}", "dataset.path=rows.txt", "proba=true")
+        with changed_piece_sizes(block=1000):
+            blocks = predict(tmp_path, model, f"out={out}", "dataset.path=rows.txt", "proba=true")
         assert blocks.replace(out, "whole.csv") == whole
     frames = [pd.read_csv(tmp_path / name) for name in ("whole.csv", "parts.csv")]
     frames.append(pd.read_parquet(tmp_path / "parts.parquet"))

@@ -2,11 +2,13 @@
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from kbench.data import Folders
+from kbench.data.piece_sizes import changed_piece_sizes
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -17,6 +19,28 @@ def folders(tmp_path):
     raw = tmp_path / "raw"
     raw.mkdir()
     return Folders(tmp_path / "datasets", (raw,))
+
+
+@pytest.fixture(scope="module")
+def chunk():
+    """Sets how many bytes are read at once."""
+    with ExitStack() as stack:
+        yield lambda size: stack.enter_context(changed_piece_sizes(text=size))
+
+
+@pytest.fixture(scope="session")
+def opened_anywhere():
+    """Names of the files that Python opens, in order; the interpreter cannot forget this hook."""
+    names = []
+    sys.addaudithook(lambda event, args: names.append(str(args[0])) if event == "open" else None)
+    return names
+
+
+@pytest.fixture
+def opened(opened_anywhere):
+    """Names of the files that this test has opened so far, in order."""
+    opened_anywhere.clear()
+    return opened_anywhere
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from scipy.sparse import issparse, vstack
 from support import libsvm_text, merge, named, shipped, user_file
 
 from kbench.data import Folders, Preparation, open_prepared, prepare, read_rows
+from kbench.data.piece_sizes import changed_piece_sizes
 from kbench.data.rows import CsrArrays, SparseRows
 from kbench.data.target import learn
 from kbench.errors import ConfigError, DataError
@@ -54,17 +55,17 @@ def assert_same(found, expected):
     ("storage", "scale"),
     [("dense", "none"), ("dense", "unit"), ("dense", "standard"), ("csr", "none"), ("csr", "unit")],
 )
-def test_the_test_file_becomes_the_test_rows(folders, monkeypatch, storage, scale, block_bytes):
+def test_the_test_file_becomes_the_test_rows(folders, storage, scale, block_bytes):
     raw = folders.read_only[0]
     (raw / "toy").write_text(libsvm_text(X[:40], Y[:40]))
     (raw / "toy.t").write_text(libsvm_text(X[40:, :5], Y[40:]))  # lacks the last column
     config = named(storage=storage, scale=scale)
     data = opened(config, folders)
-    monkeypatch.setattr("kbench.data.rows.BLOCK_BYTES", block_bytes)
     plain = data.preparation.plain()
     preparation = Preparation.from_plain(plain)
     for source in (config, user_file(raw / "toy.t")):
-        found, y = applied(preparation, later(source, folders, preparation))
+        with changed_piece_sizes(block=block_bytes):
+            found, y = applied(preparation, later(source, folders, preparation))
         assert_same(found, data.X_test)
         np.testing.assert_array_equal(y, data.y_test)
 
@@ -98,8 +99,7 @@ def test_further_rows_of_a_table_that_is_read_piece_by_piece(tmp_path_factory, s
     (root / "toy.t").write_text("\n".join(["c,a,y", *rows[::-1]]))
     columns = {"categorical": ["c"], "target": "y"}
     data = opened(named(source={"format": "csv", "columns": columns}), folders)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kbench.data.content.CHUNK", size)
+    with changed_piece_sizes(text=size):
         found, y = applied(
             data.preparation, later(user_file(root / "toy.t"), folders, data.preparation)
         )
@@ -209,14 +209,14 @@ def test_a_regression_on_two_labels_goes_on_with_later_rows(scale):
     assert not targets.knows(np.array([4.0, 7.0]))
 
 
-def test_blocks_of_sparse_rows_are_bounded_by_their_entries(folders, monkeypatch):
+def test_blocks_of_sparse_rows_are_bounded_by_their_entries():
     from scipy.sparse import random_array
 
-    monkeypatch.setattr("kbench.data.rows.BLOCK_BYTES", 800)
     X = random_array((100, 50_000), density=2e-4, format="csr", rng=0)
     wide = SparseRows(CsrArrays.of(X), np.ones(100))
     targets, _ = learn("binary", np.array([0.0, 1.0]), np.array([]), {})
     preparation = Preparation(targets, 50_000, "csr", None, {}, None)
-    blocks = list(preparation.features(wide))
+    with changed_piece_sizes(block=800):
+        blocks = list(preparation.features(wide))
     assert sum(block.shape[0] for block in blocks) == 100
     assert 5 < len(blocks) < 20  # 1,000 entries, about 100 a block

@@ -6,6 +6,7 @@ import http.server
 import lzma
 import os
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -76,7 +77,7 @@ def config(server):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(fetching.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -183,13 +184,11 @@ def test_no_network(config, folders):
     assert left_over(folders.own) == []
 
 
-def test_a_full_disk_while_fetching_leaves_nothing(server, config, folders, monkeypatch):
-    def full(response, out, *args):
-        out.write(response.read(100))
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(fetching, "_copy", full)
-    with pytest.raises(DataError, match=r"no space left to write .*datasets_dir=FOLDER"):
+def test_a_full_disk_while_fetching_leaves_nothing(server, config, folders, largest_file):
+    with (
+        largest_file(100),
+        pytest.raises(DataError, match=r"no space left to write .*datasets_dir=FOLDER"),
+    ):
         prepare(config(), folders)
     assert left_over(folders.own) == []
 

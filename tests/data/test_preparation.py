@@ -27,6 +27,7 @@ from kbench.data import (
     status,
     with_variant,
 )
+from kbench.data.fetch import writable
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 RNG = np.random.default_rng(0)
@@ -276,20 +277,25 @@ def test_two_files_and_their_order_identify_the_data(toy):
     assert fingerprint(named(), toy) == hashlib.sha256("".join(sums).encode()).hexdigest()
 
 
-def test_what_was_hashed_is_not_read_again_until_it_changes(toy, monkeypatch):
+def test_what_was_hashed_is_not_read_again_until_it_changes(toy, opened):
+    raw = str(toy.read_only[0] / "toy")
     before = fingerprint(named(), toy)
-    with monkeypatch.context() as patch:
-        patch.setattr("kbench.data.content.chunks", lambda path: pytest.fail("read again"))
-        assert fingerprint(named(), toy) == before
+    assert raw in opened
+    opened.clear()
+    assert fingerprint(named(), toy) == before
+    assert raw not in opened
     (toy.read_only[0] / "toy").write_text(TEXT)
     assert fingerprint(named(), toy) != before
 
 
-def test_a_second_prepare_reads_nothing(toy, monkeypatch):
+def test_a_second_prepare_reads_nothing(toy, opened):
     first = prepare(named(), toy)
     assert status(named(), toy).prepared == first
-    monkeypatch.setattr("kbench.data.content.chunks", lambda path: pytest.fail("read again"))
+    raw = str(toy.read_only[0] / "toy")
+    assert raw in opened
+    opened.clear()
     assert prepare(named(), toy) == first
+    assert raw not in opened
 
 
 @pytest.mark.parametrize(
@@ -501,20 +507,22 @@ def test_a_folder_without_its_last_file_is_made_anew(toy):
     assert open_prepared(final).n_train == 30
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_leaves_nothing(toy, monkeypatch, code):
-    plain, written = prepared.ArrayWriter.write, []
-
-    def write(self, block):
-        plain(self, block)
-        written.append(block)
-        if len(written) == 2:
-            raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(prepared.ArrayWriter, "write", write)
-    with pytest.raises(DataError, match=r"toy: no space left to write .*datasets_dir=FOLDER"):
+def test_a_full_disk_leaves_nothing(toy, largest_file):
+    with (
+        largest_file(500),
+        pytest.raises(DataError, match=r"toy: no space left to write .*datasets_dir=FOLDER"),
+    ):
         prepare(named(), toy)
     assert left_over(toy.own) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_is_one_line_whatever_the_system_calls_it(tmp_path, code):
+    with (
+        pytest.raises(DataError, match=rf"no space left to write \({os.strerror(code)}\); free"),
+        writable(tmp_path),
+    ):
+        raise OSError(code, os.strerror(code))
 
 
 def test_a_real_limit_on_file_size_is_an_error_and_not_a_signal(folders):

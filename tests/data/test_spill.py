@@ -12,6 +12,7 @@ from support import libsvm_text, merge, one_file
 
 from kbench.data import Folders, libsvm, open_prepared, prepare
 from kbench.data.content import text_pieces
+from kbench.data.piece_sizes import changed_piece_sizes
 from kbench.data.rows import CsrArrays, SparseRows
 from kbench.errors import DataError
 
@@ -19,13 +20,6 @@ TEXT = (
     b"\xef\xbb\xbf# made by hand\n+1 1:0.5 3:-2 7:0\n\n-1 qid:4 2:1 # note\r\n"
     b"2.5\n0.1 1:1e-3 12:0.30000000000000004\n-1 12:7"
 )
-
-
-@pytest.fixture(scope="module")
-def chunk():
-    """Sets how many bytes are read at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        yield lambda size: patch.setattr("kbench.data.content.CHUNK", size)
 
 
 @given(text=st.text("ab \r\n", max_size=60), size=st.integers(1, 70))
@@ -106,8 +100,7 @@ def test_prepared_arrays_do_not_know_the_size_of_pieces_and_blocks(tmp_path_fact
     folders = []
     for size, block in ((1 << 20, 32 << 20), (data.draw(st.integers(1, 200)), 8 * d)):
         chunk(size)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kbench.data.rows.BLOCK_BYTES", block)
+        with changed_piece_sizes(block=block):
             own = Folders(tmp_path_factory.mktemp("own"), (raw,))
             folders.append(prepare(merge(one_file(), over), own, download=False))
     arrays = sorted(path.name for path in folders[0].iterdir())
@@ -141,8 +134,7 @@ def test_selected_rows_are_those_of_scipy(order, block, index):
     arrays = CsrArrays(csr.data, csr.indices, csr.indptr.astype(index), 7)
     rows = SparseRows(arrays, np.arange(30.0)).take(np.array(order))
     expected = csr[order]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kbench.data.rows.BLOCK_BYTES", block)
+    with changed_piece_sizes(block=block):
         np.testing.assert_array_equal(np.vstack(list(rows.blocks())), expected.toarray())
         assert (vstack(list(rows.csr_blocks())) != expected).nnz == 0
     np.testing.assert_array_equal(rows.y, order)
@@ -153,8 +145,8 @@ MEMORY = """
 import resource, sys
 from pathlib import Path
 from support import one_file
-from kbench.data import Folders, libsvm, prepare, rows
-rows.BLOCK_BYTES = 1 << 20
+from kbench.data import Folders, libsvm, prepare
+from kbench.data.piece_sizes import changed_piece_sizes
 raw, own, mebibytes = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 libsvm.parse(b"1 1:2", name="f")  # compiled, or loaded, before the limit counts
 toy = one_file(scale="unit", storage="dense", n_features=30)
@@ -164,7 +156,8 @@ prepare(small, Folders(own, (raw,)), download=False)
 held = int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1])
 limit = (held << 10) + (mebibytes << 20)
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-prepare(toy, Folders(own, (raw,)), download=False)
+with changed_piece_sizes(block=1 << 20):
+    prepare(toy, Folders(own, (raw,)), download=False)
 """
 
 

@@ -17,13 +17,6 @@ from kbench.data.formats import read
 from kbench.errors import ConfigError, DataError
 
 
-@pytest.fixture(scope="module")
-def chunk():
-    """Sets how many bytes are read at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        yield lambda size: patch.setattr("kbench.data.content.CHUNK", size)
-
-
 def gathered(parts, rows):
     """All rows, dense, after a look at the sizes of the chunks."""
     parts = list(parts)

@@ -129,14 +129,16 @@ def test_kernel_values_of_both_precisions_are_counted_together():
     assert K.n_entries == 3 * 20 + 2 * 20
 
 
-def test_points_are_prepared_once_and_only_when_they_are_used(monkeypatch):
+def test_points_are_prepared_once_and_only_when_they_are_used():
     X = np.random.default_rng(0).normal(size=(60, 4))
     prepared = []
-    prepare = RBF.prepare
-    monkeypatch.setattr(
-        RBF, "prepare", lambda self, X, dtype: prepared.append(len(X)) or prepare(self, X, dtype)
-    )
-    K = KernelMatrix(make_kernel("rbf", X, gamma=0.5), X)
+
+    class Recorded(RBF):
+        def prepare(self, X, dtype):
+            prepared.append(len(X))
+            return super().prepare(X, dtype)
+
+    K = KernelMatrix(Recorded(gamma=0.5), X)
     np.testing.assert_array_equal(K.diagonal(), 1.0)
     part = K.take(np.arange(20))
     assert prepared == []

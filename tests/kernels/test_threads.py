@@ -20,6 +20,15 @@ several = pytest.mark.skipif(
 )
 
 
+@pytest.fixture
+def two_threads():
+    """This thread may use two; those that it starts, as many as there are processors."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(2)
+    yield
+    numba.set_num_threads(before)
+
+
 def test_every_task_is_done_once():
     done = []
     run_tasks([lambda number=number: done.append(number) for number in range(50)])
@@ -83,10 +92,11 @@ def mark(n, multiple=1, nanoseconds=1e6):
     return seen, np.flatnonzero(bounds)
 
 
+@several
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("n", [0, 7, 1000, 1024])
 @pytest.mark.parametrize("nanoseconds", [1.0, 1e5, 1e7])
-def test_blocks_cover_every_iteration_once(n, nanoseconds, monkeypatch):
-    monkeypatch.setattr(threads, "allowed_threads", lambda: 3)
+def test_blocks_cover_every_iteration_once(n, nanoseconds):
     for _ in range(50):
         seen, bounds = mark(n, 16, nanoseconds)
         assert np.all(seen == 1)
@@ -95,8 +105,9 @@ def test_blocks_cover_every_iteration_once(n, nanoseconds, monkeypatch):
         assert (len(bounds) > 1) == (nanoseconds > 1e4)
 
 
-def test_helpers_are_reused_and_fall_asleep(monkeypatch):
-    monkeypatch.setattr(threads, "allowed_threads", lambda: 3)
+@several
+@pytest.mark.usefixtures("two_threads")
+def test_helpers_are_reused_and_fall_asleep():
     mark(999)
     before = threading.active_count()
     for pause in [0.0] * 20 + [0.05] * 5:
@@ -111,9 +122,10 @@ def test_helpers_are_reused_and_fall_asleep(monkeypatch):
         time.sleep(0.01)
 
 
-def test_a_helper_does_some_of_the_blocks(monkeypatch):
+@several
+@pytest.mark.usefixtures("two_threads")
+def test_a_helper_does_some_of_the_blocks():
     """Its mailbox is posted, taken and freed again: a caller alone would do the blocks in order."""
-    monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
 
     def orders():
         order, turn = np.zeros(4000, int), np.zeros(1, int)
@@ -166,11 +178,12 @@ def test_threads_without_a_task_help_with_the_loops_of_others():
     assert len(set(threads._idle)) == len(threads._idle)
 
 
-def test_several_calling_threads_use_different_helpers(monkeypatch):
-    monkeypatch.setattr(threads, "allowed_threads", lambda: 2)
+@several
+def test_several_calling_threads_use_different_helpers():
     good = []
 
     def count():
+        numba.set_num_threads(2)
         good.append(all(np.all(mark(100)[0] == 1) for _ in range(200)))
 
     callers = [threading.Thread(target=count) for _ in range(4)]
@@ -188,19 +201,19 @@ import os, warnings
 import numpy as np
 from kbench.kernels import threads
 from kbench.kernels.columns import take_columns
-threads.allowed_threads = lambda: 2
 array = np.arange(400_000.0).reshape(4, -1)
 columns = np.arange(100_000)[::-1]
 assert np.array_equal(take_columns(array, columns), array[:, columns])
-assert len(threads._idle) == 1
+assert len(threads._idle) == 2
 warnings.simplefilter("ignore")
 child = os.fork()
-assert len(threads._idle) == (1 if child else 0)
+assert len(threads._idle) == (2 if child else 0)
 assert np.array_equal(take_columns(array, columns), array[:, columns])
-assert len(threads._idle) == 1
+assert len(threads._idle) == 2
 if child:
     assert os.waitpid(child, 0)[1] == 0
 else:
     os._exit(0)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    three = os.environ | {"NUMBA_NUM_THREADS": "3"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=three)

@@ -34,11 +34,11 @@ def features(images, first, second):
 
 
 @pytest.fixture
-def last_layer_alone(monkeypatch):
-    """Gradient steps on the last layer; remembers the images."""
+def last_layer_alone():
+    """Makes fits of gradient steps on the last layer, without PyTorch; remembers the images."""
     seen = []
 
-    def descend(torch, weights, batches, step_sizes, momentum, weight_decay):
+    def descend(weights, batches, step_sizes, momentum, weight_decay):
         first, second, coef, intercept = weights
         for (images, classes), step_size in zip(batches, step_sizes, strict=True):
             seen.append(images)
@@ -50,15 +50,16 @@ def last_layer_alone(monkeypatch):
             intercept -= step_size * residual.mean(axis=0)
             yield -log_softmax(scores, axis=1)[np.arange(len(classes)), classes].mean(), len(Z)
 
-    monkeypatch.setattr(conv_joint, "descend", descend)
-    monkeypatch.setattr(conv_joint, "_torch", lambda: None)
-    return seen
+    def fit(model, X, y, trace=None):
+        return model._fit_by(descend, X, y, trace or Trace())
+
+    fit.seen = seen
+    return fit
 
 
-@pytest.mark.usefixtures("last_layer_alone")
-def test_it_starts_as_the_net_of_fixed_filters_and_predicts_with_numpy(tmp_path):
+def test_it_starts_as_the_net_of_fixed_filters_and_predicts_with_numpy(last_layer_alone, tmp_path):
     X, y = digits()
-    model = JointConvolutionClassifier(step_size=3.0, **SMALL).fit(X[:500], y[:500])
+    model = last_layer_alone(JointConvolutionClassifier(step_size=3.0, **SMALL), X[:500], y[:500])
     seed = np.random.RandomState(0).randint(2**31 - 1)
     blocks = seeded_features("convolution", 64, 8 * 4, seed, 1.0)
     Z = np.empty((len(X), 32), np.float32)
@@ -86,30 +87,29 @@ def test_batches_are_copies_of_the_rows_and_steps_fall(last_layer_alone):
         assert state["predict"](X[:5]).shape == (5,)
 
     model = JointConvolutionClassifier(virtual="shifts", n_copies=2, step_size=1.0, **SMALL)
-    model.fit(X, y, trace=Trace(look))
+    last_layer_alone(model, X, y, Trace(look))
     assert model.n_iter_ == len(samples) == 3 * 12
     assert samples[-1] == 3 * 1200
     assert np.mean(losses[-5:]) < losses[0]
     assert losses[0] == pytest.approx(np.log(10))
-    seen = np.concatenate(last_layer_alone[:12]).reshape(1200, 64)
+    seen = np.concatenate(last_layer_alone.seen[:12]).reshape(1200, 64)
     assert np.mean(np.abs(seen) ** 2) <= 1.0 + 1e-6  # shifts lose pixels
     rows = {row.tobytes() for row in model._dense(X)}
     assert 600 <= sum(row.tobytes() in rows for row in seen) < 1100
-    hurried = JointConvolutionClassifier(max_time=1e-9, **SMALL).fit(X, y)
+    hurried = last_layer_alone(JointConvolutionClassifier(max_time=1e-9, **SMALL), X, y)
     assert hurried.n_iter_ == 1
 
 
-@pytest.mark.usefixtures("last_layer_alone")
-def test_two_classes_have_one_value():
+def test_two_classes_have_one_value(last_layer_alone):
     X, y = digits()
     rows = y < 2
-    model = JointConvolutionClassifier(step_size=3.0, **SMALL).fit(X[rows], y[rows])
+    model = JointConvolutionClassifier(step_size=3.0, **SMALL)
+    last_layer_alone(model, X[rows], y[rows])
     value = model.decision_function(X[rows])
     np.testing.assert_array_equal(value > 0, model.predict(X[rows]) == 1)
     np.testing.assert_allclose(1 / (1 + np.exp(-value)), model.predict_proba(X[rows])[:, 1])
 
 
-@pytest.mark.usefixtures("last_layer_alone")
 @pytest.mark.parametrize(
     ("X", "y", "options", "message"),
     [

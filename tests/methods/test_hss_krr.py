@@ -51,7 +51,7 @@ def test_tight_tolerances_are_exact_kernel_ridge(alpha):
 def test_small_ridges_have_the_exact_test_error_by_default():
     X, y = points(1500)
     new, truth = points(300, seed=1)
-    own = ridge(0.05, gamma=2.0, random_state=0).fit(X, y)
+    own = ridge(0.05, gamma=2.0, leaf_size=128, random_state=0).fit(X, y)
     exact = KernelRidge(alpha=0.05, kernel="rbf", gamma=2.0).fit(X, y)
     errors = [np.sqrt(np.mean((m.predict(new) - truth) ** 2)) for m in (own, exact)]
     assert errors[0] == pytest.approx(errors[1], rel=0.01)
@@ -109,6 +109,38 @@ def test_compressed_prediction_and_sparse_rows():
     sparse = ridge(1.0, gamma=2.0, leaf_size=64, random_state=0).fit(sp.csr_array(X), y)
     np.testing.assert_allclose(sparse.predict(new), exact.predict(new), atol=0.02)
     assert set(exact.timings_) == {"prepare", "tree", "neighbours", "compress", "factor"}
+
+
+def test_a_matrix_of_full_rank_is_not_compressed():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 18))
+    y = X[:, 0] * X[:, 1]
+    own = ridge(0.1, gamma=0.1, random_state=0).fit(X, y)
+    assert own.ranks_ == []
+    assert own.kernel_error_ == 0.0
+    exact = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.1).fit(X, y)
+    np.testing.assert_allclose(own.predict(X), exact.predict(X), atol=1e-6)
+    compressed = ridge(0.1, gamma=0.1, leaf_size=200, trace_tol=1e-9, dtype="float64").fit(X, y)
+    assert own.log_marginal_likelihood_ == pytest.approx(compressed.log_marginal_likelihood_)
+    # Choices of the user are kept.
+    assert compressed.ranks_
+    assert ridge(0.1, gamma=0.1, warm_start=True).fit(X, y).ranks_
+
+
+def test_the_estimated_rank_is_that_after_compression():
+    X = np.random.default_rng(0).uniform(size=(3000, 2))
+    matrix = HSSMatrix(gamma=50.0, preset="precise", random_state=0).fit(X)
+    assert matrix.estimated_rank(X) == pytest.approx(matrix.ranks_[0][1], rel=0.3)
+    normal = np.random.default_rng(0).normal(size=(3000, 18))
+    assert HSSMatrix(gamma=0.1, preset="precise").estimated_rank(normal) > 1300.0
+    assert matrix.estimated_rank(np.zeros((50, 2))) <= 1.0
+
+
+def test_where_neither_matrix_is_small_a_warning_names_other_methods(monkeypatch):
+    monkeypatch.setattr("kbench.methods.hss_krr._MOST_EXACT", 500)
+    X = np.random.default_rng(0).normal(size=(600, 18))
+    with pytest.warns(UserWarning, match="FalkonRegressor"):
+        assert ridge(0.1, gamma=0.1, random_state=0).fit(X, X[:, 0]).ranks_
 
 
 def test_invalid_parameters_are_named():

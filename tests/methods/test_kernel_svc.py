@@ -159,16 +159,16 @@ def test_a_limit_warns_and_leaves_a_usable_model(limit):
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_the_fits_for_probabilities_share_the_time_limit(monkeypatch):
+def test_the_fits_for_probabilities_share_the_time_limit():
     X, y = binary(100)
-    limits, solve = [], KernelSVC._solve
+    limits = []
 
-    def recorded(self, *arguments):
-        limits.append(self.max_time)
-        return solve(self, *arguments)
+    class Recorded(KernelSVC):
+        def fit(self, X, y, sample_weight=None, **options):
+            limits.append(self.max_time)
+            return super().fit(X, y, sample_weight, **options)
 
-    monkeypatch.setattr(KernelSVC, "_solve", recorded)
-    KernelSVC(probability=True, max_time=1000.0).fit(X, y)
+    Recorded(probability=True, max_time=1000.0).fit(X, y)
     assert len(limits) == 6
     assert limits[0] == 1000.0
     assert np.all(np.diff(limits) < 0.0)

@@ -68,6 +68,7 @@ LEFT_OUT = {
     "meka_galerkin": {"dtype"},
     "meka_psd": {"dtype"},
     "bka": {"dtype"},
+    "bka_svm": {"preset"},  # its file sets all that a preset would
     "block_spectra": {"dtype", "memory_mb"},
     "llsvm": {"kmeans_iter"},
     "ltpu": {"kmeans_iter"},

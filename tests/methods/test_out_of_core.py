@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import pickle
-import resource
 import shutil
 import signal
 from pathlib import Path
@@ -15,7 +14,7 @@ from sklearn.base import clone
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.errors import DataError, KbenchError, ModelError
-from kbench.methods import DCSVC, CascadeSVC, KernelSVC, PegasosClassifier, _early_svc_chunks
+from kbench.methods import DCSVC, CascadeSVC, KernelSVC, PegasosClassifier
 from kbench.methods._early_svc_chunks import seed_of
 from kbench.methods._survey import ClassTargets, Survey
 from kbench.prediction import load_model, save_model
@@ -199,7 +198,7 @@ def _kill():
 
 
 @pytest.mark.parametrize("how", ["interrupted", "killed"])
-def test_an_interrupted_fit_goes_on(data, fitted, tmp_path, monkeypatch, how):
+def test_an_interrupted_fit_goes_on(data, fitted, tmp_path, how):
     rows = small(*data, scratch=tmp_path)
     if how == "interrupted":
         with pytest.raises(KeyboardInterrupt):
@@ -210,16 +209,21 @@ def test_an_interrupted_fit_goes_on(data, fitted, tmp_path, monkeypatch, how):
             model().fit(rows, trace=_Stop(4, _kill))
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    trained = []
-    train = _early_svc_chunks.EarlyTrainer.__call__
-    monkeypatch.setattr(
-        _early_svc_chunks.EarlyTrainer,
-        "__call__",
-        lambda self, X, index, cluster: trained.append(cluster) or train(self, X, index, cluster),
-    )
-    monkeypatch.setattr("kbench.clustering.rows_by_cluster._write_run", None)  # none is written
-    again = model().fit(rows)
-    assert trained == [4, 5]
+
+    def spilled():
+        files = [file.stat() for file in tmp_path.rglob("run-*/*")]
+        return sorted((file.st_ino, file.st_mtime_ns) for file in files)
+
+    written, done, rewritten = spilled(), [], []
+
+    def look(_, state):
+        done.append(state["clusters_done"])
+        rewritten.append(spilled() != written)
+
+    again = model().fit(rows, trace=Trace(look))
+    assert written
+    assert done == [5, 6]
+    assert not any(rewritten)
     assert again.n_iter_ == fitted.n_iter_
     assert not list(tmp_path.iterdir())
     packed = [found._machine.machines.records.data.tobytes() for found in (again, fitted)]
@@ -241,7 +245,7 @@ def test_a_dask_cluster_that_loses_a_worker_makes_the_same_model(data, fitted):
     assert packed[0] == packed[1]
 
 
-def test_other_rows_or_parameters_do_not_go_on(data, tmp_path, monkeypatch):
+def test_other_rows_or_parameters_do_not_go_on(data, tmp_path):
     X, y = data
     with pytest.raises(KeyboardInterrupt):
         model().fit(small(X, y, scratch=tmp_path), trace=_Stop(4, _interrupt))
@@ -273,7 +277,9 @@ def test_a_disk_without_space_is_noticed_before_anything_is_written(data, tmp_pa
 
 
 @pytest.mark.parametrize("written", ["rows", "machines"])
-def test_a_disk_that_becomes_full_leaves_nothing_incomplete(data, fitted, tmp_path, written):
+def test_a_disk_that_becomes_full_leaves_nothing_incomplete(
+    data, fitted, tmp_path, largest_file, written
+):
     rows = small(*data, scratch=tmp_path)
     if written == "machines":
         with pytest.raises(KeyboardInterrupt):
@@ -282,15 +288,8 @@ def test_a_disk_that_becomes_full_leaves_nothing_incomplete(data, fitted, tmp_pa
         limit = file.stat().st_size + 100
     else:
         limit = 1000
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        with pytest.raises(KbenchError, match="cannot write"):
-            model().fit(rows)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, before)
+    with largest_file(limit), pytest.raises(KbenchError, match="cannot write"):
+        model().fit(rows)
     assert not list(tmp_path.rglob(".run*"))
     again = model().fit(rows)
     assert again.decision_function(data[0]).tobytes() == fitted.decision_function(data[0]).tobytes()

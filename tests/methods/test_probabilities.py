@@ -1,15 +1,16 @@
 """Probabilities of every classifier with a decision function."""
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 import kbench.methods
-from kbench.class_labels import probabilities
+from kbench.class_labels import coupled_probabilities, probabilities
 from kbench.methods import DCSVC, DoublySGDClassifier, KernelSVC
 from kbench.methods._probability import fitted_sigmoids
 
@@ -112,3 +113,59 @@ def test_a_stream_has_no_rows_to_calibrate_on():
     model = DoublySGDClassifier(loss="hinge", probability=True, block_size=64)
     with pytest.raises(NotFittedError):
         model.partial_fit(X, Y).predict_proba(X)
+
+
+def pair_values(P):
+    """Decision values of pairs whose sigmoids with A = -1 and B = 0 are p_i / (p_i + p_j)."""
+    pairs = itertools.combinations(range(P.shape[1]), 2)
+    values = np.column_stack([np.log(P[:, a] / P[:, b]) for a, b in pairs])
+    return values, np.tile([-1.0, 0.0], (values.shape[1], 1))
+
+
+@pytest.mark.parametrize("k", [2, 3, 7, 26])
+def test_coupling_gives_back_the_probabilities_that_agree_with_every_pair(k):
+    P = np.random.default_rng(k).dirichlet(np.ones(k), size=5000)
+    P = np.maximum(P, 1e-3)
+    P /= P.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(coupled_probabilities(*pair_values(P), k), P, atol=1e-9)
+
+
+def test_coupled_probabilities_minimise_the_disagreement_of_the_pairs():
+    """Wu, Lin and Weng (2004), equation 21: no other probabilities have a lower sum of squares."""
+    rng = np.random.default_rng(0)
+    k = 5
+    values = rng.normal(scale=3.0, size=(20, k * (k - 1) // 2))
+    sigmoids = np.tile([-1.0, 0.0], (values.shape[1], 1))
+    P = coupled_probabilities(values, sigmoids, k)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert P.min() >= 0.0
+
+    def disagreement(P):
+        r = 1.0 / (1.0 + np.exp(-values))
+        pairs = enumerate(itertools.combinations(range(k), 2))
+        return sum(((1.0 - r[:, p]) * P[:, a] - r[:, p] * P[:, b]) ** 2 for p, (a, b) in pairs)
+
+    for _ in range(50):
+        other = P + 0.01 * (rng.dirichlet(np.ones(k), size=len(P)) - P)
+        assert np.all(disagreement(other) >= disagreement(P) - 1e-15)
+
+
+def test_values_of_any_size_have_probabilities():
+    values = np.array([[1e3, 1e3, 1e3], [-1e3, 1e3, -1e3], [0.0, 0.0, 0.0]])
+    P = coupled_probabilities(values, np.tile([-1.0, 0.0], (3, 1)), 3)
+    assert np.isfinite(P).all()
+    assert P[0].argmax() == 0
+    np.testing.assert_allclose(P[1:], 1.0 / 3.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("load", "gamma"), [(load_iris, 0.1), (load_digits, 1e-3)])
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_probabilities_of_several_classes_are_close_to_those_of_svc(load, gamma):
+    """Both couple sigmoids of the pairs; the folds behind the sigmoids differ."""
+    rows, y = load(return_X_y=True)
+    rows, y = rows[:900], y[:900]
+    parameters = {"C": 10.0, "gamma": gamma, "probability": True, "random_state": 0}
+    ours = KernelSVC(**parameters).fit(rows[::2], y[::2]).predict_proba(rows[1::2])
+    theirs = SVC(**parameters).fit(rows[::2], y[::2]).predict_proba(rows[1::2])
+    assert np.abs(ours - theirs).mean() < 0.01
+    assert log_loss(y[1::2], ours) < 1.1 * log_loss(y[1::2], theirs)

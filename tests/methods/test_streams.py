@@ -1,6 +1,7 @@
 """`partial_fit`: a stream in chunks is the stream in one piece, and a fit in the same order."""
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +11,15 @@ from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
 import kbench.methods
-from kbench.methods import NORMA, KernelSDCA, PegasosClassifier, SDCAClassifier
+from kbench.approximation import BKA, MEKA, RandomFourierFeatures
+from kbench.methods import (
+    NORMA,
+    ApproximateRidge,
+    ApproximateRidgeClassifier,
+    KernelSDCA,
+    PegasosClassifier,
+    SDCAClassifier,
+)
 
 X, Y = load_digits(return_X_y=True)
 X = X / 16.0
@@ -126,3 +135,57 @@ def test_every_stream_has_the_signature_of_scikit_learn():
             words = list(inspect.signature(partial_fit).parameters)
             assert words[:3] == ["self", "X", "y"]
             assert "sample_weight" in words
+
+
+FEATURES = RandomFourierFeatures(128, gamma=0.05, random_state=3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_ridge_on_random_features_is_the_same_from_chunks_as_from_all_rows(storage, weighted):
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 640) if weighted else None
+    rows, targets = X[:640], np.column_stack([Y[:640], -2.0 * Y[:640]])
+    fit = ApproximateRidge(FEATURES, alpha=0.5).fit(rows, targets, weight)
+    classifier = ApproximateRidgeClassifier(FEATURES, alpha=0.5).fit(rows, Y[:640], weight)
+    for chunk in (50, 640):
+        stream, labels = clone(fit), clone(classifier)
+        for start in range(0, 640, chunk):
+            part = slice(start, start + chunk)
+            own = None if weight is None else weight[part]
+            stream.partial_fit(storage(rows[part]), targets[part], own)
+            labels.partial_fit(rows[part], Y[:640][part], np.arange(10), own)
+        np.testing.assert_allclose(stream.predict(X[640:]), fit.predict(X[640:]), atol=1e-3)
+        values = labels.decision_function(X[640:])
+        np.testing.assert_allclose(values, classifier.decision_function(X[640:]), atol=1e-3)
+        assert stream.n_seen_ == labels.n_seen_ == 640
+
+
+def test_a_stream_of_ridge_goes_on_after_it_was_stored():
+    model = ApproximateRidge(FEATURES, alpha=0.5).partial_fit(X[:300], Y[:300])
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[300:640], Y[300:640])
+    whole = ApproximateRidge(FEATURES, alpha=0.5).fit(X[:640], Y[:640])
+    np.testing.assert_allclose(again.predict(X[640:]), whole.predict(X[640:]), atol=1e-3)
+
+
+def test_clusters_of_a_ridge_are_those_of_the_first_chunk():
+    model = ApproximateRidgeClassifier(MEKA(20, n_clusters=3, gamma=0.05), random_state=0)
+    for start in range(0, 1280, 320):
+        part = slice(start, start + 320)
+        model.partial_fit(X[part], Y[part], np.arange(10))
+    assert model.score(X[1280:], Y[1280:]) > 0.85
+
+
+def test_what_a_stream_of_ridge_refuses_and_warns_of():
+    fitted = ApproximateRidge(FEATURES).fit(X[:100], Y[:100])
+    with pytest.warns(UserWarning, match="forgets what fit has learned"):
+        stream = fitted.partial_fit(X[:100], Y[:100])
+    assert stream.n_seen_ == 100
+    with pytest.raises(ValueError, match="2 targets"):
+        stream.partial_fit(X[:100], np.column_stack([Y[:100], Y[:100]]))
+    assert not hasattr(ApproximateRidge(BKA(2)), "partial_fit")
+    assert not hasattr(ApproximateRidge(FEATURES, solver="cg"), "partial_fit")
+    fresh = ApproximateRidgeClassifier(FEATURES)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        fresh.partial_fit(X[:64], Y[:64])
+    with pytest.raises(ValueError, match="not among the known classes"):
+        fresh.partial_fit(X[:64], Y[:64], classes=[0, 1])

@@ -5,17 +5,26 @@ import pytest
 import scipy.sparse as sp
 
 from kbench.cost import UNIT_ROWS, unit_rows
-from kbench.methods import DCPredClassifier, DCPredRegressor, DCPredTrainedClassifier, _target_cost
+from kbench.methods import DCPredClassifier, DCPredRegressor, DCPredTrainedClassifier
 
 
-@pytest.fixture(autouse=True)
-def counted(monkeypatch):
-    """A unit for each number that a leaf holds, in place of seconds."""
-    monkeypatch.setattr(
-        _target_cost,
-        "_times_linear",
-        lambda machine, X, n_outputs: machine.n_parameters / machine.router.n_leaves,
-    )
+class Counted:
+    """A unit of cost for each number that a leaf holds, in place of seconds."""
+
+    def _relative_cost(self, machine, X, n_outputs):
+        return machine.n_parameters / machine.router.n_leaves
+
+
+class CountedClassifier(Counted, DCPredClassifier):
+    pass
+
+
+class CountedRegressor(Counted, DCPredRegressor):
+    pass
+
+
+class CountedTrainedClassifier(Counted, DCPredTrainedClassifier):
+    pass
 
 
 def squares(n=600, seed=0):
@@ -26,8 +35,8 @@ def squares(n=600, seed=0):
 @pytest.mark.parametrize(
     ("model", "smallest"),
     [
-        (DCPredClassifier(gamma=2.0, C=10.0, random_state=0), 2 + 1 + 1),
-        (DCPredTrainedClassifier(gamma=2.0, C=10.0, epochs=5, random_state=0), 16 * 3 + 1),
+        (CountedClassifier(gamma=2.0, C=10.0, random_state=0), 2 + 1 + 1),
+        (CountedTrainedClassifier(gamma=2.0, C=10.0, epochs=5, random_state=0), 16 * 3 + 1),
     ],
     ids=["dcpred", "dcpred_trained"],
 )
@@ -54,7 +63,7 @@ def test_the_best_of_what_the_budget_allows(model, smallest):
 def test_a_larger_budget_is_used():
     X, y = squares()
     options = {"gamma": 2.0, "C": 10.0, "random_state": 0}
-    small, large = (DCPredClassifier(target_cost=t, **options).fit(X, y) for t in (10.0, 200.0))
+    small, large = (CountedClassifier(target_cost=t, **options).fit(X, y) for t in (10.0, 200.0))
     assert large.cost_ > small.cost_
     assert large.score(X, y) > small.score(X, y)
 
@@ -62,11 +71,11 @@ def test_a_larger_budget_is_used():
 def test_regression_and_sparse_rows_of_several_classes():
     X, _ = squares()
     y = np.sin(2 * X[:, 0])
-    model = DCPredRegressor(target_cost=60.0, gamma=1.0, alpha=0.01, random_state=0).fit(X, y)
+    model = CountedRegressor(target_cost=60.0, gamma=1.0, alpha=0.01, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.95
     labels = np.digitize(X[:, 0], [-0.7, 0.7])
     weights = np.ones(len(X))
-    model = DCPredTrainedClassifier(target_cost=200.0, epochs=5, gamma=1.0, random_state=0)
+    model = CountedTrainedClassifier(target_cost=200.0, epochs=5, gamma=1.0, random_state=0)
     assert model.fit(sp.csr_array(X), labels, weights).score(X, labels) > 0.95
 
 

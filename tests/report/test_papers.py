@@ -433,8 +433,8 @@ def test_without_a_row_only_the_cells_that_depend_on_it_change(chosen, data):
     for place, one in before.items():
         if identity(gone) not in one.considered:
             assert place not in after or after[place] == one
-        elif one.found is not None and any(
-            row["key"] == gone["key"] for row in one.found.line.rows
+        elif one.match is not None and any(
+            row["key"] == gone["key"] for row in one.match.line.rows
         ):
             assert after.get(place) != one
 

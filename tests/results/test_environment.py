@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import scipy
 
-from kbench.run import environment
 from kbench.run.environment import describe, environment_id, source_state
 
 
@@ -60,12 +59,11 @@ def test_without_proc_nothing_fails(monkeypatch):
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A copy of the package's place in a tree, as `environment.__file__`."""
+def package(tmp_path):
+    """A folder with a package."""
     module = tmp_path / "kbench" / "run" / "environment.py"
     module.parent.mkdir(parents=True)
     module.touch()
-    monkeypatch.setattr(environment, "__file__", str(module))
     return tmp_path
 
 
@@ -81,17 +79,17 @@ def test_source_state_of_a_checkout(package):
     git(package, "add", ".")
     git(package, "commit", "-q", "-m", "first")
     commit = git(package, "rev-parse", "HEAD")
-    assert source_state()[1:] == (commit, False)
+    assert source_state(package)[1:] == (commit, False)
     (package / "results").mkdir()
     (package / "results" / "new.parquet").touch()
-    assert source_state()[1:] == (commit, False)
+    assert source_state(package)[1:] == (commit, False)
     (package / "kbench" / "new.py").touch()
-    assert source_state()[1:] == (commit, True)
+    assert source_state(package)[1:] == (commit, True)
 
 
 def test_source_state_without_a_checkout(package, monkeypatch):
-    assert source_state()[1:] == (None, None)
+    assert source_state(package)[1:] == (None, None)
     (package / ".git").mkdir()  # not a repository
-    assert source_state()[1:] == (None, None)
+    assert source_state(package)[1:] == (None, None)
     monkeypatch.setenv("PATH", "")  # no git
-    assert source_state()[1:] == (None, None)
+    assert source_state(package)[1:] == (None, None)

@@ -8,15 +8,13 @@ import random
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from result_rows import make_row
 
-from kbench import files as files_module
 from kbench.files import atomic_file, remove_abandoned
-from kbench.run import files
-from kbench.run import merge as merge_module
 from kbench.run.merge import merge
 from kbench.run.results import ResultsFolder
 
@@ -94,7 +92,7 @@ def test_a_writer_takes_a_new_name_if_its_file_was_removed_before_it_was_locked(
             remove_abandoned(*names)
         lock(file, operation)
 
-    monkeypatch.setattr(files_module.fcntl, "flock", removed_first)
+    monkeypatch.setattr(fcntl, "flock", removed_first)
     with atomic_file(tmp_path / "row") as file:
         file.write(b"whole")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"whole"]
@@ -142,7 +140,7 @@ class Killed(BaseException):
     """Ends a merge where a SIGKILL would."""
 
 
-STEPS = ["link", "unlink", "rename", "delete", "fsync"]
+STEPS = ["link", "unlink", "rename", "fsync"]
 
 
 @pytest.mark.parametrize("count", range(6))
@@ -151,11 +149,12 @@ def test_merge_ended_before_any_step_loses_nothing(tmp_path, monkeypatch, step, 
     """Each call that changes the folder fails at some point; rows are written in between."""
     write_rows(tmp_path, range(3))
     expected = dict.fromkeys(range(3), 0.5)
-    delete = merge_module._delete_if_unchanged
+    rename = Path.rename
     calls = 0
     writing = False
 
-    def write_first(source):
+    def write_first(path, target):
+        """A merge renames each file before it deletes it."""
         nonlocal writing
         writing = True
         number = 100 + len(expected)
@@ -164,7 +163,7 @@ def test_merge_ended_before_any_step_loses_nothing(tmp_path, monkeypatch, step, 
         ResultsFolder(tmp_path).write(newer)
         expected.update({number: 0.5, 1: 0.75})
         writing = False
-        delete(source)
+        return rename(path, target)
 
     def dies(function):
         def wrapped(*args, **kwargs):
@@ -177,13 +176,12 @@ def test_merge_ended_before_any_step_loses_nothing(tmp_path, monkeypatch, step, 
         return wrapped
 
     with monkeypatch.context() as patch:
-        patch.setattr(merge_module, "_delete_if_unchanged", write_first)
+        patch.setattr(Path, "rename", write_first)
         target = {
-            "link": (merge_module.os, "link"),
-            "unlink": (merge_module.Path, "unlink"),
-            "rename": (merge_module.Path, "rename"),
-            "delete": (merge_module, "_delete_if_unchanged"),
-            "fsync": (merge_module.os, "fsync"),
+            "link": (os, "link"),
+            "unlink": (Path, "unlink"),
+            "rename": (Path, "rename"),
+            "fsync": (os, "fsync"),
         }[step]
         patch.setattr(*target, dies(getattr(*target)))
         with contextlib.suppress(Killed):
@@ -196,28 +194,29 @@ def test_merge_ended_before_any_step_loses_nothing(tmp_path, monkeypatch, step, 
 
 def test_reader_overtaken_by_a_merge_misses_nothing(tmp_path, monkeypatch):
     write_rows(tmp_path, range(5))
-    read = files._read
+    read = Path.read_bytes
 
-    def merge_first(*args):
+    def merge_first(path):
         monkeypatch.undo()
         merge(tmp_path)
-        read(*args)
+        return read(path)
 
-    monkeypatch.setattr(files, "_read", merge_first)
+    monkeypatch.setattr(Path, "read_bytes", merge_first)
     assert sorted(accuracies(tmp_path)) == list(range(5))
 
 
 def test_row_written_again_during_the_merge_survives(tmp_path, monkeypatch):
     write_rows(tmp_path, range(3))
-    delete = merge_module._delete_if_unchanged
+    rename = Path.rename
 
-    def rewrite_first(source):
-        if source.path.name.startswith(make_row(1)["key"]):
+    def rewrite_first(path, target):
+        """A merge renames each file before it deletes it."""
+        if path.name.startswith(make_row(1)["key"]):
             newer = make_row(1, accuracy=0.75, started_at=make_row(99)["started_at"])
             ResultsFolder(tmp_path).write(newer)
-        delete(source)
+        return rename(path, target)
 
-    monkeypatch.setattr(merge_module, "_delete_if_unchanged", rewrite_first)
+    monkeypatch.setattr(Path, "rename", rewrite_first)
     merge(tmp_path)
     monkeypatch.undo()
     assert accuracies(tmp_path) == {0: 0.5, 1: 0.75, 2: 0.5}

@@ -101,11 +101,9 @@ class Engine:
 
 
 @pytest.mark.parametrize("left", [0, -1])
-def test_a_cluster_without_workers_is_given_up(monkeypatch, caplog, left):
-    monkeypatch.setattr(cluster, "LOST_S", 0.2)
-    monkeypatch.setattr(cluster, "_WORKERS_POLL_S", 0.01)
+def test_a_cluster_without_workers_is_given_up(caplog, left):
     engine = Engine()
-    runs = cluster.Cluster(engine, [])
+    runs = cluster.Cluster(engine, [], lost_s=0.2, poll_s=0.01)
     job = runs.start(None, None, None)
     assert not job.connection.poll(0.5)
     engine.left = left

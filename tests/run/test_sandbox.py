@@ -199,8 +199,9 @@ def test_an_interruption_at_the_last_moment_loses_no_outcome(sandbox):
 @linux_only
 def test_a_killed_guard_is_crashed_and_takes_its_worker_along(sandbox):
     job = sandbox.start(misbehaviour.hangs, {}, NONE)
-    time.sleep(0.2)
     guard = psutil.Process(job._process.pid)
+    while not guard.children():
+        time.sleep(0.01)
     (worker,) = guard.children()
     guard.send_signal(signal.SIGKILL)
     assert job.outcome().status == "crashed"

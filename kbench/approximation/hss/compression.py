@@ -190,6 +190,18 @@ def compress(
     return nodes
 
 
+def rank_between(
+    kernel: KernelMatrix,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    tolerances: Tolerances,
+    rng: np.random.RandomState,
+) -> int:
+    """Rank that a node of the first level with these rows would have, by some columns only."""
+    weights = np.ones(len(columns), kernel.dtype)
+    return _basis(kernel, rows, 1, 0, tolerances, rng, columns, weights).rank
+
+
 def _largest_columns(
     kernel: KernelMatrix,
     rows: np.ndarray,

@@ -143,11 +143,11 @@ def read(
         `target_range`.
     """
     module = import_module(f"{__name__}.{FORMATS[name].module}")
-    found: dict[str, Part] = module.read(parts, source, task)
-    for part in found.values():
+    rows_by_part: dict[str, Part] = module.read(parts, source, task)
+    for part in rows_by_part.values():
         assert part.where is not None
         require_targets(part.y, part.where, target_range)
-    return found
+    return rows_by_part
 
 
 def require_targets(

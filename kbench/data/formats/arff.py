@@ -33,7 +33,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
 
 def _tables(path: Path, options: Mapping[str, Any]) -> Iterator[Table]:
-    """The file in pieces of about `content.CHUNK` bytes."""
+    """The file in pieces of about `PieceSizes.text` bytes."""
     attributes: dict[str, frozenset[str] | None] = {}
     reader, n = None, 0
     for first, text, _ in text_pieces(path):
@@ -76,16 +76,16 @@ def _header(
             return _Reader(path, place, attributes, options)
         if word == "@relation":
             continue
-        found = _ATTRIBUTE.fullmatch(line)
-        if found is None:
+        match = _ATTRIBUTE.fullmatch(line)
+        if match is None:
             raise DataError(
                 f"{path}:{place}: {printable(line, 60)!r}, should be @relation, @attribute NAME "
                 "TYPE or @data of an ARFF table"
             )
-        name = next(found[k] for k in ("single", "double", "bare") if found[k] is not None)
+        name = next(match[k] for k in ("single", "double", "bare") if match[k] is not None)
         if name in attributes:
             raise DataError(f"{path}:{place}: two attributes {name!r}, should have different names")
-        attributes[name] = _categories(name, found["type"], f"{path}:{place}", options, path)
+        attributes[name] = _categories(name, match["type"], f"{path}:{place}", options, path)
     return None
 
 
@@ -140,7 +140,7 @@ class _Reader:
     def table(self, lines: Iterator[tuple[int, str]]) -> Table | None:
         """The rows of the lines; None if there are none."""
         numbers: list[int] = []
-        found: dict[str, list[Any]] = {name: [] for _, name in self._kept}
+        columns: dict[str, list[Any]] = {name: [] for _, name in self._kept}
         for place, line in lines:
             where = f"{self._path}:{place}"
             if line.startswith("{"):
@@ -150,11 +150,11 @@ class _Reader:
                 raise DataError(f"{where}: {len(fields)} fields, should be {len(self._attributes)}")
             numbers.append(place)
             for k, name in self._kept:
-                found[name].append(self._value(name, fields[k], where))
+                columns[name].append(self._value(name, fields[k], where))
         if not numbers:
             return None
         where_row = partial(_where, self._path, np.array(numbers))
-        arrays = {name: self._column(name, values) for name, values in found.items()}
+        arrays = {name: self._column(name, values) for name, values in columns.items()}
         require_finite(arrays, where_row)
         return Table(self._path, arrays, self._target, len(numbers), where_row)
 

@@ -26,7 +26,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
     """Rows of each part; see `kbench.data.formats.read`."""
     options = source.get("arrays") or {}
     names = (options.get("X") or "X", options.get("y") or "y")
-    found: dict[str, Part] = {}
+    rows_by_part: dict[str, Part] = {}
     for part, paths in parts.items():
         if source["format"] == "npy":
             arrays = dict(zip(names, map(npy, paths), strict=True))
@@ -34,13 +34,13 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
             arrays = _mat(paths[0], names) if source["format"] == "mat" else _npz(paths[0])
         if part == "all" and "X_train" in arrays:
             for own in ("train", "test"):
-                found[own] = _part(arrays, (f"X_{own}", f"y_{own}"), options, paths)
+                rows_by_part[own] = _part(arrays, (f"X_{own}", f"y_{own}"), options, paths)
             continue
         if "known" in source and names[1] not in arrays and names[0] in arrays:
             # Rows for a trained model need no targets.
             arrays = arrays | {names[1]: np.zeros(arrays[names[0]].shape[:1])}
-        found[part] = _part(arrays, names, options, paths)
-    return found
+        rows_by_part[part] = _part(arrays, names, options, paths)
+    return rows_by_part
 
 
 def _part(
@@ -130,10 +130,10 @@ def npy(path: Path) -> np.ndarray:
             plain = raw.read(len(_NPY)) == _NPY
         if plain:
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        found = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
-        if not isinstance(found, np.ndarray):
+        array = np.load(io.BytesIO(read_bytes(path)), allow_pickle=False)
+        if not isinstance(array, np.ndarray):
             raise DataError(f"{path}: an .npz archive, should be an .npy file of numbers")
-        return found
+        return array
 
 
 def _npz(path: Path) -> dict[str, np.ndarray]:
@@ -155,8 +155,8 @@ def _mat(path: Path, names: tuple[str, str]) -> dict[str, Any]:
         warnings.simplefilter("error", UserWarning)  # of values that SciPy may read wrongly
         content = read_bytes(path)
         arrays = loadmat(io.BytesIO(content), variable_names=names)
-        found = {name: array for name, array in arrays.items() if name in names}
-        if len(found) < len(names):
+        chosen = {name: array for name, array in arrays.items() if name in names}
+        if len(chosen) < len(names):
             for name, *_ in whosmat(io.BytesIO(content)):
-                found.setdefault(name, np.zeros(0))
-        return found
+                chosen.setdefault(name, np.zeros(0))
+        return chosen

@@ -34,7 +34,7 @@ def columns(
     import pyarrow as pa
     from pyarrow import types
 
-    found = {}
+    arrays = {}
     for name in table.column_names:
         column = table.column(name)
         kind = column.type
@@ -43,16 +43,16 @@ def columns(
         elif types.is_boolean(kind):
             column = column.cast(pa.int8())
         if types.is_dictionary(column.type):
-            found[name] = _categories(column, name, where)
+            arrays[name] = _categories(column, name, where)
         elif types.is_floating(column.type) or types.is_integer(column.type):
             values = column.to_numpy()
-            found[name] = Column(values.astype(np.float64 if name == target else np.float32))
+            arrays[name] = Column(values.astype(np.float64 if name == target else np.float32))
         else:
             raise DataError(
                 f"{path}: column {name!r} is of type {kind}, should be numbers or texts; "
                 "dataset.source.columns.drop leaves it out"
             )
-    return found
+    return arrays
 
 
 def _categories(column: Any, name: str, where: Callable[[int], str]) -> Column:

@@ -32,13 +32,13 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
         tarfile.open(fileobj=io.BytesIO(read_bytes(path))) as archive,
     ):
         members = {Path(m.name).name: m for m in archive if m.isfile()}
-        found = {
+        rows_by_part = {
             part: np.vstack([_batch(archive, members, name, path) for name in names])
             for part, names in BATCHES.items()
         }
     return {
         part: Part(rows[:, 1:], rows[:, 0].astype(np.float64), None, row_of(path))
-        for part, rows in found.items()
+        for part, rows in rows_by_part.items()
     }
 
 

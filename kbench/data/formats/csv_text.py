@@ -63,7 +63,7 @@ def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) 
 
 
 def tables(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Iterator[Table]:
-    """Read a file piece by piece, plain or compressed; O(content.CHUNK) memory.
+    """Read a file piece by piece, plain or compressed; O(`PieceSizes.text`) memory.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _table(text: bytes, form: _Form, path: Path, *, line: int, skip: int) -> Tab
     if form.target is not None:
         types[form.target] = kind if form.text_target else pa.float64()
     try:
-        found = arrow_csv.read_csv(
+        table = arrow_csv.read_csv(
             pa.BufferReader(content),
             read_options=arrow_csv.ReadOptions(
                 use_threads=False,
@@ -122,11 +122,11 @@ def _table(text: bytes, form: _Form, path: Path, *, line: int, skip: int) -> Tab
         reason = printable(str(error))
         raise _diagnosed(content, form, path, line) or DataError(f"{path}: {reason}") from None
     where = partial(_where, path, line, line + skip - 1)
-    arrays = columns(found, form.target, path, where)
+    arrays = columns(table, form.target, path, where)
     numbers = (c.values for c in arrays.values() if c.categories is None)
     if not all(np.isfinite(values).all() for values in numbers):
         raise _diagnosed(content, form, path, line) or DataError(f"{path}: a number is missing")
-    return Table(path, arrays, form.target, found.num_rows, where)
+    return Table(path, arrays, form.target, table.num_rows, where)
 
 
 def _form(
@@ -253,8 +253,8 @@ def _wrong(name: str, field: str, form: _Form) -> str | None:
     what = f"target {name!r}" if name == form.target else f"column {name!r}"
     value = number(field)
     if value is None:
-        found = repr(printable(field, 60)) if field else "empty"
+        shown = repr(printable(field, 60)) if field else "empty"
         more = "" if name == form.target else ", or named in dataset.source.columns.categorical"
-        return f"{what} is {found}, should be a number{more}"
+        return f"{what} is {shown}, should be a number{more}"
     limit = float("inf") if name == form.target else FLOAT32_OVERFLOW
     return None if abs(value) < limit else f"{what} is {field}, should be a finite number"

@@ -43,28 +43,28 @@ def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) 
             rows = max(1, _BATCH_VALUES // max(1, len(opened.schema_arrow)))
             for batch in opened.iter_batches(rows, use_threads=False):
                 if batch.num_rows:
-                    found = pa.Table.from_batches([batch])
-                    yield _table(found, path, options, begin=n, chunk=chunk)
+                    table = pa.Table.from_batches([batch])
+                    yield _table(table, path, options, begin=n, chunk=chunk)
                     n += batch.num_rows
     if not n:
         raise DataError(f"{path}: no rows")
 
 
 def _table(
-    found: Any, path: Path, options: Mapping[str, Any], *, begin: int, chunk: int | None
+    table: Any, path: Path, options: Mapping[str, Any], *, begin: int, chunk: int | None
 ) -> Table:
-    names = found.column_names
+    names = table.column_names
     where = row_of(path, begin, chunk)
     target = target_of(names, options, path)
     dropped = set(chosen(names, options, "drop", path)) - {target}
-    found = found.drop_columns(sorted(dropped))
+    table = table.drop_columns(sorted(dropped))
     for name in chosen(names, options, "categorical", path):
         if name not in dropped and name != target:
-            place = found.column_names.index(name)
-            found = found.set_column(place, name, _as_texts(found.column(name), name, path))
-    arrays = columns(found, target, path, where)
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, _as_texts(table.column(name), name, path))
+    arrays = columns(table, target, path, where)
     require_finite(arrays, where)
-    return Table(path, arrays, target, found.num_rows, where)
+    return Table(path, arrays, target, table.num_rows, where)
 
 
 def _as_texts(column: Any, name: str, path: Path) -> Any:

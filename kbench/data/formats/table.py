@@ -97,11 +97,13 @@ def read_tables(
     coding = Coding(options, known.get("layout"), known.get("labels"))
     if coding.known is not None:
         options["known_target"] = coding.known["target"]
-    found = {p: [t for path in paths for t in tables(path, options)] for p, paths in parts.items()}
-    for k, group in enumerate(found.values()):
+    tables_by_part = {
+        p: [t for path in paths for t in tables(path, options)] for p, paths in parts.items()
+    }
+    for k, group in enumerate(tables_by_part.values()):
         for table in group:
             coding.learn(table, training=k == 0)
-    return {part: coding.part(group) for part, group in found.items()}
+    return {part: coding.part(group) for part, group in tables_by_part.items()}
 
 
 def require_finite(arrays: Mapping[str, Column], where: Callable[[int], str]) -> None:
@@ -258,15 +260,15 @@ def _places(
         assert column.categories is not None
         place = {category: k for k, category in enumerate(known)}
         lookup = np.array([place.get(c, -1) for c in column.categories], dtype=np.int32)
-        found = lookup[column.values]
-        if unknown_is_error and found.size and found.min() < 0:
-            row = int(np.argmin(found))
+        codes = lookup[column.values]
+        if unknown_is_error and codes.size and codes.min() < 0:
+            row = int(np.argmin(codes))
             category = column.categories[column.values[row]]
             raise DataError(
                 f"{table.where(row)}: column {name!r} is {category!r}, which no training row has; "
                 "dataset.source.columns.unknown=ignore makes it none of their categories"
             )
-        places[name] = found
+        places[name] = codes
     return places
 
 

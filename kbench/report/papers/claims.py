@@ -146,7 +146,7 @@ class _Term:
     measured: float | None
     sign: int
     why: str = ""
-    found: bool = False
+    matched: bool = False
     data: str = ""
     unit: str = ""
     keys: tuple[str, ...] = ()
@@ -233,7 +233,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     if figure is None:
         outcome = NOT_MEASURABLE
         missing = [t for one in answers for t in one if t.measured is None]
-        why = next((term.why for term in missing if term.found), missing[0].why)
+        why = next((term.why for term in missing if term.matched), missing[0].why)
     elif claim.holds.takes(figure):
         outcome = HOLDS
     else:
@@ -281,7 +281,7 @@ def _answer(
         if all(term.measured is not None for term in tried[-1]):
             break
     # No data set has a value for every term: take the one with most terms found.
-    most = max(tried, key=lambda terms: sum(term.found for term in terms))
+    most = max(tried, key=lambda terms: sum(term.matched for term in terms))
     rows = [frozenset().union(*(terms[i].considered for terms in tried)) for i in range(len(most))]
     return [replace(term, considered=all_) for term, all_ in zip(most, rows, strict=True)]
 
@@ -316,7 +316,7 @@ def _best(terms: Sequence[_Term]) -> _Term:
     given = [term.printed for term in terms if term.printed is not None]
     sign = terms[0].sign
     printed = max(given, key=lambda value: sign * value, default=None)
-    absent = next((term for term in terms if not term.found), None)
+    absent = next((term for term in terms if not term.matched), None)
     best = absent or max(
         terms,
         key=lambda term: -math.inf if term.measured is None else sign * term.measured,
@@ -348,7 +348,7 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
             assert isinstance(cell.measure, (Columns, CurveValue))
             value, sd = runs.value(match, cell.measure, cell.wanted.at) or (None, None)
             status = ", ".join(sorted(match.line.failures)) if value is None else ""
-            one = Entry(found=match, value=value, sd=sd, status=status, considered=match.considered)
+            one = Entry(match=match, value=value, sd=sd, status=status, considered=match.considered)
         missing = f"no rows of {' or '.join(cell.wanted.methods)} on {cell.data}"
     else:
         one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
@@ -359,7 +359,7 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         unit = "s" if one.printed.unit in SECONDS_IN else one.printed.unit
         if one.printed.number is not None:
             given = one.printed.number * SECONDS_IN.get(one.printed.unit, 1.0)
-    match = one.found
+    match = one.match
     if match is None:
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return _Term(given, None, quantity.sign, why, unit=unit, considered=one.considered)

@@ -57,7 +57,7 @@ class Entry:
     """
 
     printed: Printed | None = None
-    found: Match | None = None
+    match: Match | None = None
     value: float | None = None
     sd: float | None = None
     status: str = ""
@@ -204,13 +204,13 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     match = cell.runs.find(machine, wanted, choices)
     if match is None:
         return Entry(printed=given)
-    known = Entry(printed=given, found=match, considered=match.considered)
+    known = Entry(printed=given, match=match, considered=match.considered)
     if not match.line.ok:
         status = ", ".join(sorted(match.line.failures))
         return replace(known, status=status, notes=limits(match.line, match.problem))
     value = cell.runs.value(match, measure, wanted.at)
     if value is None:
-        return replace(known, found=None)
+        return replace(known, match=None)
     notes = tuple(differences(cell.table, wanted, match))
     return replace(known, value=value[0], sd=value[1], notes=notes)
 
@@ -239,15 +239,15 @@ def _ratio(cell: Cell, measure: Ratio) -> Entry:
             text = _plain(cell.table.measures[measure.numerator]).text(a / b)
             given = Printed(text, status="printed", note="computed")
     known = Entry(printed=given, considered=own.considered | base.considered)
-    if own.value is None or own.found is None or base.found is None:
+    if own.value is None or own.match is None or base.match is None:
         return known
-    if not _same(own.found.problem, base.found.problem):
+    if not _same(own.match.problem, base.match.problem):
         return known
     if not base.value:
-        status = f"{base.found.line.method}: {base.status}" if base.status else ""
+        status = f"{base.match.line.method}: {base.status}" if base.status else ""
         notes = base.notes if base.status else ()
-        return replace(known, found=own.found, status=status, notes=notes)
-    return replace(known, found=own.found, value=own.value / base.value)
+        return replace(known, match=own.match, status=status, notes=notes)
+    return replace(known, match=own.match, value=own.value / base.value)
 
 
 def _sum(parts: Sequence[Entry]) -> Entry:
@@ -259,11 +259,11 @@ def _sum(parts: Sequence[Entry]) -> Entry:
         given = Printed(f"{total:.{decimals_for(total, 4)}f}", "s", note="computed")
     known = Entry(
         printed=given,
-        found=parts[0].found,
+        match=parts[0].match,
         considered=frozenset().union(*(part.considered for part in parts)),
     )
     values = [part.value for part in parts if part.value is not None]
-    if known.found is None or len(values) < len(parts):
+    if known.match is None or len(values) < len(parts):
         ended = next((part for part in parts if part.status), Entry())
         return replace(known, status=ended.status, notes=ended.notes)
     return replace(known, value=math.fsum(values), notes=parts[0].notes)
@@ -285,11 +285,11 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
     parts = [entry(replace(cell, table=of, row=row), own) for row in of.rows]
     known = Entry(
         printed=cell.printed(measure),
-        found=next((part.found for part in parts if part.found), None),
+        match=next((part.match for part in parts if part.match), None),
         considered=frozenset().union(*(part.considered for part in parts)),
     )
     values = [part.value for part in parts if part.value is not None]
-    if known.found is None:
+    if known.match is None:
         return known
     if len(values) < len(parts):
         ended = _counted([part for part in parts if part.status])
@@ -315,7 +315,7 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     if not met:
         return Entry(printed=given)
     considered = frozenset().union(*(match.considered for match in met))
-    known = Entry(printed=given, found=met[-1], considered=considered)
+    known = Entry(printed=given, match=met[-1], considered=considered)
     over = Columns(label=measure.over, of=(measure.over,))
     read = [(runs.value(one, over, {}), one) for one in met if one.line.ok]
     points = [

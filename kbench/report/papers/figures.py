@@ -219,14 +219,14 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     points: dict[str, list[Point]] = {label: [] for label in panel.lines}
     stopped: dict[str, list[tuple[float, float]]] = {label: [] for label in panel.lines}
     for choice in choices:
-        found = [
+        measured = [
             (label, y, line, getattr(problem, panel.x.size))
             for label, (wanted, _, y) in panel.lines.items()
             for line, problem in runs.lines(machine, wanted, choice)
         ]
         # The row of a stopped run has no size; the other runs on its data set have it.
-        known = max((size for *_, size in found if size is not None), default=None)
-        for label, y, line, size in found:
+        known = max((size for *_, size in measured if size is not None), default=None)
+        for label, y, line, size in measured:
             x = known if size is None else size
             value, limit = _mean(y, line), _time_limit(line.rows[0])
             if x is None:

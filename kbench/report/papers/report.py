@@ -27,7 +27,7 @@ from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.profiles import ranking_charts
 from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet
-from kbench.report.reading import frame, records, write
+from kbench.report.reading import frame, run_records, write
 from kbench.report.sheet import Sheet
 from kbench.report.tables import comparisons
 from kbench.report.tidy import csv_lines, csv_text, json_text, sheet_record
@@ -126,7 +126,7 @@ def read_runs(folder: "ResultsFolder", *, reference: bool) -> tuple[Runs, list[s
         curve = name if over == "seconds" else f"{name} over {over}"
         values = points["x"].tolist(), points["value"].tolist()
         curves.setdefault((key, environment, int(threads)), {})[curve] = values
-    return Runs(records(rows), curves), skipped + folder.warnings
+    return Runs(run_records(rows), curves), skipped + folder.warnings
 
 
 class Report:
@@ -176,13 +176,13 @@ class Report:
 
     def studies(self, width: int | None = None) -> list[Sheet]:
         """Systems, budgets and rankings."""
-        found = []
+        narrow = []
         for whole in self.system_sheets() + self.budget_sheets():
-            found += sheets.narrowed(whole, width, _before_comma(whole))
+            narrow += sheets.narrowed(whole, width, _before_comma(whole))
         for ranking in self.rankings:
             whole = ranking_sheet(ranking)
-            found += sheets.narrowed(whole, width, whole.header[1:])
-        return found
+            narrow += sheets.narrowed(whole, width, whole.header[1:])
+        return narrow
 
     def system_sheets(self) -> list[Sheet]:
         return [sheet(one, self.runs, self.environments) for one in self.systems]

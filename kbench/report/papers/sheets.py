@@ -60,15 +60,15 @@ def narrowed(sheet: Sheet, width: int | None, groups: Sequence[str]) -> list[She
             pieces[-1] += block
         else:
             pieces.append(list(block))
-    found = []
+    narrow = []
     for number, piece in enumerate(pieces):
         name = f"{sheet.name} ({number + 1} of {len(pieces)})" if len(pieces) > 1 else sheet.name
         header, *rows = map(
             list, zip(*(columns[j] for j in (0, *(i + 1 for i in piece))), strict=True)
         )
-        found.append(Sheet(name, 1, header, rows))
-    found[-1].notes.extend(sheet.notes)
-    return found
+        narrow.append(Sheet(name, 1, header, rows))
+    narrow[-1].notes.extend(sheet.notes)
+    return narrow
 
 
 def heading(filled: Filled) -> str:
@@ -146,8 +146,8 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
             "unit": cell.printed.unit,
             "printed_status": cell.printed.status,
         }
-    if cell.found is not None:
-        line, problem = cell.found.line, cell.found.problem
+    if cell.match is not None:
+        line, problem = cell.match.line, cell.match.problem
         record |= {
             "runs": len(line.rows),
             "ok": len(line.ok),
@@ -156,8 +156,8 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
             "n_train": problem.n_train,
             "method": line.method,
             "params": line.params,
-            "environment": cell.found.machine.environment,
-            "threads": cell.found.machine.threads,
+            "environment": cell.match.machine.environment,
+            "threads": cell.match.machine.threads,
             "keys": " ".join(row["key"] for row in line.rows),
         }
     return record
@@ -167,7 +167,7 @@ def _text(words: tuple[str, str], entry: Entry, marks: Mapping[str, str]) -> str
     given, measured = words
     if not given and not measured:
         return ""
-    both = f"{given or '–'} | {measured or '–'}" if measured or entry.found else given
+    both = f"{given or '–'} | {measured or '–'}" if measured or entry.match else given
     noted = " ".join(f"[{marks[note]}]" for note in said(entry))
     return f"{both} {noted}".rstrip()
 

@@ -115,7 +115,7 @@ def tables_view(
             + cell(of.caption, "long")
             + "".join(map(cell, _counts(count)))
         )
-        matches = [e.found for one in members for g in one.groups for e in g.entries if e.found]
+        matches = [e.match for one in members for g in one.groups for e in g.entries if e.match]
         facets = {
             "paper": [paper(of.paper).title],
             "set": sorted({one.problem.dataset for one in matches}),
@@ -159,8 +159,8 @@ def studies_view(
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
         name = ranking_sheet(ranking).name
         items.append(_study(f"ranking-{i + 1}", name, f"over {', '.join(sets)}", detail, facets))
-    for kind, found in (("system", systems), ("budget", budgets)):
-        for i, one in enumerate(found):
+    for kind, studies in (("system", systems), ("budget", budgets)):
+        for i, one in enumerate(studies):
             text = f"{len(one.rows)} lines"
             items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one), {}))
     if filled:
@@ -244,12 +244,12 @@ def _cells(group: Group, one: Entry, marks: Mapping[str, str], store: RowStore, 
     if not _measured(group):
         return first
     small = _marks(one.notes, marks)
-    if one.found is None or not measured:
+    if one.match is None or not measured:
         return first + element("td", words(measured) + small, class_="absent")
     # The same runs fill several cells; the address of each is its own.
-    link = element("a", words(measured), href=f"#run-{one.found.line.address}-{place}")
+    link = element("a", words(measured), href=f"#run-{one.match.line.address}-{place}")
     kind = "" if one.value is not None else "st"
-    places = store.places(one.found.line.rows)
+    places = store.places(one.match.line.rows)
     return first + element("td", link + small, class_=kind, data_r=places)
 
 

@@ -1,0 +1,48 @@
+"""How many bytes the readers hold at a time, and a context manager that changes it for a block."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class PieceSizes:
+    """Sizes of the pieces in which files are read and rows are prepared.
+
+    Attributes
+    ----------
+    text : int
+        Bytes that are decompressed, hashed or parsed at a time (1 MiB). More bytes need more
+        memory, fewer bytes more calls; `scripts/bench_data_chunks.py` shows both.
+    block : int
+        Bytes of a block of rows in float64 (32 MiB): bounds the memory of a preparation.
+    """
+
+    text: int = 1 << 20
+    block: int = 32 << 20
+
+
+_STANDARD = PieceSizes()
+_SIZES = ContextVar("sizes", default=_STANDARD)
+
+
+def piece_sizes() -> PieceSizes:
+    """The sizes in effect."""
+    return _SIZES.get()
+
+
+@contextmanager
+def changed_piece_sizes(**sizes: int) -> Iterator[None]:
+    """Read and prepare in pieces of other sizes during the block; results do not depend on them.
+
+    Parameters
+    ----------
+    **sizes
+        Attributes of `PieceSizes`.
+    """
+    token = _SIZES.set(replace(_SIZES.get(), **sizes))
+    try:
+        yield
+    finally:
+        _SIZES.reset(token)

@@ -1,0 +1,75 @@
+"""The attempts of a run as one row: their medians.
+
+A run is repeated with `rerun=all`, and each attempt has a row of its own. Reports show a run once.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kbench.report.tables import REPEATS, contended
+from kbench.run.rows import RUN, schema
+
+# Numbers that say how and when an attempt ran. They, and texts, are those of the newest attempt.
+_NOT_MEASURED = {"attempt", "seed", "threads", "jobs", "schema_version"}
+_PHASES = ("phases", "phases_cpu")
+# Numbers that other processes disturb: contended attempts do not count if others are not contended.
+_DISTURBED = {"fit_wall_s", "predict_wall_s", "other_cpus", "preempted"}
+
+
+def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each run, in the order of the first attempts.
+
+    The attempts that count are those that are ok, of the same source of the method and the same
+    origin (own or reference) as the newest of them; if none is ok, it is the newest alone. Where
+    several count, every measured number is the median over those that have it (wall seconds: over
+    those that other processes did not disturb), and everything else is the newest attempt's.
+    `repeats` is the list of these attempts, empty where only one counts. O(n log n).
+    """
+    runs: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        runs[tuple(row[name] for name in RUN)].append(row)
+    return [_median(_counting(attempts)) for attempts in runs.values()]
+
+
+def _counting(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The attempts that count, the newest last."""
+    by_age = sorted(attempts, key=_age)
+    ok = [row for row in by_age if row["status"] == "ok"]
+    if not ok:
+        return by_age[-1:]
+    return [row for row in ok if _code(row) == _code(ok[-1])]
+
+
+def _age(row: Mapping[str, Any]) -> float:
+    return row["started_at"].timestamp() if row["started_at"] is not None else 0.0
+
+
+def _code(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    return row.get("source_sha256"), row.get("origin")
+
+
+def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    row = dict(attempts[-1])
+    row[REPEATS] = [*attempts] if len(attempts) > 1 else []
+    if len(attempts) == 1:
+        return row
+    quiet = [one for one in attempts if not contended(one)] or attempts
+    for field in schema():
+        name = field.name
+        if name in _PHASES:
+            row[name] = _median_phases([one.get(name) or {} for one in attempts]) or None
+        elif str(field.type) in ("double", "int64") and name not in _NOT_MEASURED:
+            counting = quiet if name in _DISTURBED else attempts
+            known = [one[name] for one in counting if one.get(name) is not None]
+            middle = statistics.median if str(field.type) == "double" else statistics.median_low
+            row[name] = middle(known) if known else None
+    return row
+
+
+def _median_phases(attempts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for one in attempts for name in one)
+    return {
+        name: statistics.median([one[name] for one in attempts if name in one]) for name in names
+    }

@@ -1,0 +1,38 @@
+"""What the fork server imports, and so what every worker begins with."""
+
+import json
+import os
+import subprocess
+import sys
+
+from kbench.run.preload import ESTIMATORS, estimators_named
+
+CODE = """
+import sys
+import kbench.run.preloaded
+print(*sorted({"numba", "pandas", "scipy.stats._stats_py", "sklearn.metrics"} & set(sys.modules)))
+import scipy.stats
+from scipy.stats import norm
+import scipy.stats.qmc
+print(scipy.stats.norm is norm, scipy.stats is sys.modules["scipy.stats"], norm.cdf(0.0))
+"""
+
+
+def loaded(words):
+    """Of some heavy modules those that the server has, and how scipy.stats behaves afterwards."""
+    environment = {**os.environ, ESTIMATORS: json.dumps(estimators_named(words))}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_server_of_a_kernel_machine_imports_neither_pandas_nor_scipy_stats():
+    modules, statistics = loaded(["method=meka,kernel_svc"])
+    assert modules == "numba"
+    assert statistics == "True True 0.5"
+
+
+def test_the_server_of_a_method_of_scikit_learn_imports_no_numba():
+    modules, _ = loaded(["method=svc"])
+    assert not {"numba", "pandas"} & set(modules.split())
