@@ -1,4 +1,4 @@
-"""Fill numba's cache: fit every method of kbench on a few rows, as a worker does.
+"""Fill numba's cache: fit methods of kbench on a few rows, as a worker does.
 
 A fit compiles what its kind of data needs, once on a machine. `kbench doctor --compile` does so in
 advance for dense float32 and float64 rows of each kind of problem.
@@ -6,43 +6,98 @@ advance for dense float32 and float64 rows of each kind of problem.
 
 import os
 import sys
+import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kbench.compiling import CompileClock
-from kbench.config import Composer, Limits, composer, options
+from kbench.config import Composer, Limits, composer, options, require_option
 from kbench.errors import ConfigError, KbenchError
 
 # A data set of scikit-learn's for each kind of problem: its config gives the methods' parameters.
 _DATASETS = {"binary": "breast_cancer", "multiclass": "digits", "regression": "diabetes"}
+# Seconds between two updates of the line that shows what is being compiled.
+_TICK_S = 1.0
 # Rows of a fit: enough for a few clusters and leaves, few enough for a fit of milliseconds. The
 # number of features is a square, as methods for images need it.
 _ROWS, _FEATURES = 256, 64
 
 
-def compile_methods(show_line: Callable[[str], None]) -> bool:
-    """Fit every installed method of kbench; returns whether numba's cache keeps the result."""
-    from kbench.run.sandbox import Sandbox
+def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> bool:
+    """Fit methods of kbench, all that are installed by default.
+
+    Parameters
+    ----------
+    names : of methods; none means all of kbench's.
+    show : called with a line to keep ("" if there is none) and with the line that shows what is
+        being done, once a second.
+
+    Returns
+    -------
+    bool
+        Whether numba can keep what it compiles; otherwise nothing is compiled.
+
+    Raises
+    ------
+    ConfigError
+        A name is no method.
+    """
+    from kbench.run.preload import preloading_sandbox
 
     folder = cache_folder()
-    writable = os.access(folder, os.W_OK | os.X_OK)
-    if not writable:
-        show_line(f"  NOT WRITABLE: {folder}; set NUMBA_CACHE_DIR to a folder that is")
-    sandbox = Sandbox()
+    existing = next(p for p in [folder.absolute(), *folder.absolute().parents] if p.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        show(f"  NOT WRITABLE: {existing}; set NUMBA_CACHE_DIR to a folder that is", "")
+        return False
+    for name in names:
+        require_option("method", name)
+    # Importing one estimator of kbench brings numba, which all of them need.
+    sandbox = preloading_sandbox(["kbench.methods:KernelSVC"])
+    sandbox.prepare()
+    begin = time.monotonic()
     with composer() as hydra:
-        for name in options("method"):
-            for task, path, params in _problems(hydra, name):
-                order = {"path": path, "params": params, "task": task}
-                limits = Limits(wall_s=None)
-                outcome = sandbox.start(_fit_both, order, limits).outcome()
-                row = outcome.result.get("row") or {}
-                what = f"compiled {row['compiled_s']:.1f} s" if row else outcome.message
-                show_line(f"  {name:24} {task:10} {what}")
-    return writable
+        problems = [
+            (name, *problem)
+            for name in names or options("method")
+            for problem in _problems(hydra, name)
+        ]
+    for count, (name, task, path, params) in enumerate(problems, 1):
+        order = {"path": path, "params": params, "task": task}
+        job = sandbox.start(_fit_both, order, Limits(wall_s=None))
+        outcome = None
+        while outcome is None:
+            if wait([job.connection], timeout=_TICK_S):
+                outcome = job.news()
+            else:
+                seconds = time.monotonic() - begin
+                show("", f"{count}/{len(problems)} {name}, {task}: compiling, {seconds:.0f} s")
+        row = outcome.result.get("row") or {}
+        what = f"compiled {row['compiled_s']:.1f} s" if row else outcome.message
+        show(f"  {name:24} {task:10} {what}", "")
+    show(f"{len(problems)} problems in {time.monotonic() - begin:.0f} s", "")
+    return True
+
+
+@contextmanager
+def lines() -> Iterator[Callable[[str, str], None]]:
+    """A function that prints lines to keep, and on a terminal one below them that changes."""
+    live = sys.stdout.isatty()
+    erase = "\r\x1b[K" if live else ""
+
+    def show(line: str, doing: str) -> None:
+        kept = f"{line}\n" if line else ""
+        print(f"{erase}{kept}{doing if live else ''}", end="", flush=True)
+
+    try:
+        yield show
+    finally:
+        print(erase, end="", flush=True)
 
 
 def cache_folder() -> Path:

@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.clustering import KMeansTree, kmeans_tree
 from kbench.clustering.rows_by_cluster import RowsByCluster, spill
 from kbench.errors import KbenchError
 from kbench.methods._survey import Survey
+from kbench.methods._workers import in_order
 from kbench.prediction.packed_machines import (
     MachineWriter,
     PackedLocalMachines,
@@ -50,6 +50,12 @@ _LEAF_SAMPLE = 50
 _CLUSTER = 1 / 2
 # Bytes for each row of a cluster beside its features: about a dozen float64 vectors of the solver.
 _VECTORS = 100
+
+
+# Clusters that a task trains, at most: sending a task and its machines costs about 8 ms of the
+# process that collects them, and training a cluster of 4,000 rows 45 ms. There are as many tasks at
+# least, so that a process that is lost, and the last task, cost little.
+_TOGETHER, _TASKS = 8, 64
 
 
 class Trainer(Protocol):
@@ -254,17 +260,23 @@ def train_clusters(
             for cluster, record in writer.written()
         }
         missing = [cluster for cluster in range(len(places)) if cluster not in records]
-        jobs = (delayed(_train)(trainer, places[cluster], cluster) for cluster in missing)
-        for cluster, record in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
-            writer.append(cluster, record._asdict())
-            records[cluster] = record._replace(machine=None)
-            trace(clusters_done=len(records), n_clusters=len(places))
+        size = min(max(len(missing) // _TASKS, 1), _TOGETHER)
+        groups = [missing[start : start + size] for start in range(0, len(missing), size)]
+        tasks = [(trainer, [places[k] for k in group], group) for group in groups]
+        for trained in in_order(_train, tasks, n_jobs):
+            for cluster, record in trained:
+                writer.append(cluster, record._asdict())
+                records[cluster] = record._replace(machine=None)
+                trace(clusters_done=len(records), n_clusters=len(places))
         return writer.packed(), [records[cluster] for cluster in range(len(places))]
 
 
-def _train(trainer: Trainer, place: Place, cluster: int) -> tuple[int, Any]:
-    X, targets = place.spilled.cluster(place.cluster)
-    return cluster, trainer(X, targets, cluster)
+def _train(trainer: Trainer, places: list[Place], clusters: list[int]) -> list[tuple[int, Any]]:
+    trained = []
+    for place, cluster in zip(places, clusters, strict=True):
+        X, targets = place.spilled.cluster(place.cluster)
+        trained.append((cluster, trainer(X, targets, cluster)))
+    return trained
 
 
 def packed_machine(

@@ -113,6 +113,17 @@ class TunedMachine(BaseEstimator):
         )
         return X, np.asarray(y, np.float64)
 
+    @staticmethod
+    def _weighted_rows(
+        X: Any, y: np.ndarray, sample_weight: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        """The rows of positive weight, with their weights; all rows and None without weights."""
+        if sample_weight is None:
+            return X, y, None
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        rows = np.flatnonzero(weight > 0.0)
+        return X[rows], y[rows], weight[rows]
+
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
             return np.random.default_rng(self.random_state.randint(2**31 - 1))
@@ -368,20 +379,14 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            kept = np.flatnonzero(weight > 0.0)
-            X, y, weight = X[kept], y[kept], weight[kept]
+        X, y, weight = self._weighted_rows(X, y, sample_weight)
         self.classes_, index = class_labels.encode(y)
         what = "class" if weight is None else "class with positive weight"
         class_labels.require_two(len(self.classes_), what)
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
-            self._compare_at_full_size(Z, task, index, result, rng, deadline, trace)
+            self._compare_at_full_size(Z, task, index, result, deadline, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
@@ -400,22 +405,24 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         task: Classification,
         index: np.ndarray,
         result: Search,
-        rng: np.random.Generator,
         deadline: Deadline,
         trace: Trace,
     ) -> None:
         """Choose among the finalists by held-out rows of machines of nearly all rows.
 
         Only of many rows, where the search has seen no machine of nearly all of them, and only
-        where those are cheap. Sets the result of the search.
+        where those are cheap. The held-out rows are the last ones of each class: where rows are in
+        an order, such as time, new rows differ from all of them more than a random sample does. On
+        ijcnn1 the error of the last fifth of 40,000 training rows is 1.6 to 3.8 % for six machines
+        and ranks them like the 10,000 rows behind; of a random fifth all have 1.3 to 1.4 %.
+        Sets the result of the search.
         """
         n = len(index)
         entries = n * n * result.support_fraction
         if n <= FEW_ROWS or entries > _CHEAP_ENTRIES or deadline.passed:
             return
-        order = task.order(rng)
-        held_out = order[: min(_MOST_HELD_OUT, int(_HELD_OUT * n))]
-        training = order[len(held_out) :]
+        held_out = task.last(min(_MOST_HELD_OUT / n, _HELD_OUT))
+        training = np.delete(np.arange(n), held_out)
         rung = result.columns["rung"][-1] + 1
         wrong, errors, fractions, solved = [], [], [], []
         steps = STEPS * len(training)
@@ -571,27 +578,21 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.time_budget, trace)
         X, y = self._regression_data(X, y)
-        kept = np.arange(len(y))
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            kept = np.flatnonzero(sample_weight > 0.0)
-            if len(kept) < 2:
-                raise ValueError(f"{len(kept)} rows have a positive weight, but 2 are needed")
+        X, y, weight = self._weighted_rows(X, y, sample_weight)
+        if len(y) < 2:
+            raise ValueError(f"{len(y)} rows have a positive weight, but 2 are needed")
         rng = self._generator()
         with trace.phase("search"):
-            Z, result, task, rows = self._search(X[kept], y[kept], rng, trace)
+            Z, result, task, rows = self._search(X, y, rng, trace)
             self._keep(result, trace)
             variance = task.scale_of_c**2
             self.epsilon_ = self._tube(rows, result, task, rng)
             trace(chosen_epsilon=self.epsilon_)
             self.cv_error_ = variance * result.error
             self.cv_error_interval_ = normal_interval(self.cv_error_, result.relative_deviation)
-        weight = None if sample_weight is None else sample_weight[kept]
         with trace.phase("fit"):
             left = deadline.seconds_left()
-            self.reason_ = self._describe_exact(len(kept), result.support_fraction, left)
+            self.reason_ = self._describe_exact(len(y), result.support_fraction, left)
             self.reason_ = self.reason_ or "exact machine: there is no local one for regression"
             self.best_estimator_ = KernelSVR(
                 self.C_,
@@ -600,7 +601,7 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
                 kernel=self.kernel,
                 tol=_FINAL_TOL * np.sqrt(self.cv_error_) or 1e-3,
                 max_time=left,
-            ).fit(Z, y[kept], weight, trace=trace)
+            ).fit(Z, y, weight, trace=trace)
         self.timings_ = dict(trace.timings)
         return self
 

@@ -22,6 +22,7 @@ from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import frame, records, run_records, write
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
+from kbench.report.reliability import reliability_curves
 from kbench.report.tables import comparisons
 
 if TYPE_CHECKING:
@@ -124,7 +125,15 @@ def make_report(
     elif format == "latex":
         text = latex.latex(tables, environments, shown, settings=settings)
     elif format == "html":
-        text = page(tables, None, environments, shown, settings=settings, remarks=skipped)
+        text = page(
+            tables,
+            None,
+            environments,
+            shown,
+            settings=settings,
+            remarks=skipped,
+            reliability=reliability_curves(folder.read_curves(reference=reference)),
+        )
     else:
         text = terminal.terminal(
             tables,
@@ -295,7 +304,13 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
     report = read_report(folder)
     compared = comparisons(report.runs.rows)
     text = page(
-        compared, report, report.environments, COSTS, settings=SETTINGS, remarks=report.skipped
+        compared,
+        report,
+        report.environments,
+        COSTS,
+        settings=SETTINGS,
+        remarks=report.skipped,
+        reliability=reliability_curves(folder.read_curves()),
     )
     write(where / "index.html", text)
     paths = [where / name for name in ("index.html", *names.values())]

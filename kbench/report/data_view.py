@@ -1,7 +1,8 @@
 """The data sets of a page: a list of problems, and for each the tables and charts of its methods.
 
-A detail has a table for each machine, with every setting of every method, and charts of the score
-against fit time and against prediction cost. Lines and marks open the runs behind them.
+A detail has a table for each machine, with every setting of every method, charts of the score
+against fit time and against prediction cost, and reliability curves. Lines and marks open the runs
+behind them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
+from kbench.report.reliability import Groups, Run, reliability_chart
 from kbench.report.site import Item, RowStore, View
 from kbench.report.style import styles
 from kbench.report.tables import Comparison, Line, Problem
@@ -44,6 +46,7 @@ def data_view(
     settings: int,
     papers: Mapping[str, Sequence[str]] | None = None,
     legend: str = "",
+    reliability: Mapping[Run, Groups] | None = None,
 ) -> View:
     """The list of problems with their details.
 
@@ -62,9 +65,11 @@ def data_view(
         Data set -> titles of the papers that use it.
     legend : str
         HTML that explains the variants, above the list.
+    reliability : mapping, optional
+        Run -> groups of test rows, as `reliability_curves` returns them.
     """
     methods = sorted({line.method for one in comparisons for line in one.lines})
-    details = _Details(columns, settings, environments, methods, store)
+    details = _Details(columns, settings, environments, methods, store, reliability or {})
     items = []
     for group in _by_problem(comparisons):
         problem = group[0].problem
@@ -122,12 +127,14 @@ class _Details:
         environments: Mapping[str, Mapping[str, Any]],
         methods: Sequence[str],
         store: RowStore,
+        reliability: Mapping[Run, Groups],
     ) -> None:
         self.columns = columns
         self.settings = settings
         self.environments = environments
         self.styles = styles(methods)
         self.store = store
+        self.reliability = reliability
 
     def problem(self, group: Sequence[Comparison]) -> str:
         """A description, and an article for each machine."""
@@ -140,6 +147,7 @@ class _Details:
         drawn = [tradeoff(comparison, cost, self.styles, self.settings) for cost in COSTS]
         shown = sorted({point.line.method for cost in COSTS for point in points(comparison, cost)})
         legend = [(method, self.styles[method]) for method in shown]
+        drawn.append(reliability_chart(comparison, self.reliability, self.styles))
         charts = [one for one in drawn if one is not None]
         more = ""
         if cut:

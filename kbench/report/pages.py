@@ -12,6 +12,7 @@ from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.ratios import picture
 from kbench.report.quantities import Quantity
 from kbench.report.reading import package_text
+from kbench.report.reliability import Groups, Run
 from kbench.report.site import RowStore, View, site
 from kbench.report.tables import Comparison
 from kbench.report.tags import words
@@ -28,6 +29,7 @@ def page(
     *,
     settings: int,
     remarks: Sequence[str] = (),
+    reliability: Mapping[Run, Groups] | None = None,
 ) -> str:
     """The text of the page.
 
@@ -45,6 +47,8 @@ def page(
         Lines of a method that a data set's table shows at first.
     remarks : sequence of str
         Lines at the top of the page, such as files that could not be read.
+    reliability : mapping, optional
+        As `reliability_curves` returns it.
     """
     store = RowStore()
     shown: list[View] = []
@@ -72,6 +76,7 @@ def page(
                 settings=settings,
                 papers=papers,
                 legend=_variants(comparisons),
+                reliability=reliability,
             )
         )
     if report is not None:

@@ -201,6 +201,45 @@ def rank(y_true: Array, scores: Array | None, classes: Array) -> dict[str, float
     }
 
 
+# Names of the curves of `reliability`.
+RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X = "accuracy", "rows", "confidence"
+# Groups of equal width of the probability of the predicted class, as in Guo et al. (2017).
+_GROUPS = 15
+
+
+def reliability(y_true: Array, probabilities: Array, classes: Array) -> list[dict[str, Any]]:
+    """Whether predictions are right as often as their probabilities say: two curves.
+
+    Parameters
+    ----------
+    y_true : (n,) labels
+    probabilities : (n, n_classes)
+    classes : (n_classes,)
+
+    Returns
+    -------
+    list of two curves
+        Over the mean probability of the predicted class in each of 15 groups of rows, of equal
+        width: the fraction of right predictions, and the fraction of all rows. Groups without rows
+        are left out. No curves where probabilities are not finite or of another shape.
+    """
+    P = np.asarray(probabilities, np.float64)
+    if P.shape != (len(y_true), len(classes)) or not np.isfinite(P).all():
+        return []
+    confidence = P.max(axis=1)
+    right = classes[P.argmax(axis=1)] == y_true
+    group = np.minimum((confidence * _GROUPS).astype(np.intp), _GROUPS - 1)
+    n = np.bincount(group, minlength=_GROUPS)
+    known = n > 0
+    x = (np.bincount(group, confidence, _GROUPS)[known] / n[known]).tolist()
+    accuracy = np.bincount(group, right, _GROUPS)[known] / n[known]
+    fractions = {RELIABILITY: accuracy, RELIABILITY_ROWS: n[known] / len(group)}
+    return [
+        {"curve": name, "x_name": RELIABILITY_X, "x": x, "value": values.tolist()}
+        for name, values in fractions.items()
+    ]
+
+
 def _votes_of_pairs(estimator: Any) -> bool:
     """Whether the decision values are those of pairs of classes, so that no class has a value."""
     return getattr(estimator, "decision_function_shape", None) == "ovo"

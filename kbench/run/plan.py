@@ -39,6 +39,8 @@ class Run:
     estimator : `module:Class`.
     tuned, tuned_sha256 : the tuned file that set some of the parameters, and its hash.
     path : parameters along which a warm start re-uses the solution of the run before.
+    experiment : the experiments of the command that ask for it, separated by commas.
+    method_version : `meta.version` of the method, which rises when its results change.
     """
 
     key: str
@@ -58,6 +60,8 @@ class Run:
     tuned: str | None
     tuned_sha256: str | None
     path: tuple[str, ...] = ()
+    experiment: str | None = None
+    method_version: int = 1
 
     @property
     def threads(self) -> int:
@@ -165,7 +169,7 @@ def make_plan(
     """
     request = read_request(composer, overrides, multirun=multirun)
     plan: Plan | None = None
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     unused = set(request.params)
     for experiment, composed in itertools.product(request.experiments, request.composed):
         chosen = [*composed, *([f"experiment={experiment}"] if experiment else [])]
@@ -189,9 +193,12 @@ def make_plan(
                 plan, composer, config, bare, here, request, recipe, tuned, obtain=obtain
             )
             for run in runs:
-                if run.key not in seen:
-                    seen.add(run.key)
-                    plan.runs.append(run)
+                place = seen.setdefault(run.key, len(plan.runs))
+                if place == len(plan.runs):
+                    plan.runs.append(replace(run, experiment=experiment))
+                elif experiment and experiment not in str(plan.runs[place].experiment).split(","):
+                    both = f"{plan.runs[place].experiment},{experiment}"
+                    plan.runs[place] = replace(plan.runs[place], experiment=both)
     if plan is None:
         raise ConfigError("nothing to run: name a method, as in `kbench method=svc dataset=digits`")
     if unused:
@@ -235,6 +242,15 @@ class _Method:
         if task not in self.estimator:
             raise ConfigError(f"method {self.name}: estimator names no class for {task}")
         return str(self.estimator[task])
+
+    def version(self) -> int:
+        """`meta.version`: raised when the same parameters give other results; 1 if it is absent."""
+        version = self.meta.get("version", 1)
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise ConfigError(
+                f"method {self.name}: meta.version is {version!r}, should be a whole number from 1"
+            )
+        return version
 
     def path(self) -> tuple[str, ...]:
         """`meta.path`: the parameters along which a warm start re-uses work."""
@@ -331,10 +347,11 @@ def _expand(
         tuned=used.path.name if used else None,
         tuned_sha256=used.sha256 if used else None,
         path=method.path(),
+        method_version=method.version(),
     )
     # The parts that the method's file names are known by the entry point's name.
     parts = method.parts if method.parts != bare["method"].get("parts") else None
-    key = _Key(method.name, estimator, parts, dataset, data_sha256, limits)
+    key = _Key(common, estimator, parts, dataset)
     untuned = tuned is not None or NONE in chosen
     command = Command(config, bare, composer.compose, untuned=untuned)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
@@ -360,26 +377,28 @@ class _Key:
 
     def __init__(
         self,
-        method: str,
+        run: Run,
         estimator: str,
         parts: Mapping[str, str] | None,
         dataset: Mapping[str, Any],
-        data_sha256: str,
-        limits: Limits,
     ) -> None:
+        """`run` : what all runs have in common; `estimator` by the name in the method's file."""
         from kbench.data import influence
 
+        limits = run.limits
         changed: dict[str, Any] = {} if parts is None else {"parts": parts}
+        if run.method_version != 1:
+            changed["method_version"] = run.method_version
         if dataset.get("chunks") not in (None, "auto"):
             changed["chunks"] = dataset["chunks"]
         self._head = canonical(
             {
                 **changed,
                 "version": KEY_VERSION,
-                "method": method,
+                "method": run.method,
                 "estimator": estimator,
                 "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
-                "data": data_sha256,
+                "data": run.data_sha256,
                 "limits": {k: getattr(limits, k) for k in ("wall_s", "cpu_s", "memory_mb")},
             }
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Version of the columns; raised when a column is added or changes its meaning.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # Begins the message of a run that is ok but whose model could not be stored.
 UNKEPT = "the model was not kept"
@@ -50,8 +50,10 @@ _COLUMNS: dict[str, str] = {
     "status": "string",
     "message": "string",
     "method": "string",
+    "method_version": "int64",
     "dataset": "string",
     "variant": "string",
+    "experiment": "string",
     "seed": "int64",
     "task": "string",
     "n_train": "int64",

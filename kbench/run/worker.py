@@ -34,6 +34,9 @@ from kbench.trace import Trace
 
 # Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.
 WARMUP_ROWS = 256
+# Test rows of reliability curves: 20,000 give a fraction in a group of 1,000 rows to 1.5 points,
+# and bound what k-nearest neighbours take for probabilities.
+_RELIABILITY_ROWS = 20_000
 # Points of a curve that are kept: 10,000 points of two numbers make 160 kB of a results file.
 MAX_CURVE_POINTS = 10_000
 # Seconds between two reports of a fit in progress; the live line shows one a second.
@@ -259,7 +262,8 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         {"curve": name, "x_name": "seconds", "x": seconds, "value": values}
         for name, (seconds, values) in curves.items()
     ]
-    return row, [*tables, *learning.tables(), *_path(kind, estimator, data)]
+    found = [*learning.tables(), *_path(kind, estimator, data), *_reliability(estimator, data)]
+    return row, [*tables, *found]
 
 
 def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str, float]:
@@ -313,6 +317,21 @@ def _ranked(estimator: Any, data: Any) -> dict[str, float | None]:
         traceback.print_exc()
         return {}
     return metrics.rank(data.y_test, scores, np.asarray(estimator.classes_))
+
+
+def _reliability(estimator: Any, data: Any) -> list[dict[str, Any]]:
+    """Reliability curves of a classifier that has probabilities, on some of the test rows."""
+    if data.n_classes is None or not hasattr(estimator, "predict_proba"):
+        return []
+    rows = slice(_RELIABILITY_ROWS)
+    try:
+        P = estimator.predict_proba(data.X_test[rows])
+    except MemoryError:
+        raise
+    except Exception:
+        traceback.print_exc()
+        return []
+    return metrics.reliability(data.y_test[rows], P, np.asarray(estimator.classes_))
 
 
 def _kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:

@@ -245,14 +245,14 @@ def search(
 def _spread(points: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Finalists, `_APART` octaves from each other; (at most 3, 2).
 
-    The best point; the best one that is clearly smoother, because held-out rows of the size of all
+    The best point; the best one of a clearly wider kernel, because held-out rows of the size of all
     rows can show that it is as good; and the best one that is left.
     """
     order = np.argsort(mean, kind="stable")
     points = points[order[mean[order] <= mean.min() + _CLOSE]]
     chosen = [points[0]]
-    smoother = points[points.sum(axis=1) <= points[0].sum() - _APART]
-    for point in (*smoother[:1], *points):
+    wider = points[points[:, 0] <= points[0, 0] - _APART]
+    for point in (*wider[:1], *points):
         if len(chosen) < _FINALISTS and np.abs(point - chosen).max(axis=1).min() >= _APART:
             chosen.append(point)
     return np.array(chosen)

@@ -86,6 +86,14 @@ class Classification:
             place[rows] = (rng.permutation(len(rows)) + rng.random()) / len(rows)
         return np.argsort(place, kind="stable")
 
+    def last(self, fraction: float) -> np.ndarray:
+        """The last rows of each class, this fraction of it, at least one of each; sorted."""
+        chosen = []
+        for c in range(self._k):
+            rows = np.flatnonzero(self._index == c)
+            chosen.append(rows[-max(1, round(fraction * len(rows))) :])
+        return np.sort(np.concatenate(chosen))
+
     def arranged(self, training: np.ndarray) -> np.ndarray:
         return training[np.argsort(self._index[training], kind="stable")]
 

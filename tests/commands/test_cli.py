@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -302,6 +303,26 @@ def test_doctor_finds_the_limits_working(tmp_path):
     for limit in ("wall_s", "cpu_s", "memory_mb"):
         assert f"  {limit}" in done.stdout
     assert "DOES NOT WORK" not in done.stdout
+
+
+def test_doctor_compiles_the_methods_that_are_named(tmp_path):
+    done = kbench(tmp_path, "doctor", "--compile", "ridge", "norma")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^  norma +binary +compiled [\d.]+ s$", done.stdout, re.M)
+    assert "ridge" not in done.stdout  # a class of scikit-learn
+    assert re.search(r"^\d problems in \d+ s$", done.stdout, re.M)
+    done = kbench(tmp_path, "doctor", "--compile", "norme")
+    assert done.returncode == 2
+    assert "nearest: norma" in done.stderr
+
+
+def test_doctor_names_a_cache_folder_that_cannot_be_written(tmp_path):
+    no_folder = tmp_path / "file"
+    no_folder.touch()
+    env = {"NUMBA_CACHE_DIR": str(no_folder / "cache")}
+    done = kbench(tmp_path, "doctor", "--compile", env=env)
+    assert done.returncode == 1
+    assert f"NOT WRITABLE: {no_folder};" in done.stdout
 
 
 def test_the_example_plugin_is_a_method_like_any_other(tmp_path, installed_plugin):

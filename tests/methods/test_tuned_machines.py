@@ -20,7 +20,9 @@ from kbench.trace import Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import errors_by_ridge
 from kbench.tuning.machines import along_c, classify, regress
+from kbench.tuning.search import _spread
 from kbench.tuning.surface import Surface
+from kbench.tuning.tasks import Classification
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -314,6 +316,18 @@ def test_columns_of_different_scales_are_standardised(cls):
     assert machine.score(X[400:], y[400:]) > 0.85
     same = machine.predict(sp.csr_array(X[400:]))
     np.testing.assert_allclose(same, machine.predict(X[400:]), atol=1e-3)
+
+
+def test_the_last_rows_of_each_class_are_held_out():
+    index = np.array([0, 1, 0, 0, 2, 1, 0, 0, 1, 1])
+    task = Classification(index, 3, balanced=False)
+    np.testing.assert_array_equal(task.last(0.4), [4, 6, 7, 8, 9])
+
+
+def test_a_finalist_has_a_wider_kernel_than_the_best_point():
+    points = np.array([(5.0, 3.0), (4.75, 1.0), (3.0, 5.0), (3.0, 8.0)])
+    chosen = _spread(points, np.array([0.0, 0.01, 0.2, 0.1]))
+    np.testing.assert_array_equal(chosen, [(5.0, 3.0), (3.0, 8.0), (4.75, 1.0)])
 
 
 def test_many_rows_are_decided_by_machines_of_nearly_all_of_them():

@@ -37,3 +37,4 @@ def test_commands_of_an_experiment_make_the_same_runs(experiment):
             (again,) = make_plan(hydra, shlex.split(run.command)[1:]).runs
             assert again.params == run.params
             assert again.key == run.key
+            assert (run.experiment, again.experiment) == (experiment, None)

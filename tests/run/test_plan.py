@@ -17,6 +17,13 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def shared_composer():
+    """A composer that composes what several experiments have in common once."""
+    with composer() as hydra:
+        yield hydra
+
+
 def plan(*words, multirun=True):
     with composer() as hydra:
         return make_plan(hydra, list(words), multirun=multirun)
@@ -112,8 +119,9 @@ NARROWED = {"defaults": ["dataset=a9a,letter,cadata"]}
 
 
 @pytest.mark.parametrize("name", options("experiment"))
-def test_every_experiment_that_is_shipped_is_a_plan(name):
-    found = plan(f"experiment={name}", *NARROWED.get(name, ()))
+def test_every_experiment_that_is_shipped_is_a_plan(name, shared_composer):
+    words = [f"experiment={name}", *NARROWED.get(name, ())]
+    found = make_plan(shared_composer, words, multirun=True)
     assert found.runs or found.absent
     assert found.left_out.keys() <= {
         f"not for {task}, which {data} is"
@@ -165,6 +173,35 @@ def test_an_entry_that_is_none_is_told(own_values, entry):
     own_values.write_text(f"# @package _global_\nplan:\n  methods: [{entry}]\n")
     with pytest.raises(ConfigError, match=r"plan\.methods holds|no method is called 'svcc'"):
         plan("experiment=own")
+
+
+def test_a_run_names_every_experiment_of_the_command_that_asks_for_it(here):
+    folder = here / "configs" / "experiment"
+    folder.mkdir(parents=True)
+    for name, methods in (("one", "[svc, knn]"), ("two", "[svc]")):
+        text = f"# @package _global_\nplan: {{methods: {methods}, datasets: [digits]}}\n"
+        (folder / f"{name}.yaml").write_text(text)
+    named = {run.method: run.experiment for run in plan("experiment=one,two").runs}
+    assert named == {"svc": "one,two", "knn": "one"}
+    assert plan("method=svc").runs[0].experiment is None
+
+
+def test_a_method_s_version_is_part_of_the_key_from_the_second_on(here):
+    folder = here / "configs" / "method"
+    folder.mkdir(parents=True)
+    text = options("method")["knn"].read_text()
+    made = {}
+    for version in ("", "  version: 1\n", "  version: 2\n", "  version: 0\n"):
+        (folder / "knn.yaml").write_text(text.replace("meta:\n", f"meta:\n{version}"))
+        if "0" in version:
+            with pytest.raises(ConfigError, match=r"method knn: meta\.version is 0"):
+                plan("method=knn")
+            continue
+        (run,) = plan("method=knn").runs
+        made[version.strip()] = (run.key, run.method_version)
+    assert made[""] == made["version: 1"]
+    assert made["version: 2"][0] != made[""][0]
+    assert made["version: 2"][1] == 2
 
 
 def test_values_that_are_equal_have_equal_keys():

@@ -388,10 +388,18 @@ def tables_of(claim: Claim) -> list[Table]:
 
 def methods_of(claim: Claim) -> set[str]:
     """The methods whose runs a claim reads."""
-    return {
-        method
+    return {method for cell in _cells(claim) for method in cell.wanted.methods}
+
+
+def selectors_of(claim: Claim) -> list[Selector]:
+    """What a claim selects itself, without a table."""
+    return [cell.wanted for cell in _cells(claim) if cell.table is None]
+
+
+def _cells(claim: Claim) -> list[_Cell]:
+    return [
+        _cell(claim, put(cell, names))
         for names in claim.each
         for term in claim.terms
         for cell in term
-        for method in _cell(claim, put(cell, names)).wanted.methods
-    }
+    ]

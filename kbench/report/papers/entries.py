@@ -43,7 +43,7 @@ class Entry:
     ----------
     printed : Printed, optional
         The paper's value.
-    found : Match, optional
+    match : Match, optional
         The runs behind the measured value.
     value, sd : float, optional
         Mean and deviation over seeds, in the row's unit.
@@ -201,7 +201,7 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     assert wanted.data is not None
     given = cell.printed(measure)
     choices = paper(cell.table.paper).data[wanted.data] if cell.only is None else (cell.only,)
-    match = cell.runs.find(machine, wanted, choices)
+    match = cell.runs.find(machine, wanted, choices, cell.table.experiments)
     if match is None:
         return Entry(printed=given)
     known = Entry(printed=given, match=match, considered=match.considered)
@@ -310,7 +310,8 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     assert wanted.data is not None
     runs = cell.runs
     choices = paper(cell.table.paper).data[wanted.data]
-    met = [match for one in choices if (match := runs.find(machine, wanted, (one,)))]
+    of = cell.table.experiments
+    met = [match for one in choices if (match := runs.find(machine, wanted, (one,), of))]
     given = cell.printed(measure)
     if not met:
         return Entry(printed=given)

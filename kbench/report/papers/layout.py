@@ -171,6 +171,12 @@ class Table:
         return f"{self.paper}_{self.name}"
 
     @property
+    def experiments(self) -> frozenset[str]:
+        """The experiments whose rows its cells show before those of other commands."""
+        words = dict(word.partition("=")[::2] for word in self.run.split())
+        return frozenset(words.get("experiment", "").split(",")) - {""}
+
+    @property
     def number(self) -> str:
         """`Table 3`, `ICML Table 6`, `Figure 2`, `Complexity`."""
         spaced = self.name.replace("table", "Table ").replace("fig", "Figure ")

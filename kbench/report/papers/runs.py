@@ -3,7 +3,7 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,8 @@ class Match:
     choice : Choice
         The data set that stands for the paper's.
     others : int
-        Number of further lines that match the selector.
+        Number of further lines that match the selector as well: of the table's own experiments
+        where these have lines, otherwise of any command.
     considered : frozenset of identities
         All rows that match the selector.
     """
@@ -78,11 +79,18 @@ class Runs:
             key=lambda one: (one.environment, one.threads, one.jobs or 0),
         )
 
-    def find(self, machine: Machine, wanted: Selector, choices: Sequence[Choice]) -> Match | None:
+    def find(
+        self,
+        machine: Machine,
+        wanted: Selector,
+        choices: Sequence[Choice],
+        experiments: Container[str] = (),
+    ) -> Match | None:
         """The line of the first data set with ok runs, else of the first one with any runs.
 
-        Among several matching lines it is the one with the most ok seeds, and among those the
-        newest.
+        Lines with rows of `experiments` come before all others. A layout is meant to leave one
+        (`Match.others` is 0, which a test asserts of the reference rows); among several it is the
+        one with the most ok seeds, and among those the newest.
         """
         failed = None
         considered: frozenset[Identity] = frozenset()
@@ -91,6 +99,7 @@ class Runs:
             considered |= {identity(row) for line, _ in pairs for row in line.rows}
             if not pairs:
                 continue
+            pairs = [pair for pair in pairs if _made_by(experiments, pair[0])] or pairs
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             match = Match(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
@@ -198,6 +207,15 @@ class Runs:
         if not there:
             return None
         return math.fsum(there) if measure.pick == "sum" else there[-1]
+
+
+def _made_by(experiments: Container[str], line: Line) -> bool:
+    """Whether one of `experiments` asked for a run of the line."""
+    return any(name in experiments for row in line.rows for name in _experiments(row))
+
+
+def _experiments(row: Row) -> list[str]:
+    return (row.get("experiment") or "").split(",")
 
 
 def identity(row: Row) -> Identity:

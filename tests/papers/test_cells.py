@@ -1,0 +1,65 @@
+"""A cell of a paper's table is filled by one line of rows, that of the table's own experiment."""
+
+from pathlib import Path
+
+import pytest
+from paper_rows import rbf, runs
+
+from kbench.report.papers.claims import claims, selectors_of
+from kbench.report.papers.entries import Cell, entry, filled
+from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.report import read_runs
+from kbench.run.results import ResultsFolder
+
+TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return read_runs(ResultsFolder(RESULTS), reference=True)[0]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_no_second_line_of_the_reference_rows_matches_a_cell(table, reference):
+    several = {
+        f"{row} | {group.column} | {group.measure.label}": one.match.others
+        for sheet in filled(table, reference)
+        for group in sheet.groups
+        for row, one in zip(sheet.rows, group.entries, strict=True)
+        # Cells without a method are sizes of data, which all methods have alike.
+        if one.match
+        and one.match.others
+        and (table.rows[row] & table.columns[group.column]).methods
+    }
+    assert several == {}
+
+
+def test_no_second_line_matches_what_a_claim_selects_itself(reference):
+    selected = [(one.paper, wanted) for one in claims() for wanted in selectors_of(one)]
+    assert selected
+    for name, wanted in selected:
+        for machine in reference.machines:
+            match = reference.find(machine, wanted, paper(name).data[wanted.data])
+            assert match is None or match.others == 0, wanted
+
+
+def test_rows_of_the_table_s_experiment_come_before_newer_ones_and_more_seeds():
+    own = rbf("svc", 0.80, C=32, gamma=2, experiment="hss_table5,dcsvm_table3")
+    own["params"] = own["params"].replace('"tol"', '"cache_size": 200, "tol"')
+    others = [
+        rbf("svc", 0.99, seed, C=32, gamma=2, experiment=experiment)
+        for seed, experiment in ((0, None), (1, "dcsvm_table5"), (2, "dcsvm_scaling"))
+    ]
+    for row in others:
+        row["params"] = row["params"].replace('"tol"', '"cache_size": 4000, "tol"')
+    found = runs(own, *others)
+    table = TABLES["dcsvm_table3"]
+    (machine,) = found.machines
+    cell = Cell(table, found, machine, "LIBSVM", "ijcnn1")
+    one = entry(cell, table.measures["accuracy"])
+    assert (one.value, one.match.others) == (0.80, 0)
+    without = runs(*others, {**own, "experiment": None})
+    cell = Cell(table, without, machine, "LIBSVM", "ijcnn1")
+    one = entry(cell, table.measures["accuracy"])
+    assert (one.value, one.match.others) == (pytest.approx(0.99), 1)
