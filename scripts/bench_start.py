@@ -108,7 +108,7 @@ def main() -> None:
                 verdict = ""
                 if must is not None:
                     verdict = f"must {must:5.2f}   {'met' if seconds <= must else 'FALLS SHORT'}"
-                print(f"{name:30} {state} {seconds:7.2f} s   {verdict}".rstrip(), flush=True)
+                print(f"{name:30} {state} {seconds:7.3f} s   {verdict}".rstrip(), flush=True)
 
 
 if __name__ == "__main__":

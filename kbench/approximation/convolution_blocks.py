@@ -8,7 +8,7 @@ needs no closed form.
 """
 
 from math import isqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,8 +30,6 @@ class ConvolutionBlocks(SeededFeatures):
     and `n_features` is a multiple of that number: for s = 28, 1,568 features are 32 filters.
     `gamma` is not used.
     """
-
-    shift_invariant: ClassVar[bool] = False
 
     def __init__(
         self, d: int, n_features: int, seed: int, gamma: float, *, cache_mb: float = 0.0

@@ -98,7 +98,7 @@ class NormalEquations:
         try:
             return core.weights(self.products, alpha)
         except scipy.linalg.LinAlgError:
-            (inner,) = core.clipped_weights(self.products, np.array([alpha]))
+            inner = core.clipped_weights(self.products, alpha)
         parts = [
             product - gram @ inner[columns]
             for gram, product, columns in zip(self.grams, self.products, core.columns, strict=True)
@@ -141,13 +141,13 @@ class _Core:
         lifted = self._lifted([root.T for root in self.roots], inner)
         return lifted if self.link is None else self.link.astype(lifted.dtype) @ lifted
 
-    def clipped_weights(self, products: list[np.ndarray], alphas: np.ndarray) -> list[np.ndarray]:
+    def clipped_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
         """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y, negative eigenvalues of G as 0."""
         values, vectors = self.spectrum
-        if values[0] + alphas.min() <= 0:
+        if values[0] + alpha <= 0:
             warnings.warn(
                 f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
-                f"-alpha = {-alphas.min():.3g}: negative ones are replaced by zero",
+                f"-alpha = {-alpha:.3g}: negative ones are replaced by zero",
                 RuntimeWarning,
                 stacklevel=5,
             )
@@ -155,10 +155,7 @@ class _Core:
         rotated = vectors.T @ self._right(products)
         # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
         inverse = [_pinv(root) for root in self.roots]
-        return [
-            self._lifted(inverse, vectors @ ((values / (values + alpha))[:, None] * rotated))
-            for alpha in alphas
-        ]
+        return self._lifted(inverse, vectors @ ((values / (values + alpha))[:, None] * rotated))
 
     def _right(self, products: list[np.ndarray]) -> np.ndarray:
         """R^-T W' Y."""
@@ -275,7 +272,7 @@ class FactoredKernel(KernelApproximation):
         try:
             weights = self._core.weights(products, alpha)
         except scipy.linalg.LinAlgError:
-            (weights,) = self._core.clipped_weights(products, np.array([alpha]))
+            weights = self._core.clipped_weights(products, alpha)
         return self._dual(Y, weights, alpha)
 
     def preconditioner(self, alpha: float, rank: int = 1024) -> Callable[[np.ndarray], np.ndarray]:
@@ -324,13 +321,6 @@ class FactoredKernel(KernelApproximation):
         values, vectors = scipy.linalg.eigh(block)
         # L_ss of a clipped L has eigenvalues of zero that rounding may make negative.
         return _pinv(root) @ vectors, root.T @ vectors, np.maximum(values, 0.0)
-
-    def solve_path(self, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
-        """`solve` for several alphas from one eigendecomposition of the (r, r) core."""
-        alphas = np.asarray(alphas)
-        weights = self._core.clipped_weights(self._products(Y), alphas)
-        pairs = zip(weights, alphas, strict=True)
-        return np.stack([self._dual(Y, inner, float(alpha)) for inner, alpha in pairs])
 
     @cached_property
     def _core(self) -> _Core:

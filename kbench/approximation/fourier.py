@@ -1,7 +1,7 @@
 """Random Fourier features of shift-invariant kernels.
 
-Rahimi and Recht, "Random Features for Large-Scale Kernel Machines" (NIPS 2007). With frequencies
-omega drawn from the kernel's Fourier transform,
+Rahimi and Recht, "Random Features for Large-Scale Kernel Machines" (NIPS 2007), Algorithm 1.
+With frequencies omega drawn from the kernel's Fourier transform,
 
     k(x - x') = E cos(<omega, x - x'>) = E 2 cos(<omega, x> + b) cos(<omega, x'> + b),
 

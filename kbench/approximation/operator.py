@@ -131,13 +131,6 @@ class KernelApproximation(LinearOperator, ABC):
         """
         raise ValueError(f"{type(self).__name__} takes no sample_weight")
 
-    def solve_path(self, Y: np.ndarray, alphas: np.ndarray) -> np.ndarray:
-        """`solve` for several alphas; (len(alphas), n, m).
-
-        A subclass with a cheap eigendecomposition uses one for all of them.
-        """
-        return np.stack([self.solve(Y, float(alpha)) for alpha in alphas])
-
 
 class Approximation(Protocol):
     """A kernel approximation as an estimator, fitted or not.

@@ -18,7 +18,7 @@ are cosines and sines of r frequencies over sqrt(r), after Bochner's theorem:
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -57,8 +57,6 @@ class SeededFeatures(ABC):
     n_features_computed : int
         Feature values computed so far.
     """
-
-    shift_invariant: ClassVar[bool] = True
 
     @property
     def _key(self) -> np.uint64:
@@ -227,8 +225,6 @@ class TensorSketchBlocks(SeededFeatures):
     coef0 : float, default=0.0
         Not negative.
     """
-
-    shift_invariant: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """FALKON: Nystrom kernel ridge by conjugate gradients, preconditioned by the landmarks.
 
-Rudi, Carratino and Rosasco, "FALKON: An Optimal Large Scale Kernel Method" (NIPS 2017). With m
-landmarks Z among the n rows, f = sum_j b_j k(z_j, .) minimises
+Rudi, Carratino and Rosasco, "FALKON: An Optimal Large Scale Kernel Method" (NIPS 2017),
+Algorithm 1. With m landmarks Z among the n rows, f = sum_j b_j k(z_j, .) minimises
 
     ||K_nm b - y||^2 + alpha b' K_mm b.
 

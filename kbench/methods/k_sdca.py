@@ -1,8 +1,8 @@
 """Stochastic dual coordinate ascent with kernels (k-SDCA), for the hinge loss.
 
 Shalev-Shwartz and Zhang, "Stochastic Dual Coordinate Ascent Methods for Regularized Loss
-Minimization" (JMLR 14, 2013). With f = sum_i y_i a_i k(x_i, .) and 0 <= a_i <= C = 1 / (nu n), a
-step at a random row maximises the dual exactly in the coordinate of the row:
+Minimization" (JMLR 14, 2013), procedure SDCA-Perm. With f = sum_i y_i a_i k(x_i, .) and
+0 <= a_i <= C = 1 / (nu n), a step maximises the dual exactly in the coordinate of a row:
 
     a_i <- clip(a_i + (1 - y_i f(x_i)) / k(x_i, x_i), 0, C)
 """

@@ -1,7 +1,7 @@
 """Pegasos on random Fourier or Nystrom features (r-Pegasos, n-Pegasos).
 
 Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM"
-(Mathematical Programming 127, 2011), by batches of b rows, t = 1, 2, ...:
+(Mathematical Programming 127, 2011), Figure 2, batches of b rows, t = 1, 2, ...:
 
     w <- (1 - 1/t) w + 1/(nu t b) sum_{i: y_i <w, z_i> < 1} y_i z_i
     w <- min(1, 1 / (sqrt(nu) ||w||)) w        (projection, optional)

@@ -1,8 +1,8 @@
 """Stochastic dual coordinate ascent on random Fourier or Nystrom features (r-SDCA, n-SDCA).
 
 Shalev-Shwartz and Zhang, "Stochastic Dual Coordinate Ascent Methods for Regularized Loss
-Minimization" (JMLR 14, 2013). For the hinge loss, a step is one of LIBLINEAR's dual coordinate
-descent with C = 1 / (nu n), so `kbench.solvers.linear_dual` does the passes.
+Minimization" (JMLR 14, 2013), procedure SDCA-Perm. For the hinge loss, a step is one of LIBLINEAR's
+dual coordinate descent with C = 1 / (nu n), so `kbench.solvers.linear_dual` does the passes.
 """
 
 from numbers import Integral, Real

@@ -1,6 +1,5 @@
 """A kept model applied to rows, block by block, into a file of predictions."""
 
-from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +12,6 @@ from kbench.files import atomic_file
 from kbench.run import metrics
 
 Columns = dict[str, np.ndarray]  # prediction, and the scores by their names; (b,) each
-Write = Callable[[Columns], None]
 
 
 def require_format(out: Path) -> None:

@@ -19,6 +19,8 @@ from kbench.run.sandbox import Sandbox
 
 # The environment variable that hands the estimators to the fork server.
 ESTIMATORS = "KBENCH_PRELOAD"
+# multiprocessing runs the script of the command again in each guard, as its main module.
+_IMPORTED_BY_THE_SCRIPT = ("kbench.cli",)
 # Only packages whose import starts no thread and runs no code of a user.
 _TRUSTED = ("kbench", "sklearn")
 
@@ -105,7 +107,10 @@ def _fill_tables_of_numba() -> None:
 
 def preloading_sandbox(estimators: Sequence[str]) -> Sandbox:
     """A sandbox whose fork server imports what every worker uses, and the given classes."""
-    return Sandbox(["kbench.run.preloaded"], {ESTIMATORS: json.dumps(list(estimators))})
+    return Sandbox(
+        [*_IMPORTED_BY_THE_SCRIPT, "kbench.run.preloaded"],
+        {ESTIMATORS: json.dumps(list(estimators))},
+    )
 
 
 def worker_sandbox(overrides: Sequence[str]) -> Sandbox:

@@ -188,6 +188,9 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
         raise UnavailableError(
             f"{module}.{name} needs the package {error.name!r}, which is not installed"
         ) from None
+    except OSError as error:
+        # A package that is there, but not the shared library that it loads.
+        raise UnavailableError(f"{module}.{name} cannot be loaded: {error}") from None
     try:
         loaded = getattr(imported, name)
     except AttributeError:

@@ -1,7 +1,7 @@
 """Linear support vector machines without intercept, by dual coordinate descent.
 
 Hsieh, Chang, Lin, Keerthi and Sundararajan, "A Dual Coordinate Descent Method for Large-scale
-Linear SVM" (ICML 2008), the algorithm of LIBLINEAR. With w = sum_i a_i y_i x_i,
+Linear SVM" (ICML 2008), Algorithm 3, which is LIBLINEAR's. With w = sum_i a_i y_i x_i,
 
     min_a  f(a) = 1/2 ||w||^2 + 1/2 sum_i D_i a_i^2 - e'a,   0 <= a_i <= U_i
 

@@ -16,6 +16,8 @@ The derivatives take two sweeps, one down the tree for the indicators I and one 
 
     V_k = tanh(sigma p_k'x) w_k'x + (1 + t_k)/2 V_left + (1 - t_k)/2 V_right,    f = V_root,
     df/dt_k = I_k (V_left - V_right) / 2.
+
+(The derivative of an indicator in the paper's equation 18 has a wrong sign.)
 """
 
 import itertools

@@ -69,7 +69,7 @@ class RidgeSearch:
         self, rows: Rows, y: np.ndarray, rng: np.random.Generator, deadline: Deadline, trace: Trace
     ) -> None:
         n = len(rows)
-        self._rows, self._trace, self._rng = rows, trace, rng
+        self._rows, self._trace = rows, trace
         self._order = rng.permutation(n)
         deviation = float(y.std())
         self._scale = deviation if deviation > 0.0 else 1.0

@@ -89,7 +89,7 @@ def along_c(
     """
     K, z, unit_lower, unit_upper = problem
     n = len(z)
-    values = np.zeros((7, n))
+    values = np.zeros((8, n))
     # At b = 0 the residual is z; sums over kernel rows start from there.
     values[0] = values[4] = values[5] = z
     beta, e = values[3], values[4]

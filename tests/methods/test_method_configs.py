@@ -18,9 +18,10 @@ FILES = {path.stem: yaml.safe_load(path.read_text()) for path in CONFIGS.glob("*
 ENTRY_POINTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][
     "kbench.methods"
 ]
-# Methods whose classes are kbench's; the others are scikit-learn's.
+# Methods whose classes are kbench's; the others are those of other packages.
+FOREIGN = ("sklearn.", "neo_ls_svm.", "thundersvm.")
 OURS = sorted(
-    name for name, config in FILES.items() if not str(config["estimator"]).startswith("sklearn.")
+    name for name, config in FILES.items() if not str(config["estimator"]).startswith(FOREIGN)
 )
 
 # Values by which a method differs from the defaults of its classes.

@@ -33,6 +33,13 @@ def test_a_package_that_is_absent_is_unavailable_and_named():
         registry.load("no_such_package.inside:Thing")
 
 
+def test_a_package_whose_library_does_not_load_is_unavailable(tmp_path, monkeypatch):
+    (tmp_path / "broken_library.py").write_text("raise OSError('libgone.so.9: no such file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnavailableError, match="Thing cannot be loaded: libgone"):
+        registry.load("broken_library:Thing")
+
+
 def test_the_seed_becomes_random_state_where_there_is_one():
     assert registry.build("sklearn.svm:SVC", {"C": 2.0}, 7).random_state == 7
     assert registry.build("sklearn.svm:SVC", {"random_state": 3}, 7).random_state == 3

@@ -253,6 +253,11 @@ def test_parameters_are_checked_before_anything_runs(here, words, named):
     assert not (here / "datasets" / "_prepared" / "digits").exists(), "data were loaded"
 
 
+def test_the_time_to_set_up_is_the_user_s_limit(here):
+    done = kbench(here, "method=nothing", "limits.setup_s=0.0001", check=1)
+    assert "not set up within limits.setup_s=0.0001" in done.stderr
+
+
 def test_a_parameter_is_named_before_data_are_looked_for(here):
     done = kbench(here, "-m", "method=svc", "method.C=1,-1", "dataset=ijcnn1,digits", check=2)
     assert "The 'C' parameter of SVC must be" in done.stderr

@@ -7,7 +7,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.small import GaussianRows, Limits, MatrixRows, solve_each, solve_pairs
-from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR, _powers
+from kbench.solvers.small.rows import by_feature
+from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR, _half_row, _powers
 from kbench.trace import Deadline, Trace
 
 
@@ -40,8 +41,23 @@ def solve(X, y, C, gamma, limit, rows=None, coef0=None):
 def test_stored_powers_are_within_their_bound():
     t = -np.abs(np.random.default_rng(0).standard_cauchy(200_000)).clip(0, 90)
     out = np.empty(len(t), np.float32)
-    _powers(t, out)
+    _powers(t, 0.0, np.zeros(len(t)), out)
     assert np.all(np.abs(out - np.exp2(t)) <= POWER_RELATIVE_ERROR * np.exp2(t) + POWER_ERROR)
+
+
+@pytest.mark.parametrize("d", [3, 8, 21, 64, 150])
+@pytest.mark.parametrize(("gamma", "dtype"), [(0.01, np.float32), (3.0, np.float64)])
+def test_rows_on_demand_are_within_their_bound_in_both_precisions(d, gamma, dtype):
+    X = np.random.default_rng(0).normal(size=(150, d)) / np.sqrt(d)
+    rows = GaussianRows(X, gamma)
+    assert rows.points.dtype == (np.float32 if d > 100 else dtype)
+    points, out = by_feature(rows.points), np.empty((150, 150), np.float32)
+    scratch = np.empty(points.shape[1], points.dtype)
+    for r in range(150):
+        _half_row(r, points, rows.halves, points, rows.halves, scratch, out[r])
+    exact = rbf_kernel(X, gamma=gamma)
+    relative, absolute = rows.entry_errors
+    assert np.all(np.abs(out - exact) <= relative * exact + absolute)
 
 
 @pytest.mark.parametrize("d", [4, 7, 12, 150])

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from kbench.solvers.small import steps
-from kbench.solvers.small.rows import Rows
+from kbench.solvers.small.rows import Rows, by_feature
 from kbench.solvers.small.steps import (
     BETA,
     DIAGONAL,
@@ -37,6 +37,7 @@ from kbench.solvers.small.steps import (
     N_REPORTED,
     OBJECTIVE,
     OUT_OF_STEPS,
+    PADDING,
     RESIDUAL,
     ROWS,
     SOLVED,
@@ -218,13 +219,13 @@ def solve_each(
     report, reasons = np.zeros((m, N_REPORTED)), []
     search.state[DIAGONAL] = rows.diagonal
     given = rows.points is None
-    points = np.empty((0, n)) if rows.points is None else rows.points
+    points = np.empty((0, n)) if rows.points is None else by_feature(rows.points)
     if given:
         search.slot[:] = np.arange(n)
         search.rows[:] = rows.block(all_points, all_points)
     empty = np.empty(0, np.uint8)
     a = (points, rows.halves, _NO_VALUES, empty)
-    b = (points[:, :0].copy(), np.empty(0), _NO_VALUES, empty)
+    b = (points[:, :0].copy(), rows.halves[:0], _NO_VALUES, empty)
     for j in range(m):
         problem = search.problem
         problem[Z], problem[BETA] = targets[j], coef[j]
@@ -266,7 +267,7 @@ def _class_parts(
             keep = n_bytes <= memory_mb * 1e6
             own = np.empty((size, size), np.float32) if keep else _NO_VALUES
             known = np.zeros(size, np.uint8)
-            points = np.ascontiguousarray(rows.points[:, span])
+            points = by_feature(rows.points[span])
         parts[c] = (points, rows.halves[span], own, known)
     return parts
 
@@ -277,8 +278,8 @@ class _Search:
     def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
         self._source, self._limits = rows, limits
         self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
-        self.problem, self.state = np.empty((7, n)), np.empty((6, n), np.float32)
-        self._exponents = np.empty(n)
+        self.problem, self.state = np.empty((8, n)), np.empty((6, n), np.float32)
+        self._products = np.empty(n + PADDING, rows.halves.dtype)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
 
@@ -309,7 +310,7 @@ class _Search:
         problem, state = self.problem, self.state
         problem[RESIDUAL, :n] = problem[EXACT_RESIDUAL, :n] = problem[Z, :n]
         problem[EXACT_BETA, :n] = 0.0
-        values = (*values, self._exponents, self.rows, slot, n)
+        values = (*values, self._products, self.rows, slot, n)
         if warm:
             begin_at(*values, problem, report)
         values += (problem, state, epsilon, self._flat, *self._source.entry_errors)

@@ -1,8 +1,8 @@
 """Where the small engine finds kernel values: points of the Gaussian kernel, or any kernel matrix.
 
-`GaussianRows` of few features lets the compiled steps compute a row when they first need it. With
-more features, and for every other kernel, blocks of values are computed beforehand, all rows of a
-class against all of another.
+`GaussianRows` of few features lets the compiled steps compute a row when they first need it, in
+float32 where its rounding is small enough. With more features, and for every other kernel, blocks
+of values are computed beforehand, all rows of a class against all of another.
 """
 
 import math
@@ -12,13 +12,16 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.functions import squared_norms
-from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR
+from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERROR
 
 # Up to this many features rows are computed when they are needed; above, one matrix product of
-# both classes is used, which is faster per value but computes rows that are never needed. The
-# product takes 0.8 of the time of `KernelSVC.fit` on 3,000 rows of USPS (d = 256) and 1.8 of it on
-# digits (d = 64): CPU seconds of one thread with this constant at 10 and at 1,000.
-FEW_FEATURES = 100
+# both classes is used, which takes a quarter of the time for each value but computes rows that are
+# never needed, and whose error bound is six times as large.
+FEW_FEATURES = 300
+# Up to this many features rows are computed in float64 unless their error in float32 is below this
+# bound, relative to a value: with a larger one, more problems end with float64 values of many
+# points. A row in float32 takes half the time (`scripts/bench_small.py`, digits).
+_FLOAT64_FEATURES, _SMALL_ERROR = 100, 1.5e-6
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
 # the L2 cache.
 _BLOCK_ROWS = 64
@@ -30,10 +33,10 @@ class Rows(Protocol):
 
     Attributes
     ----------
-    points : (d, n) float64 or None
+    points : (n, d) float32 or float64, or None
         Prepared points for rows on demand, or None if `block` is to be asked.
-    halves : (n,) float64
-        Half the squared norms of `points`.
+    halves : (n,)
+        Half the squared norms of `points`, in their precision.
     diagonal : (n,) float32
     entry_errors : tuple of two floats
         A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1].
@@ -58,6 +61,19 @@ class Rows(Protocol):
         """Values between points of these indices; (a, b) float64."""
 
 
+def by_feature(points: np.ndarray) -> np.ndarray:
+    """Points : (n, d), transposed for `descend`, with zeros up to multiples of 4 and PADDING.
+
+    O(n d); a few rows at a time, so that those which are read stay in the L1 cache.
+    """
+    n, d = points.shape
+    out = np.zeros((-(-d // 4) * 4, -(-n // PADDING) * PADDING), points.dtype)
+    for start in range(0, n, _BLOCK_ROWS):
+        rows = points[start : start + _BLOCK_ROWS]
+        out[:d, start : start + len(rows)] = rows.T
+    return out
+
+
 class GaussianRows:
     """exp(-gamma ||x - z||^2) between dense rows, see `Rows`.
 
@@ -69,22 +85,32 @@ class GaussianRows:
 
     def __init__(self, X: np.ndarray, gamma: float) -> None:
         n, d = X.shape
-        self._Z = (X - X.mean(axis=0, dtype=np.float64)) * math.sqrt(2.0 * gamma)
+        self._Z = X - X.mean(axis=0, dtype=np.float64)
+        self._Z *= math.sqrt(2.0 * gamma)
         self._h = 0.5 * squared_norms(self._Z)
-        self.halves = self._h * _LOG2_E
         self.diagonal = np.ones(n, np.float32)
         self.n_entries = 0
         self.points: np.ndarray | None = None
-        self.entry_errors = (POWER_RELATIVE_ERROR, POWER_ERROR)
+        # A rounded addition of products has an error of 2^-24 |x| |z|, which is at most 2 max h.
+        unit = 2.0 * float(self._h.max(initial=0.0)) * 2.0**-24
+        exponent = 0.0
+        dtype: type[np.floating] = np.float64
         if d <= FEW_FEATURES:
-            self.points = np.zeros((-(-d // 4) * 4, n))
-            np.multiply(self._Z.T, math.sqrt(_LOG2_E), out=self.points[:d])
+            # 6 additions in a group of sixteen features, one for each group and up to three for
+            # the other features; points are rounded (2), and h (1 for two of them and their sum).
+            in_float32 = unit * (6 + d // 16 + 3 + 2 + 2)
+            if d > _FLOAT64_FEATURES or in_float32 <= _SMALL_ERROR:
+                dtype, exponent = np.float32, in_float32
+            self.points = np.empty((n, d), dtype)
+            np.multiply(self._Z, math.sqrt(_LOG2_E), out=self.points, casting="same_kind")
         else:
             self._Z32, self._h32 = self._Z.astype(np.float32), self._h.astype(np.float32)
-            # |fl(<x, z>) - <x, z>| <= (d + 1) eps |x| |z| / 2, and norms are rounded as well.
-            eps = float(np.finfo(np.float32).eps)
-            exponent = eps * (d + 6) * float(self._h.max(initial=0.0))
-            self.entry_errors = (math.expm1(min(exponent, 1.0)) + eps, 0.0)
+            exponent = unit * (d + 6)
+        self.halves = (self._h * _LOG2_E).astype(dtype)
+        self.entry_errors = (
+            math.expm1(min(exponent, 1.0)) + POWER_RELATIVE_ERROR,
+            POWER_ERROR,
+        )
 
     def __len__(self) -> int:
         return len(self.halves)

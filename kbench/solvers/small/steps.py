@@ -37,8 +37,8 @@ SOLVED, OUT_OF_STEPS, UNPROVEN, STUCK = 0, 1, 2, 3
 # Where `descend` reports, by place in `report`.
 STEPS, ROWS, ENTRIES, VIOLATION, ERROR, INTERCEPT, OBJECTIVE, GAP = range(8)
 N_REPORTED = 8
-# Rows of the (7, m) array `problem` and of the (6, m) array `state`; see `descend`.
-Z, LOWER, UPPER, BETA, RESIDUAL, EXACT_RESIDUAL, EXACT_BETA = range(7)
+# Rows of the (8, m) array `problem` and of the (6, m) array `state`; see `descend`.
+Z, LOWER, UPPER, BETA, RESIDUAL, EXACT_RESIDUAL, EXACT_BETA, SIZES = range(8)
 DIAGONAL, V, LIFT, DROP, GROW, FALL = range(6)
 
 # The search stops at this fraction of the tolerance, because its float32 residuals drift by a few
@@ -47,7 +47,7 @@ DIAGONAL, V, LIFT, DROP, GROW, FALL = range(6)
 _EARLIER = 0.95
 # Rounding of the stored rows may use up this fraction of the tolerance; beyond it the caller has to
 # compute float64 kernel values. A higher value takes more steps, a lower one more such values.
-_CHEAP_ERROR = 0.2
+_CHEAP_ERROR = 0.5
 # Step lengths within this fraction of the distance between the bounds end at the bound itself, so
 # that rounding leaves no point almost at its bound, from where no step would be worth taking.
 _AT_BOUND = 1e-14
@@ -61,6 +61,9 @@ _PROGRESS, _MAX_WORSE = 0.9, 10
 _LARGEST, _SMALLEST = i4(2**31 - 1), i4(-(2**31))
 # Bits of a float32 c subtracted from this number are the bits of 1 / c to 12 %.
 _RECIPROCAL = i4(0x7EF311C7)
+# The points of a class are padded with zeros to a multiple of this number, the length of two to
+# four vectors of the processor.
+PADDING = 16
 # Bounds on the error of a value 2^t that `_powers` stores, t <= 0 given in float64. Relative to the
 # value: the polynomial (5e-9) and the rounding of its last two additions (9e-8). Absolute: rounding
 # t to float32, |t| 2^t log(2) 2^-24.
@@ -88,47 +91,53 @@ def _power_of_two(t):
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _powers(exponents, out):
-    """out = 2^min(exponents, 0), from float64 to float32; `exponents` may be longer than `out`."""
+def _powers(products, h, h_right, out):
+    """out = 2^min(products - h - h_right, 0) in float32; `products` may be longer than `out`."""
     for k in range(out.shape[0]):
-        out[k] = f4(exponents[k])
+        out[k] = f4(products[k] - (h + h_right[k]))
     for k in range(out.shape[0]):
         out[k] = _power_of_two(min(out[k], f4(0.0)))
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _half_row(r, left, h_left, right, h_right, exponents, out):
+def _half_row(r, left, h_left, right, h_right, products, out):
     """Gaussian kernel values 2^(<x, z> - h(x) - h(z)) of point r of `left` and all of `right`.
 
-    left, right : (d, n) float64 points feature by feature, d a multiple of 4
-    h_left, h_right : (n,) half their squared norms; exponents : scratch of at least n
+    left, right : (d, m) points feature by feature, float32 or float64, d a multiple of 4. m is at
+        least the number n of points and a multiple of `PADDING`, so that no loop has a remainder.
+    h_left, h_right : (n,) half their squared norms; products : scratch of at least m
     """
-    n, h, d = out.shape[0], h_left[r], right.shape[0]
-    for k in range(n):
-        exponents[k] = -h - h_right[k]
-    for f in range(0, d - 7, 8):
+    h, d, m = h_left[r], right.shape[0], right.shape[1]
+    for k in range(m):
+        products[k] = 0
+    for f in range(0, d - 15, 16):
         x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
         x4, x5, x6, x7 = right[f + 4], right[f + 5], right[f + 6], right[f + 7]
+        y0, y1, y2, y3 = right[f + 8], right[f + 9], right[f + 10], right[f + 11]
+        y4, y5, y6, y7 = right[f + 12], right[f + 13], right[f + 14], right[f + 15]
         a0, a1, a2, a3 = left[f, r], left[f + 1, r], left[f + 2, r], left[f + 3, r]
         a4, a5, a6, a7 = left[f + 4, r], left[f + 5, r], left[f + 6, r], left[f + 7, r]
-        for k in range(n):
-            low = a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
-            high = a4 * x4[k] + a5 * x5[k] + a6 * x6[k] + a7 * x7[k]
-            exponents[k] += low + high
-    if d % 8:
-        f = d - 4
+        b0, b1, b2, b3 = left[f + 8, r], left[f + 9, r], left[f + 10, r], left[f + 11, r]
+        b4, b5, b6, b7 = left[f + 12, r], left[f + 13, r], left[f + 14, r], left[f + 15, r]
+        for k in range(m):
+            p = a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
+            q = a4 * x4[k] + a5 * x5[k] + a6 * x6[k] + a7 * x7[k]
+            s = b0 * y0[k] + b1 * y1[k] + b2 * y2[k] + b3 * y3[k]
+            t = b4 * y4[k] + b5 * y5[k] + b6 * y6[k] + b7 * y7[k]
+            products[k] += (p + q) + (s + t)
+    for f in range(d - d % 16, d, 4):
         x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
         a0, a1, a2, a3 = left[f, r], left[f + 1, r], left[f + 2, r], left[f + 3, r]
-        for k in range(n):
-            exponents[k] += a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
-    _powers(exponents, out)
+        for k in range(m):
+            products[k] += a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
+    _powers(products, h, h_right, out)
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, out):
+def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, out):
     """Write row i of the kernel matrix of class a followed by class b into out : (n_a + n_b,).
 
-    a, b : (d, n_a), (d, n_b) points as in `_half_row`; d = 0 if all values are given
+    a, b : points of the classes as in `_half_row`; d = 0 if all values are given
     own_a, own_b : (n_a, n_a), (n_b, n_b) values within a class, in the rows where known_a, known_b
         are 1; other rows are computed and kept there for later pairs. (0, 0) keeps nothing.
     cross : (n_a, n_b) values between the classes if d = 0
@@ -141,7 +150,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, o
         r, within, between = i - n_a, out[n_a:], out[:n_a]
         mine, h_mine, other, h_other, own, known = b, h_b, a, h_a, own_b, known_b
     if own.shape[0] == 0 or known[r] == 0:
-        _half_row(r, mine, h_mine, mine, h_mine, exponents, within)
+        _half_row(r, mine, h_mine, mine, h_mine, products, within)
         within[r] = f4(1.0)
         if own.shape[0] > 0:
             known[r] = 1
@@ -151,7 +160,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, o
         for k in range(within.shape[0]):
             within[k] = own[r, k]
     if not given:
-        _half_row(r, mine, h_mine, other, h_other, exponents, between)
+        _half_row(r, mine, h_mine, other, h_other, products, between)
     elif i < n_a:
         for k in range(n_b):
             between[k] = cross[r, k]
@@ -171,7 +180,7 @@ def _ordered(bits):
 
 @njit(fastmath=_FLAGS, cache=True, nogil=True)
 def begin_at(
-    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot, n, problem, report
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, rows, slot, n, problem, report
 ):  # fmt: skip
     """Compute the rows of points with a coefficient, and e = z - K beta from them."""
     n_a = h_a.shape[0]
@@ -187,7 +196,7 @@ def begin_at(
             report[ROWS] += 1.0
             report[ENTRIES] += n - n_a if k < n_a < n else n_a
             row = rows[slot[k], :n]
-            _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
+            _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, row)
         row = rows[slot[k], :n]
         for m in range(n):
             e[m] -= x * np.float64(row[m])
@@ -231,7 +240,7 @@ def account(n, problem, state, epsilon, report):
 
 @njit(fastmath=_FLAGS, error_model="numpy", cache=True, nogil=True)
 def descend(
-    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, rows, slot,
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, rows, slot,
     n, problem, state, epsilon, flat, relative_error, absolute_error, tol, max_steps, fresh, report,
 ):  # fmt: skip
     """Take steps until max (e + lift) - min (e + drop) <= tol is shown in float64.
@@ -239,17 +248,19 @@ def descend(
     Parameters
     ----------
     a ... cross : kernel values, see `_fill`
-    exponents : (m,) float64 scratch; here and below, m >= n, and the first n places are used
+    products : scratch of `_half_row`
     rows : (m, m) float32
-        Rows of the kernel matrix, in the order in which they were first needed.
+        Rows of the kernel matrix, in the order in which they were first needed; here and below,
+        m >= n, and the first n places are used.
     slot : (m,) int64
         Which of `rows` is the row of a point; -1 if it has not been needed yet.
     n : int
         Points of the problem.
-    problem : (7, m) float64
+    problem : (8, m) float64
         z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
         OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
         over rows add what has changed since, so that their error is that of the change alone.
+        Then scratch.
     state : (6, m) float32
         The diagonal of K; then v, lift, drop and how far b can grow and fall, which are set when
         `fresh`.
@@ -334,9 +345,9 @@ def descend(
                 report[ROWS] += 1.0
                 report[ENTRIES] += n - h_a.shape[0] if place < h_a.shape[0] < n else h_a.shape[0]
                 row = rows[slot[place], :n]
-                _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, exponents, row)
+                _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, row)
         if must_sum:
-            sizes = exponents
+            sizes = problem[SIZES, :n]
             for k in range(n):
                 e[k], sizes[k] = exact_e[k], 0.0
             size = 0.0
