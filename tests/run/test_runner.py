@@ -100,7 +100,7 @@ def test_merged_rows_count_as_done(here):
     assert len(rows(here)) == 3
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_sweep_leaves_a_row_and_goes_on_later(here, signum):
     command = ["-m", "method=nothing", "method.seconds=3", "seed=0,1"]
     runner = start(here, *command)
