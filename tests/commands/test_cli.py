@@ -33,6 +33,7 @@ def kbench(here, *words, env=None):
     [
         (["lisst"], "nearest: list"),
         (["--multirn", "method=svc"], "nearest: --multirun"),
+        (["--verison"], "nearest: --version"),
         (["method=svc,knn"], "add -m"),
         (["method=meka2", "dataset=covtype"], "no method is called 'meka2'"),
         (["method=svc", "dataset=digts"], "nearest: digits"),
