@@ -108,6 +108,41 @@ class ChunkedRows:
 
         return cls(read, n_features=d, n_rows=n, dtype=X.dtype, **options)
 
+    @classmethod
+    def of_dask(cls, X: Any, y: Any = None, **options: Any) -> "ChunkedRows":
+        """Rows of a Dask array or dataframe, computed a partition at a time at every pass.
+
+        Parameters
+        ----------
+        X : (n, d) dask.array.Array or dask.dataframe.DataFrame of numbers
+            A partition has to fit into memory. An array has all its columns in one chunk.
+        y : (n,) dask.array.Array or dask.dataframe.Series, optional
+            In the same partitions.
+        **options
+            `dtype`, `classes`, `memory_mb` and `scratch`.
+
+        Raises
+        ------
+        ValueError
+            X and y have another number of partitions, or columns of X several chunks.
+        """
+        parts = _delayed(X)
+        targets = [None] * len(parts) if y is None else _delayed(y)
+        if len(targets) != len(parts) or (hasattr(X, "chunks") and len(X.chunks[1]) > 1):
+            raise ValueError(
+                f"X has {len(parts)} partitions and y {len(targets)}; rechunk them alike, with all "
+                "columns in one chunk"
+            )
+
+        def read(_: int) -> Iterator[Block]:
+            for k, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
+                rows = part.compute()
+                labels = None if target is None else np.asarray(target.compute())
+                rows = np.ascontiguousarray(rows) if not hasattr(rows, "indptr") else rows
+                yield Block(rows, labels, f"partition {k}")
+
+        return cls(read, n_features=int(X.shape[1]), **options)
+
     def __len__(self) -> int:
         if self._n_rows is None:
             self._n_rows = sum(block.X.shape[0] for block in self.blocks())
@@ -192,6 +227,12 @@ def _require_finite(X: Any, place: str) -> None:
         f"{place}: row {row + 1} of the chunk has {entries.reshape(-1)[bad[0]]} in column "
         f"{column + 1}, should be a finite number"
     )
+
+
+def _delayed(collection: Any) -> list[Any]:
+    """The partitions of a Dask array, dataframe or series."""
+    found = collection.to_delayed()
+    return found if isinstance(found, list) else found.ravel().tolist()
 
 
 def _part(block: Block, rows: slice) -> Block:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from kbench import __version__
+from kbench import __version__, signals
 from kbench.commands import COMMANDS
 from kbench.errors import ConfigError, KbenchError
 
@@ -29,9 +29,14 @@ Commands:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command."""
+    """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command.
+
+    A signal that ends the command gives 128 plus its number.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
+        if argv is None:
+            signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
         return _dispatch(words)
@@ -41,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as stop:
+        return signals.exit_code(stop)
 
 
 def _one_line(text: str) -> str:

@@ -85,7 +85,9 @@ class Settings:
 
 def nearest(word: str, known: Iterable[str], *, n: int = 3) -> str:
     """' (nearest: a, b)' for a message; '' if no known word is similar."""
-    close = difflib.get_close_matches(word, sorted(set(known)), n=n, cutoff=0.5)
+    by_fold = {name.casefold(): name for name in sorted(set(known))}
+    folded = difflib.get_close_matches(word.casefold(), by_fold, n=n, cutoff=0.5)
+    close = [by_fold[name] for name in folded]
     return f" (nearest: {', '.join(close)})" if close else ""
 
 
@@ -250,14 +252,16 @@ _HYDRA_KEYS = {
 }
 
 
-def _check_word(text: str, before: str) -> None:
+def _check_word(text: str, before: str, after: str) -> None:
     """Refuse a word of a command that Hydra would misread, or answer with its own help.
 
     Parameters
     ----------
     text : the word.
-    before : the word before it, or "".
+    before, after : the words beside it, or "".
     """
+    if text.endswith(",") and (not after or "=" in after):
+        raise ConfigError(f"{text}: a value is missing after the last comma")
     key, equals, value = text.partition("=")
     name = key.lstrip("+~")
     if not equals and not text.startswith("~"):
@@ -295,8 +299,10 @@ class Composer:
         """Hydra `Override` objects; a ConfigError if a word is no override or is not supported."""
         from hydra.errors import HydraException
 
-        for before, text in zip(["", *overrides], overrides, strict=False):
-            _check_word(text, before)
+        for before, text, after in zip(
+            ["", *overrides], overrides, [*overrides[1:], ""], strict=False
+        ):
+            _check_word(text, before, after)
         try:
             parsed = self._parser.parse_overrides(overrides=list(overrides))
             for text, override in zip(overrides, parsed, strict=True):
@@ -508,6 +514,8 @@ def settings(config: Mapping[str, Any]) -> Settings:
             f"parallel.backend is {typed.parallel.backend!r}, should be one of "
             f"{', '.join(BACKENDS)}"
         )
+    if not typed.results_dir:
+        raise ConfigError("results_dir is empty; write results_dir=FOLDER, or leave it out")
     if typed.rerun not in RERUN:
         raise ConfigError(f"rerun is {typed.rerun!r}, should be one of {', '.join(RERUN)}")
     return typed

@@ -2,6 +2,7 @@
 
     python scripts/reference.py run FOLDER [STAGE ...]
     python scripts/reference.py collect FOLDER [results/_reference]
+    python scripts/reference.py describe [results/_reference]
 
 `run` runs the stages of `reference.yaml`, or those that are named, one after the other. A stage
 that has used its hours is interrupted; the same command continues where it stopped. A lock of this
@@ -10,7 +11,8 @@ machine keeps the timed rows of two such runs from overlapping: the second one w
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
 their curves and environments. Curves of more than 500 points keep every k-th point, and those at
 the abscissae of the shorter curves of the same run, so that curves can still be joined. Rows of a
-work tree with uncommitted changes are refused.
+work tree with uncommitted changes are refused. `describe`, which `collect` ends with, writes what
+the rows say of themselves into the README of the reference rows.
 """
 
 import fcntl
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +37,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from kbench.files import atomic_file
+from kbench.report import make_papers
 from kbench.run.results import ResultsFolder
 
 MOST_POINTS = 500
@@ -41,6 +45,8 @@ MOST_POINTS = 500
 PLAN = Path(__file__).with_suffix(".yaml")
 KBENCH = (sys.executable, "-m", "kbench")
 MEMORY_MB = 8192
+README = "README.md"
+BEGIN, END = "<!-- written by scripts/reference.py describe -->\n", "<!-- end -->\n"
 LOCK = Path(tempfile.gettempdir()) / "kbench-reference.lock"
 
 
@@ -161,7 +167,63 @@ def collect(source: Path, target: Path) -> None:
         name = f"{environment}.json"
         shutil.copyfile(source / "_environments" / name, target / "_environments" / name)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    describe(target)
     print(f"{len(rows)} rows, {len(table)} points of curves, {size / 2**20:.2f} MiB in {target}")
+
+
+def describe(target: Path) -> None:
+    """Write the description of the rows into their README."""
+    path = target / README
+    text = path.read_text(encoding="utf-8") if path.exists() else f"{BEGIN}{END}"
+    before, _, rest = text.partition(BEGIN)
+    written = f"{before}{BEGIN}{description(target)}{END}{rest.partition(END)[2]}"
+    with atomic_file(path) as file:
+        file.write(written.encode())
+
+
+def description(target: Path) -> str:
+    """Markdown: counts of the rows by status, machine, code and limit, and of measured cells."""
+    rows = pq.read_table(target / "reference.parquet").to_pandas()
+    limit = rows["command"].str.extract(r"limits\.wall_s=(\d+)")[0].fillna("default")
+    columns = {
+        "status": rows["status"],
+        "environment": rows["environment"],
+        "commit": rows["commit"].str[:7],
+        "limit, seconds": limit,
+    }
+    lines = [f"{len(rows):,} rows; {overlapping(rows):,} of them overlap another one in time."]
+    for name, values in columns.items():
+        counts = sorted(Counter(values).items(), key=lambda one: (-one[1], one[0]))
+        lines.append(f"- {name}: {', '.join(f'{value} {n:,}' for value, n in counts)}")
+    cells = make_papers(ResultsFolder(target), tables=["cells"], format="markdown", reference=False)
+    return "\n".join([*lines, "", cells.partition("\n\n")[2]])
+
+
+def overlapping(rows: pd.DataFrame) -> int:
+    """How many rows share a part of their time, from start to the end of prediction, with another.
+
+    Both must be of one environment. Starting the worker is not counted, so the true number is no
+    smaller.
+    """
+    parts = ["load_s", "warmup_s", "fit_wall_s", "predict_wall_s"]
+    seconds = rows[parts].fillna(0.0).sum(axis=1)
+    begin = rows["started_at"]
+    spans = pd.DataFrame(
+        {
+            "place": rows["environment"],
+            "begin": begin,
+            "end": begin + pd.to_timedelta(seconds, unit="s"),
+        }
+    ).sort_values("begin")
+    shared: set[Any] = set()
+    for _, here in spans.groupby("place"):
+        last: tuple[Any, Any] | None = None  # the row that ends last, and its end
+        for index, start, end in zip(here.index, here["begin"], here["end"], strict=True):
+            if last is not None and start < last[1]:
+                shared |= {index, last[0]}
+            if last is None or end > last[1]:
+                last = index, end
+    return len(shared)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -172,6 +234,10 @@ def main(arguments: Sequence[str]) -> None:
             collect(Path(folder), Path("results/_reference"))
         case ["collect", folder, target]:
             collect(Path(folder), Path(target))
+        case ["describe"]:
+            describe(Path("results/_reference"))
+        case ["describe", target]:
+            describe(Path(target))
         case _:
             sys.exit(__doc__)
 

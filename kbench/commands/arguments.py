@@ -88,8 +88,10 @@ def flags(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
             for spellings, instead in _HYDRA_FLAGS.items():
                 if word.partition("=")[0] in spellings:
                     raise ConfigError(f"kbench takes no {word}: {instead}")
-            hint = nearest(word, ["--multirun", "--cfg", "--help"])
-            raise ConfigError(f"no flag is called {word!r}{hint}; flags are -m and --cfg job")
+            hint = nearest(word, ["--multirun", "--cfg", "--help", "--version"])
+            raise ConfigError(
+                f"no flag is called {word!r}{hint}; flags are -m, --cfg job, --help and --version"
+            )
         else:
             overrides.append(word)
     return overrides, multirun, show

@@ -1,5 +1,5 @@
 """kbench data where|check|prepare [NAME ...|openml:NUMBER ...|all] [datasets_dir=DIR]
-                                                                [allow_file_urls=true]
+                                    [allow_file_urls=true] [limits.memory_mb=MIB]
 
 where    each raw file, those of variants too: its path, or the folders searched and its address
 check    read the raw files that are present and compare them with the facts of their config, also
@@ -7,19 +7,22 @@ check    read the raw files that are present and compare them with the facts of 
 prepare  download what is missing and write the prepared arrays that runs map into memory;
          allow_file_urls=true also copies files that a config names by a file: address
 
+Files are read in a child process, which may allocate limits.memory_mb (by default what the machine
+has); a file that needs more is one line.
+
 Exit code 1 when a data set is absent (prepare) or does not fit its facts (check, prepare).
 """
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbench.commands.arguments import one_of, read
-from kbench.config import composer, options, read_yaml, require_option
+from kbench.config import composer, options, read_yaml, require_option, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 WORDS = ("where", "check", "prepare", "all")
-KEYS = ("datasets_dir", "allow_file_urls")
+KEYS = ("datasets_dir", "allow_file_urls", "limits.memory_mb")
 _BOOLEANS = ("true", "false")
 
 
@@ -43,12 +46,17 @@ def main(argv: Sequence[str]) -> int:
     names = every if "all" in asked else asked
     if verb == "where":
         return _where(names, folders)
-    good = True
+    limit = [f"{key}={value}" for key, value in values.items() if key == "limits.memory_mb"]
+    from kbench.run.sandbox import Sandbox
+
+    good, sandbox = True, Sandbox()
     with composer() as hydra:
         for name in names:
-            config = hydra.compose(_words(name))["dataset"]
+            composed = hydra.compose(_words(name) + limit)
+            child = _Child(folders, settings(composed).limits.memory_mb, sandbox)
+            config = composed["dataset"]
             for form in _forms(config, folders) if verb == "check" else [config]:
-                good &= _prepare(form, folders, download=verb == "prepare", all_="all" in asked)
+                good &= _prepare(form, child, download=verb == "prepare", all_="all" in asked)
     return 0 if good else 1
 
 
@@ -91,12 +99,21 @@ def _where(names: list[str], folders: Any) -> int:
     return 0
 
 
-def _prepare(config: dict[str, Any], folders: Any, *, download: bool, all_: bool) -> bool:
+class _Child(NamedTuple):
+    """What the child process that prepares a data set is given."""
+
+    folders: Any
+    memory_mb: float | None
+    sandbox: Any
+
+
+def _prepare(config: dict[str, Any], child: _Child, *, download: bool, all_: bool) -> bool:
     """Prepare one data set and print its size; returns whether its facts hold."""
-    from kbench.data import open_prepared, prepare, with_variant
+    from kbench.data import open_prepared, with_variant
+    from kbench.run.preparing import prepare_in_child
 
     try:
-        data = open_prepared(prepare(with_variant(config), folders, download=download))
+        data = open_prepared(prepare_in_child(with_variant(config), *child, download=download))
     except DataNotFoundError as error:
         print(f"absent: {error}", file=sys.stderr if download else sys.stdout)
         return all_ and not download

@@ -129,13 +129,13 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
         with trace.phase("divide"):
             divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, most)
         with trace.phase("train"):
-            packed, results = train_clusters(
+            packed, results, notes = train_clusters(
                 divided.places, trainer, folder / "machines", trace, model.n_jobs
             )
     _describe(model, results)
     model.cluster_sizes_ = np.array([place.size for place in divided.places])
     model.n_clusters_ = len(results)
-    model.notes_ = divided.notes
+    model.notes_ = divided.notes + notes
     m = targets.n_outputs
     n_centres = np.array([result.n_support.sum() for result in results], np.int64)
     model._machine = packed_machine(divided.tree, packed, n_centres, m)

@@ -244,7 +244,7 @@ def train_clusters(
     path: Path,
     trace: Trace,
     n_jobs: int | None = None,
-) -> tuple[PackedRecords, list[Any]]:
+) -> tuple[PackedRecords, list[Any], list[str]]:
     """Train the clusters whose machines are not in the file `path` yet.
 
     Returns
@@ -253,12 +253,20 @@ def train_clusters(
         Of all clusters, in the file.
     records : list of `trainer.record`, by cluster
         Without the machines.
+    notes : list of str
+        A line, if an interrupted fit had trained some of the clusters.
     """
     with MachineWriter(path) as writer:
         records = {
             cluster: trainer.record(**record)._replace(machine=None)
             for cluster, record in writer.written()
         }
+        notes = []
+        if records:
+            notes.append(
+                f"an interrupted fit had trained {len(records)} of {len(places)} clusters: seconds "
+                "are those of the others"
+            )
         missing = [cluster for cluster in range(len(places)) if cluster not in records]
         size = min(max(len(missing) // _TASKS, 1), _TOGETHER)
         groups = [missing[start : start + size] for start in range(0, len(missing), size)]
@@ -268,7 +276,7 @@ def train_clusters(
                 writer.append(cluster, record._asdict())
                 records[cluster] = record._replace(machine=None)
                 trace(clusters_done=len(records), n_clusters=len(places))
-        return writer.packed(), [records[cluster] for cluster in range(len(places))]
+        return writer.packed(), [records[cluster] for cluster in range(len(places))], notes
 
 
 def _train(trainer: Trainer, places: list[Place], clusters: list[int]) -> list[tuple[int, Any]]:

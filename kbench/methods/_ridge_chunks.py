@@ -162,10 +162,12 @@ def fit_clusters(
         with trace.phase("divide"):
             divided = divide_rows(rows, survey, part.n_clusters, branching, folder, rng, most)
         with trace.phase("train"):
-            packed, records = train_clusters(divided.places, trainer, folder / "machines", trace)
+            packed, records, notes = train_clusters(
+                divided.places, trainer, folder / "machines", trace
+            )
         n_centres = np.array([record.n_rows for record in records], np.int64)
         machine = packed_machine(divided.tree, packed, n_centres, survey.targets.n_outputs)
-    return ClusterFit(machine, records, divided.notes)
+    return ClusterFit(machine, records, divided.notes + notes)
 
 
 def fit_subsets(
@@ -193,10 +195,12 @@ def fit_subsets(
             )
         places = [Place(spilled, number) for number in range(len(parts))]
         with trace.phase("train"):
-            packed, records = train_clusters(places, trainer, folder / "machines", trace, n_jobs)
+            packed, records, notes = train_clusters(
+                places, trainer, folder / "machines", trace, n_jobs
+            )
         n_centres = np.array([record.n_rows for record in records], np.int64)
         machine = PackedSum(PackedMachines(packed, n_centres), survey.targets.n_outputs)
-    return ClusterFit(machine, records, [])
+    return ClusterFit(machine, records, notes)
 
 
 def cluster_sample(n_clusters: int) -> int:

@@ -182,6 +182,7 @@ class DCRidge(KernelRidgeMachine):
         self.converged_ = worst.converged
         self.kernel_entries_ = sum(record.kernel_entries for record in fitted.records)
         self.n_parameters_ = sum(record.n_rows**2 for record in fitted.records)
+        self.notes_ = fitted.notes
         return fitted.machine
 
 

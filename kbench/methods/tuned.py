@@ -413,8 +413,9 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         Only of many rows, where the search has seen no machine of nearly all of them, and only
         where those are cheap. The held-out rows are the last ones of each class: where rows are in
         an order, such as time, new rows differ from all of them more than a random sample does. On
-        ijcnn1 the error of the last fifth of 40,000 training rows is 1.6 to 3.8 % for six machines
-        and ranks them like the 10,000 rows behind; of a random fifth all have 1.3 to 1.4 %.
+        ijcnn1 six machines have errors of 1.6 to 3.8 % on the last fifth of 40,000 training rows,
+        and the best one there is also the best one of the 10,000 rows behind; on a random fifth all
+        have 1.3 to 1.4 %.
         Sets the result of the search.
         """
         n = len(index)

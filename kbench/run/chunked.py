@@ -1,5 +1,7 @@
 """Prepared rows in chunks, for runs whose data are too large for their limit of memory."""
 
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbench.chunked import ChunkedRows
@@ -46,10 +48,13 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
     """The prepared rows in chunks, or None where they are read as arrays."""
     if not wanted(task, data, estimator):
         return None
-    options = {"memory_mb": _FOR_ROWS * task.memory_mb} if task.memory_mb else {}
+    options: dict[str, Any] = {"memory_mb": _FOR_ROWS * task.memory_mb} if task.memory_mb else {}
+    # Beside the prepared arrays: a run whose worker was killed finds its clusters there.
+    home = Path(task.prepared)
+    scratch = home / "scratch" if os.access(home, os.W_OK) else None
     limit = f", limits.memory_mb={task.memory_mb:g}" if task.memory_mb else ""
     return RowsInChunks(
-        ChunkedRows.of_arrays(data.X_train, data.y_train, **options),
+        ChunkedRows.of_arrays(data.X_train, data.y_train, scratch=scratch, **options),
         ChunkedRows.of_arrays(data.X_test, data.y_test, **options),
         f"rows were read in chunks: {_megabytes(data):,.0f} MiB of rows{limit}",
     )

@@ -37,10 +37,22 @@ def prepare_guarded(config: Mapping[str, Any], settings: Settings, sandbox: Sand
         As `kbench.data.prepare`; also if the child ends before it is done.
     """
     folders = Folders.from_environment(settings.datasets_dir)
+    memory_mb = settings.limits.memory_mb
+    return prepare_in_child(config, folders, memory_mb, sandbox, download=settings.download)
+
+
+def prepare_in_child(
+    config: Mapping[str, Any],
+    folders: Folders,
+    memory_mb: float | None,
+    sandbox: Sandbox,
+    *,
+    download: bool,
+) -> Path:
+    """`prepare_guarded` with other folders than those of the settings."""
     if (known := status(config, folders).prepared) is not None:
         return known
-    memory_mb = settings.limits.memory_mb
-    order = _Order(config, folders, settings.download, memory_mb)
+    order = _Order(config, folders, download, memory_mb)
     limits = Limits(wall_s=None, memory_mb=memory_mb, setup_s=math.inf)
     outcome = sandbox.call(_prepare, order, limits, show=True)
     if outcome.status == "ok":

@@ -37,6 +37,8 @@ _REQUIRED = (*RUN, "status", "method", "dataset")
 
 # Columns that every file of rows has, in every schema version.
 _IN_EVERY_FILE = (*RUN, "status")
+# Columns that have a value in every row.
+_NEVER_NULL = (*_IN_EVERY_FILE, "method", "dataset")
 
 # Statuses that say nothing of the method: the next attempt of the run replaces such a row.
 WITHOUT_OUTCOME = ("interrupted", "unavailable")
@@ -208,8 +210,9 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
     Raises
     ------
     ForeignFileError
-        A column of `_IN_EVERY_FILE` is missing, a column cannot be converted to its type, or a
-        value of `params` is not the JSON text of a mapping.
+        A column of `_IN_EVERY_FILE` is missing, a column is there twice or cannot be converted to
+        its type, a value that every row has is null, or one of `params` is not the JSON text of a
+        mapping.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -219,8 +222,11 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
     wanted = schema()
     if columns is not None:
         wanted = pa.schema([wanted.field(name) for name in columns])
+    for name in wanted.names:
+        if table.column_names.count(name) > 1:
+            raise ForeignFileError(f"no rows of kbench (two columns {name!r})")
     if table.schema.equals(wanted):
-        _check_params(table)
+        _check_values(table)
         return table
     try:
         arrays = [
@@ -234,12 +240,15 @@ def conform(table: "pa.Table", columns: Iterable[str] | None = None) -> "pa.Tabl
     except (pa.ArrowException, NotImplementedError) as exc:
         raise ForeignFileError(f"columns of other types ({_first_line(exc)})") from exc
     table = pa.Table.from_arrays(arrays, schema=wanted)
-    _check_params(table)
+    _check_values(table)
     return table
 
 
-def _check_params(table: "pa.Table") -> None:
-    """Readers rely on `params`, which a file from elsewhere may hold in any form."""
+def _check_values(table: "pa.Table") -> None:
+    """Refuse values that no row of kbench has, because readers rely on what rows have."""
+    for name in _NEVER_NULL:
+        if name in table.column_names and table[name].null_count:
+            raise ForeignFileError(f"no rows of kbench (no value of {name!r} in some)")
     if "params" not in table.column_names:
         return
     for text in table["params"].unique().to_pylist():

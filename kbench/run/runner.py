@@ -35,6 +35,7 @@ from kbench.run.results import ResultsFolder
 from kbench.run.rows import UNKEPT, WITHOUT_OUTCOME
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
+from kbench.signals import handled
 
 # Columns that the report of a run must have for the run to be ok.
 _MEASURED = {"n_train", "n_test", "fit_wall_s", "fit_cpu_s", "predict_wall_s", "predict_cpu_s"}
@@ -211,7 +212,7 @@ class Runner:
         with _workplace(self.plan, self.sandbox) as self._workers:
             self._claims = Claims(self.folder.path)
             self._progress = Progress(len(todo)) if self._show else None
-            handlers = {s: signal.signal(s, self._stop) for s in (signal.SIGINT, signal.SIGTERM)}
+            handlers = {signum: signal.signal(signum, self._stop) for signum in handled()}
             try:
                 alone = not paths or self.settings.keep_model
                 self._loop(deque([run] for run in todo) if alone else self._along_paths(todo))

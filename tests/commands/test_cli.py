@@ -1,5 +1,6 @@
 """The command line as a user meets it: exit codes, one-line errors, light start-up."""
 
+import gzip
 import json
 import os
 import re
@@ -32,9 +33,13 @@ def kbench(here, *words, env=None):
     [
         (["lisst"], "nearest: list"),
         (["--multirn", "method=svc"], "nearest: --multirun"),
+        (["--verison"], "nearest: --version"),
         (["method=svc,knn"], "add -m"),
         (["method=meka2", "dataset=covtype"], "no method is called 'meka2'"),
         (["method=svc", "dataset=digts"], "nearest: digits"),
+        (["method=SVC"], "nearest: svc"),
+        (["method=svc", "results_dir="], "results_dir is empty"),
+        (["method=svc", "dataset=digits,"], "a value is missing after the last comma"),
         (["method=svc", "method.gama=1"], "nearest: gamma"),
         (["method=svc", "gamma=1"], "method.gamma"),
         (["method=svc", "dataset=ijcnn1", "download=false"], "ijcnn1"),
@@ -224,6 +229,30 @@ def test_data_prepare_and_where(tmp_path):
     assert "looked for" in where
     missing = kbench(tmp_path, "data", "check", "ijcnn1")
     assert missing.returncode == 1
+
+
+def test_data_prepare_keeps_to_a_limit_on_memory(tmp_path):
+    """0.1 MB of gz unpack to four million rows, which take 60 MiB."""
+    here = tmp_path / "configs" / "dataset"
+    here.mkdir(parents=True)
+    (here / "bomb.yaml").write_text(
+        "name: bomb\nabout: x\ntask: regression\n"
+        "source: {kind: files, format: csv, files: {all: {names: [bomb.csv]}}}\n"
+        "split: {kind: first, n_train: 1}\n"
+    )
+    (tmp_path / "datasets").mkdir()
+    with gzip.open(tmp_path / "datasets" / "bomb.csv.gz", "wb", 1) as out:
+        for _ in range(40):
+            out.write(b"1,2\n" * 100_000)
+    done = kbench(tmp_path, "data", "prepare", "bomb", "limits.memory_mb=30")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "bomb" in done.stderr
+    assert "limits.memory_mb" in done.stderr
+    assert not list((tmp_path / "datasets").rglob("*.npy"))
+    wrong = kbench(tmp_path, "data", "prepare", "bomb", "limits.memory_mb=0")
+    assert wrong.returncode == 2
+    assert "limits.memory_mb is 0.0, should be above 0" in wrong.stderr
 
 
 def test_data_check_looks_at_variants_with_files_of_their_own(tmp_path):

@@ -8,6 +8,7 @@ from sklearn.datasets import dump_svmlight_file
 from kbench.data import ChunkedRows, chunked_files, chunked_generator
 from kbench.data.generators import build
 from kbench.errors import ConfigError, DataError
+from kbench.methods import DCSVC
 
 
 @pytest.fixture
@@ -99,3 +100,29 @@ def test_integers_become_floats_and_other_types_are_refused():
     for wrong in ({"dtype": int}, {"memory_mb": 0}):
         with pytest.raises(ValueError, match="should be"):
             ChunkedRows(lambda _: iter(()), n_features=3, **wrong)
+
+
+def test_dask_arrays_are_rows_a_partition_at_a_time():
+    array = pytest.importorskip("dask.array")
+    X, y = np.random.RandomState(0).rand(50, 3).astype(np.float32), np.arange(50) % 2
+    wanted = DCSVC(2, random_state=0).fit(ChunkedRows.of_arrays(X, y)).decision_function(X)
+    for chunk in (50, 17):
+        found = array.from_array(X, (chunk, 3)), array.from_array(y, chunk)
+        rows = ChunkedRows.of_dask(*found)
+        model = DCSVC(2, random_state=0).fit(rows)
+        np.testing.assert_array_equal(model.decision_function(rows), wanted)
+        assert rows.shape == (50, 3)
+    with pytest.raises(ValueError, match="X has 3 partitions and y 1; rechunk them alike"):
+        ChunkedRows.of_dask(found[0], array.from_array(y, 50))
+    with pytest.raises(ValueError, match="with all columns in one chunk"):
+        ChunkedRows.of_dask(array.from_array(X, (50, 2)), array.from_array(y, 50))
+
+
+def test_dask_dataframes_are_rows_a_partition_at_a_time():
+    dataframe = pytest.importorskip("dask.dataframe")
+    X, y = np.random.RandomState(0).rand(50, 3), np.arange(50) % 2
+    table = dataframe.from_pandas(pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}), npartitions=3)
+    rows = ChunkedRows.of_dask(table[["a", "b"]], table["y"], dtype=np.float64)
+    blocks = list(rows.blocks(20))
+    np.testing.assert_array_equal(np.concatenate([block.X for block in blocks]), X[:, :2])
+    np.testing.assert_array_equal(np.concatenate([block.y for block in blocks]), y)

@@ -5,6 +5,7 @@ first two lines become that file, whole; other ```python blocks are run, and of 
 line must end with the exit code that its comment states, 0 where it states none.
 """
 
+import importlib
 import json
 import os
 import re
@@ -97,6 +98,18 @@ def test_the_page_on_results_explains_every_column():
     text = (ROOT / "docs" / "results.md").read_text()
     explained = set(re.findall(r"`(\w+)`", text))
     assert set(schema().names) <= explained
+
+
+def test_the_constants_of_the_solver_have_the_values_that_its_page_states():
+    text = (ROOT / "docs" / "solver.md").read_text()
+    rows = re.findall(r"^\| (`\w+`.*?) \(([\w/]+)\) \| (.+?) \|", text, re.M)
+    assert len(rows) > 15
+    for names, module, values in rows:
+        path = module if module.startswith("kernels/") else f"solvers/{module}"
+        holder = importlib.import_module(f"kbench.{path.replace('/', '.')}")
+        holder = holder.SolverOptions if module == "options" else holder
+        actual = [getattr(holder, name) for name in re.findall(r"`(\w+)`", names)]
+        assert actual == [float(value.replace(",", "")) for value in values.split(", ")], names
 
 
 def test_the_page_on_methods_names_every_method():

@@ -143,7 +143,7 @@ class _Kill(Trace):
         DCKernelRidge(5, alpha=0.1, gamma=0.3, random_state=0),
     ],
 )
-def test_a_killed_fit_goes_on(model, tmp_path, monkeypatch):
+def test_a_killed_fit_goes_on(model, tmp_path):
     X, y = rows_of()
     child = os.fork()
     if not child:
@@ -151,12 +151,21 @@ def test_a_killed_fit_goes_on(model, tmp_path, monkeypatch):
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     wanted = clone(model).fit(chunked(X, y)).predict(X)
-    monkeypatch.setattr("kbench.clustering.rows_by_cluster._write_run", None)  # none is written
-    done = []
-    found = clone(model).fit(
-        chunked(X, y, scratch=tmp_path), trace=Trace(lambda _, state: done.append(state))
-    )
-    assert [state["clusters_done"] for state in done] == [4, 5]
+
+    def spilled():
+        files = [file.stat() for file in tmp_path.rglob("run-*/*")]
+        return sorted((file.st_ino, file.st_mtime_ns) for file in files)
+
+    written, done, rewritten = spilled(), [], []
+
+    def look(_, state):
+        done.append(state["clusters_done"])
+        rewritten.append(spilled() != written)
+
+    found = clone(model).fit(chunked(X, y, scratch=tmp_path), trace=Trace(look))
+    assert written
+    assert done == [4, 5]
+    assert not any(rewritten)
     np.testing.assert_array_equal(found.predict(X), wanted)
     assert not list(tmp_path.iterdir())
 

@@ -115,16 +115,17 @@ def test_a_killed_stream_goes_on(tmp_path):
     np.testing.assert_array_equal(found.coef_, wanted.coef_)
 
 
-def test_copies_of_rows_are_passes_of_the_stream(monkeypatch):
+def test_copies_of_rows_are_passes_of_the_stream():
     X, y = rows_of()
     X = np.abs(np.hstack([X] * 4))  # images of 4 x 4 pixels
-    prepared, copies = DoublySGDRegressor._prepared, []
+    copies = []
 
-    def noted(self, X, rows, copy):
-        copies.append((rows[0], copy[0]))
-        return prepared(self, X, rows, copy)
+    class Noted(DoublySGDRegressor):
+        def _prepared(self, X, rows, copy):
+            copies.append((rows[0], copy[0]))
+            return super()._prepared(X, rows, copy)
 
-    monkeypatch.setattr(DoublySGDRegressor, "_prepared", noted)
-    found = stochastic("real", virtual="shifts", n_copies=2, batch_size=300).fit(chunked(X, y))
+    model = Noted(block_size=32, batch_size=300, gamma=0.3, virtual="shifts", n_copies=2)
+    found = model.set_params(random_state=0).fit(chunked(X, y))
     assert copies == [(0, 0), (300, 0), (0, 1), (300, 1)]
     assert found.n_seen_ == 2 * N

@@ -136,11 +136,10 @@ def test_the_estimated_rank_is_that_after_compression():
     assert matrix.estimated_rank(np.zeros((50, 2))) <= 1.0
 
 
-def test_where_neither_matrix_is_small_a_warning_names_other_methods(monkeypatch):
-    monkeypatch.setattr("kbench.methods.hss_krr._MOST_EXACT", 500)
+def test_where_neither_matrix_is_small_a_warning_names_other_methods():
     X = np.random.default_rng(0).normal(size=(600, 18))
     with pytest.warns(UserWarning, match="FalkonRegressor"):
-        assert ridge(0.1, gamma=0.1, random_state=0).fit(X, X[:, 0]).ranks_
+        assert ridge(0.1, gamma=0.1, memory_mb=1.3, random_state=0).fit(X, X[:, 0]).ranks_
 
 
 def test_invalid_parameters_are_named():

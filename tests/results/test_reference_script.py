@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from result_rows import make_row
@@ -115,6 +116,32 @@ def test_rows_of_changed_code_are_refused(tmp_path, collect):
     with pytest.raises(SystemExit, match="1 rows are of a work tree with changes"):
         collect(folder.path, tmp_path / "target")
     assert not (tmp_path / "target").exists()
+
+
+def test_the_readme_of_the_reference_rows_says_what_the_rows_say(script):
+    target = Path(__file__).parents[2] / "results" / "_reference"
+    readme = (target / "README.md").read_text(encoding="utf-8")
+    written = readme.partition(script["BEGIN"])[2].partition(script["END"])[0]
+    assert written == script["description"](target), "run: python scripts/reference.py describe"
+
+
+def test_rows_that_share_time_on_one_machine_are_counted(script):
+    seconds = ["load_s", "warmup_s", "fit_wall_s", "predict_wall_s"]
+    start = pd.Timestamp("2026-01-01", tz="UTC")
+    rows = pd.DataFrame(
+        [
+            {"environment": place, "started_at": start + pd.Timedelta(begin, "s"), "fit_wall_s": s}
+            for place, begin, s in (
+                ("a", 0, 10),
+                ("a", 5, 1),
+                ("a", 8, 1),
+                ("a", 10, 3),
+                ("b", 0, 9),
+            )
+        ]
+    ).reindex(columns=["environment", "started_at", *seconds])
+    assert script["overlapping"](rows) == 3
+    assert script["overlapping"](rows[rows["fit_wall_s"] != 10]) == 0
 
 
 def test_an_empty_folder_is_one_line(tmp_path, collect):

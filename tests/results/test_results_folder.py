@@ -347,6 +347,22 @@ def test_params_that_are_no_mapping_are_skipped_and_left_alone(tmp_path, params)
     assert (tmp_path / "bad.parquet").exists()
 
 
+@pytest.mark.parametrize("name", ["key", "environment", "threads", "status", "method", "dataset"])
+def test_rows_without_what_identifies_them_are_skipped(tmp_path, name):
+    folder = ResultsFolder(tmp_path)
+    good = pq.read_table(folder.write(make_row(0)))
+    place = good.schema.get_field_index(name)
+    nothing = pa.nulls(len(good), good.schema.field(name).type)
+    pq.write_table(good.set_column(place, name, nothing), tmp_path / "null.parquet")
+    pq.write_table(good.append_column(name, good[name]), tmp_path / "twice.parquet")
+    assert len(folder.read()) == 1
+    assert sorted(line.partition(": ")[2] for line in folder.warnings) == [
+        f"skipped, no rows of kbench (no value of {name!r} in some)",
+        f"skipped, no rows of kbench (two columns {name!r})",
+    ]
+    assert folder.merge().files == 1
+
+
 def test_a_pipe_among_the_rows_is_skipped(tmp_path):
     folder = ResultsFolder(tmp_path)
     folder.write(make_row(0))

@@ -47,6 +47,18 @@ def hangs_before_start(task, send):
     time.sleep(600)
 
 
+def compiles_longer_than_every_limit(task, send):
+    for event in ("start", None):  # once before the clocks of the fit begin, once after
+        send({"event": "compiling", "on": True})
+        end = time.process_time() + 1.3
+        while time.process_time() < end:
+            pass
+        send({"event": "compiling", "on": False})
+        if event:
+            send({"event": event})
+    send({"event": "result", "status": "ok"})
+
+
 def ignores_signals_and_spins(task, send):
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)

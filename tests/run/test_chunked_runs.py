@@ -1,6 +1,9 @@
 """Runs whose rows are read in chunks, alone and with a Dask cluster that trains the clusters."""
 
 import importlib.util
+import os
+import signal
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +15,7 @@ from kbench.errors import ConfigError
 from kbench.methods import DCSVC
 from kbench.run import chunked
 from kbench.run.task import About, Task
+from kbench.trace import Trace
 
 WORDS = ("method=dcsvm_early", "dataset=digits", "dataset.chunks=always", "method.n_clusters=4")
 
@@ -79,6 +83,30 @@ def test_a_run_reads_chunks_and_its_row_says_so(tmp_path):
     assert "rows were read in chunks" in found.loc["dcsvm_early", "message"]
     assert "needs all rows in memory" in found.loc["knn", "message"]
     assert found.loc["dcsvm_early", "accuracy"] > 0.95
+
+
+def test_a_run_that_was_killed_goes_on_with_the_clusters_that_are_trained(tmp_path):
+    X = np.random.RandomState(0).rand(400, 3).astype(np.float32)
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    data = SimpleNamespace(X_train=X, y_train=y, X_test=X, y_test=y)
+    asked = replace(task("always"), prepared=str(tmp_path))
+
+    def kill(_, state):
+        if state.get("clusters_done") == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def fit(**options):
+        rows = chunked.rows_in_chunks(asked, data, DCSVC())
+        return DCSVC(5, random_state=0).fit(rows.train, **options)
+
+    child = os.fork()
+    if not child:
+        fit(trace=Trace(kill))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert "an interrupted fit had trained 3 of 5 clusters" in fit().notes_[0]
+    assert fit().notes_ == []
+    assert not list((tmp_path / "scratch").iterdir())
 
 
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")

@@ -1,6 +1,16 @@
 """What the progress shows on a terminal and elsewhere."""
 
 import io
+import itertools
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+
+import pytest
+from harness import environment, furnish
 
 from kbench.run.guard import State
 from kbench.run.progress import FEW, Progress, Running, describe
@@ -61,3 +71,32 @@ def test_compiling_is_announced_once_without_a_terminal():
         label = f"meka on digits seed {seed}"
         progress.running([Running(label, State("warm up", compiling=True), 2.0)])
     assert stream.getvalue() == "meka on digits seed 0: compiling, once on this machine\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reading a terminal that was closed")
+def test_a_terminal_shows_each_second_what_a_fit_does(tmp_path):
+    outer, inner = pty.openpty()
+    termios.tcsetwinsize(inner, (24, 200))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kbench", "method=hangs", "limits.wall_s=4"],
+        cwd=furnish(tmp_path),
+        env=environment(),
+        stderr=inner,
+        stdout=subprocess.DEVNULL,
+    )
+    os.close(inner)
+    shown = b""
+    try:
+        while data := os.read(outer, 65_536):
+            shown += data
+    except OSError:  # Linux: the other end is closed
+        pass
+    assert process.wait() == 1
+    ticks = re.findall(
+        r"running hangs on digits seed 0: fit(?:: sleep)? (\d+) s, objective 1, n_active",
+        shown.decode(),
+    )
+    seconds = list(dict.fromkeys(map(int, ticks)))
+    assert len(seconds) >= 3, shown.decode()
+    assert max(b - a for a, b in itertools.pairwise(seconds)) <= 2
+    assert b"timeout: not done within limits.wall_s=4" in shown

@@ -100,7 +100,7 @@ def test_merged_rows_count_as_done(here):
     assert len(rows(here)) == 3
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_sweep_leaves_a_row_and_goes_on_later(here, signum):
     command = ["-m", "method=nothing", "method.seconds=3", "seed=0,1"]
     runner = start(here, *command)
@@ -251,6 +251,11 @@ def test_parameters_are_checked_before_anything_runs(here, words, named):
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (here / "results").exists()
     assert not (here / "datasets" / "_prepared" / "digits").exists(), "data were loaded"
+
+
+def test_the_time_to_set_up_is_the_user_s_limit(here):
+    done = kbench(here, "method=nothing", "limits.setup_s=0.0001", check=1)
+    assert "not set up within limits.setup_s=0.0001" in done.stderr
 
 
 def test_a_parameter_is_named_before_data_are_looked_for(here):

@@ -97,6 +97,11 @@ def test_time_limits(sandbox, work, limits, named):
     assert named in done.message
 
 
+def test_compiling_counts_against_no_limit(sandbox):
+    limits = {"setup_s": 1.0, "wall_s": 1.0, "cpu_s": 1.0}
+    assert outcome(sandbox, misbehaviour.compiles_longer_than_every_limit, limits).status == "ok"
+
+
 def test_sleeping_is_no_cpu_time(sandbox):
     done = outcome(sandbox, misbehaviour.hangs, {"wall_s": 0.5, "cpu_s": 0.3})
     assert "wall_s" in done.message

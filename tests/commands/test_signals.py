@@ -1,0 +1,58 @@
+"""Signals end every command with one line and a code of 128 plus their number."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kbench import signals
+
+# A command that has begun something, and takes a moment to remove it.
+COMMAND = """
+import sys, time
+from kbench import cli
+
+def dispatch(words):
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    finally:
+        time.sleep(0.3)
+        print("removed", flush=True)
+
+cli._dispatch = dispatch
+sys.exit(cli.main())
+"""
+
+
+def start(**options):
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("signum", signals.SIGNALS)
+def test_a_command_removes_what_it_has_begun_and_says_one_line(signum, times):
+    process = start()
+    for _ in range(times):
+        process.send_signal(signum)
+    out, said = process.communicate()
+    assert process.returncode == 128 + signum
+    assert out == "removed\n"
+    assert said == f"kbench: stopped by {signum.name}\n"
+
+
+def test_a_signal_that_nohup_ignores_stays_ignored():
+    process = start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
