@@ -41,11 +41,13 @@ def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) 
         opened = parquet.ParquetFile(path if plain else pa.BufferReader(read_bytes(path)))
         with opened:
             rows = max(1, _BATCH_VALUES // max(1, len(opened.schema_arrow)))
-            for batch in opened.iter_batches(rows, use_threads=False):
-                if batch.num_rows:
-                    table = pa.Table.from_batches([batch])
-                    yield _table(table, path, options, begin=n, chunk=chunk)
-                    n += batch.num_rows
+            # An iterator over all groups would keep the pages of those that it has read.
+            for group in range(opened.num_row_groups):
+                for batch in opened.iter_batches(rows, row_groups=[group], use_threads=False):
+                    if batch.num_rows:
+                        table = pa.Table.from_batches([batch])
+                        yield _table(table, path, options, begin=n, chunk=chunk)
+                        n += batch.num_rows
     if not n:
         raise DataError(f"{path}: no rows")
 
