@@ -22,9 +22,10 @@ UNIT_ROWS = 20_000
 UNIT_BYTES = 1 << 28
 # Least number of timed calls; their median counts.
 REPEATS = 3
-# Seconds: slower predictions are not repeated with more rows. The fixed cost of a call, 0.1 to 0.2
-# ms (`scripts/bench_small.py`), is at most 4 % of this, and four calls take 0.02 s of every run.
-_FAST_S = 0.005
+# Largest part of the timed call that its fixed cost, the time to predict one row, may be. That is
+# 0.1 ms for most methods and 6 ms for a random forest, whose call is cut at 0.05 s.
+_FIXED_PART = 0.02
+_LONGEST_S = 0.05
 # Linux and macOS count CPU time in nanoseconds or microseconds, Windows in steps of 16 ms.
 COUNTS_CPU = time.get_clock_info("process_time").resolution <= 1e-6
 _clock = time.process_time if COUNTS_CPU else time.perf_counter
@@ -58,11 +59,20 @@ def prediction_s(predict: Callable[[Any], Any], X: Any, seconds: float) -> float
         Measured time of one call predict(X).
     """
     n = X.shape[0]
-    size = min(_most_rows(X), int(n * _FAST_S / max(seconds, 1e-9)))
+    if seconds >= _LONGEST_S:
+        return seconds / n
+    long_enough_s = min(_LONGEST_S, fixed_s(predict, X) / _FIXED_PART)
+    size = min(_most_rows(X), int(n * long_enough_s / max(seconds, 1e-9)))
     if size <= n:
         return seconds / n
     rows = X[np.arange(size) % n]
     return median_s(lambda: predict(rows)) / size
+
+
+def fixed_s(predict: Callable[[Any], Any], X: Any) -> float:
+    """Return the median seconds of `predict` of one row of X : (n, d), the fixed cost of a call."""
+    row = X[:1]
+    return median_s(lambda: predict(row))
 
 
 def median_s(function: Callable[[], Any]) -> float:

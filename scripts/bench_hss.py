@@ -20,6 +20,8 @@ growth    n = 25,000 ... 400,000 rows of covtype_like, d = 18: seconds, MB of ma
 predict   compressed against exact prediction on cod-rna's test rows, preset accurate: seconds,
           equal labels.
 ridge     HSSKernelRidge on 50,000 rows: a fit, and a path of ten ridges.
+exact     HSSKernelRidge where blocks between clusters have nearly full rank and where they do not:
+          with compression, as it decides, and KernelRidge.
 
 Data sets that are not available are named and skipped.
 """
@@ -37,7 +39,7 @@ from kbench.approximation import HSSMatrix
 from kbench.config import composer
 from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
-from kbench.methods import HSSADMMClassifier, HSSKernelRidge, KernelSVC
+from kbench.methods import HSSADMMClassifier, HSSKernelRidge, KernelRidge, KernelSVC
 from kbench.run.processes import PeakMemory
 from kbench.solvers import solve_admm
 
@@ -251,10 +253,27 @@ def ridge() -> None:
     must("seconds of ten ridges more", path, 60.0)
 
 
+def exact() -> None:
+    normal = np.random.default_rng(0).normal(size=(6000, 18))
+    problems = {"18 normal features": (normal, normal[:, 0])}
+    for name, n in (("kin40k", 4000), ("kin40k", 8000), ("cadata", 8000)):
+        data = load(f"dataset={name}")
+        problems[f"{name}, {n:,} rows"] = data.X_train[:n], data.y_train[:n]
+    for name, (X, y) in problems.items():
+        machines = (
+            HSSKernelRidge(alpha=1.0, error_rows=0, warm_start=True, random_state=0),
+            HSSKernelRidge(alpha=1.0, error_rows=0, random_state=0),
+            KernelRidge(alpha=1.0),
+        )
+        seconds = [timed(machine.fit, X, y)[1] for machine in machines]
+        print(f"{name}: {seconds[0]:.2f} s compressed, {seconds[1]:.2f} as decided, ", end="")
+        print(f"{seconds[2]:.2f} KernelRidge")
+
+
 def main() -> None:
     sections = {
         section.__name__: section
-        for section in (compress, dense, grid_a9a, grid_ijcnn1, growth, predict, ridge)
+        for section in (compress, dense, grid_a9a, grid_ijcnn1, growth, predict, ridge, exact)
     }
     # Compiled kernels, once.
     X = np.random.default_rng(0).normal(size=(WARM_UP_ROWS, 3))

@@ -37,7 +37,9 @@ def in_order(
     ready: dict[int, Any] = {}
     given = 0
     try:
-        for future, result in as_completed(futures, with_results=True):
+        with client.as_current():  # it need not be the default client of this process
+            completed = as_completed(futures, with_results=True)
+        for future, result in completed:
             ready[places[future.key]] = result
             future.release()
             while given in ready:

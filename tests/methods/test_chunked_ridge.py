@@ -37,7 +37,7 @@ PARTS = {
     "k-means nystrom": Nystrom(40, landmarks="kmeans", gamma=0.3),
     "spectral nystrom": SpectralNystrom(30, gamma=0.3),
     "meka": MEKA(15, n_clusters=3, gamma=0.3),
-    "meka, sampled links": MEKA(15, n_clusters=3, gamma=0.3, preset="paper"),
+    "meka, sampled links": MEKA(15, n_clusters=3, gamma=0.3, preset="paper", psd=True),
 }
 
 

@@ -102,9 +102,14 @@ def test_a_region_with_another_scale_has_its_own_sigmoid():
 
 def test_early_prediction_uses_the_sigmoids_of_the_cluster():
     model = DCSVC(3, probability=True, random_state=0).fit(X, Y)
-    assert model._sigmoids.shape == (3, 3, 2)
+    clusters = model._regions(X)
+    assert np.unique(clusters).tolist() == [0, 1, 2]
+    expected = probabilities(model.decision_function(X), model._sigmoids[clusters])
+    np.testing.assert_allclose(model.predict_proba(X), expected)
     whole = DCSVC(3, combine="naive", probability=True, random_state=0).fit(X, Y)
-    assert whole._sigmoids.shape == (1, 3, 2)
+    expected = probabilities(whole.decision_function(X), whole._sigmoids[0])
+    np.testing.assert_allclose(whole.predict_proba(X), expected)
+    assert len(whole._sigmoids) == 1
 
 
 def test_a_stream_has_no_rows_to_calibrate_on():

@@ -261,12 +261,25 @@ def test_the_warm_up_meets_read_only_arrays_as_the_fit_does(make):
     assert part.dtype == np.float32
 
 
+def test_a_call_with_a_high_fixed_cost_is_made_with_more_rows():
+    def predict(rows):
+        end = time.process_time() + 0.005 + 1e-6 * len(rows)
+        while time.process_time() < end:
+            pass
+
+    cost = prediction_s(predict, np.zeros((500, 2)), 0.0055)
+    assert 1e-6 < cost < 3e-6  # 0.0055 / 500 is 11e-6
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
     ("n", "seconds", "most"),
     [(1000, 1e-4, UNIT_ROWS), (1000, 1e-3, 5000), (1000, 0.02, 1000), (UNIT_ROWS, 1e-3, UNIT_ROWS)],
 )
-def test_a_row_is_predicted_among_so_many_that_the_call_does_not_show(n, seconds, most, sparse):
+def test_a_row_is_predicted_among_so_many_that_the_call_does_not_show(
+    n, seconds, most, sparse, monkeypatch
+):
+    monkeypatch.setattr("kbench.cost.fixed_s", lambda *_: 1e-4)
     X = np.arange(2.0 * n).reshape(n, 2)
     seen = []
     cost = prediction_s(lambda rows: seen.append(rows), sp.csr_array(X) if sparse else X, seconds)
