@@ -162,9 +162,21 @@ def read_yaml(path: Path) -> dict[str, Any]:
         )
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {_one_line(error)}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: holds {type(loaded).__name__}, should be a mapping of keys")
     return loaded
+
+
+@contextmanager
+def describing(path: Path) -> Iterator[None]:
+    """Turn what a file of another form leads its readers to into one ConfigError that names it."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
+        reason = f"{type(error).__name__}: {_one_line(error)}"
+        raise ConfigError(f"{path}: keys or values of another form ({reason})") from None
 
 
 def _one_line(error: object) -> str:
@@ -357,6 +369,8 @@ class Composer:
             raise self._explain(error, overrides) from None
         except (YAMLError, ValueError, OSError) as error:  # a config file that Hydra cannot read
             raise ConfigError(_one_line(error)) from None
+        except RecursionError:
+            raise ConfigError("a config file is nested too deeply, or includes itself") from None
         assert isinstance(plain, dict)
         for key in ("limits", "dataset", "grid", "results_dir"):
             if key not in plain:
@@ -364,6 +378,9 @@ class Composer:
                     f"the composed config has no {key!r}: {roots()[0] / 'config.yaml'} is not a "
                     "config of kbench; run elsewhere or rename that folder"
                 )
+        for key in ("method", "dataset", "limits", "plan"):
+            if not isinstance(plain.get(key) or {}, dict):
+                raise ConfigError(f"{key} is {plain[key]!r}, should be a mapping of keys")
         return {str(key): value for key, value in plain.items()}
 
     def _explain(self, error: Exception, overrides: Sequence[str]) -> ConfigError:

@@ -15,14 +15,16 @@ Exit code 1 when a data set is absent (prepare) or does not fit its facts (check
 
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbench.commands.arguments import one_of, read
-from kbench.config import composer, options, read_yaml, require_option, settings
+from kbench.config import composer, describing, options, read_yaml, require_option, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
 
 WORDS = ("where", "check", "prepare", "all")
 KEYS = ("datasets_dir", "allow_file_urls", "limits.memory_mb")
+_OPENML = {"name": "openml", "source": {"kind": "file"}}
 _BOOLEANS = ("true", "false")
 
 
@@ -79,24 +81,30 @@ def _forms(config: dict[str, Any], folders: Any) -> Iterator[dict[str, Any]]:
 
 
 def _where(names: list[str], folders: Any) -> int:
-    from kbench.data import by_files, locate
-
+    known = options("dataset")
     for name in names:
         print(name)
-        openml = {"name": "openml", "source": {"kind": "file"}, "path": name}
-        known = options("dataset")
-        for variants, form in by_files(read_yaml(known[name]) if name in known else openml):
-            indent = "  "
-            if variants:
-                print(f"  variant {variants}")
-                indent = "    "
-            for file in locate(form, folders):
-                print(f"{indent}{file.name}: {file.path or 'absent'}")
-                if file.path is None:
-                    for candidate in file.candidates:
-                        print(f"{indent}  looked for {candidate}")
-                    print(f"{indent}  comes from {file.url or 'no public address'}")
+        with describing(known.get(name, Path(name))):
+            _show_files(
+                read_yaml(known[name]) if name in known else _OPENML | {"path": name}, folders
+            )
     return 0
+
+
+def _show_files(config: dict[str, Any], folders: Any) -> None:
+    from kbench.data import by_files, locate
+
+    for variants, form in by_files(config):
+        indent = "  "
+        if variants:
+            print(f"  variant {variants}")
+            indent = "    "
+        for file in locate(form, folders):
+            print(f"{indent}{file.name}: {file.path or 'absent'}")
+            if file.path is None:
+                for candidate in file.candidates:
+                    print(f"{indent}  looked for {candidate}")
+                print(f"{indent}  comes from {file.url or 'no public address'}")
 
 
 class _Child(NamedTuple):

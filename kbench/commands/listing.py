@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.commands.arguments import one_of, read
-from kbench.config import options, read_yaml
+from kbench.config import describing, options, read_yaml
 
 # What can be listed, and its group of configs.
 KINDS = {
@@ -77,15 +77,16 @@ def _rows(kind: str, datasets_dir: str) -> list[tuple[str, str, str, str]]:
     """(name, task, state, description), sorted by name."""
     rows = []
     for name, path in options(KINDS[kind]).items():
-        if kind == "methods":
-            rows.append((name, *_method(read_yaml(path))))
-        elif kind == "datasets":
-            rows.append((name, *_dataset(read_yaml(path), datasets_dir)))
-        elif kind == "experiments":
-            recipe = read_yaml(path).get("plan") or {}
-            rows.append((name, "", "", str(recipe.get("about", ""))))
-        else:
-            rows.append((name, "", "", _first_comment(path)))
+        with describing(path):
+            if kind == "methods":
+                rows.append((name, *_method(read_yaml(path))))
+            elif kind == "datasets":
+                rows.append((name, *_dataset(read_yaml(path), datasets_dir)))
+            elif kind == "experiments":
+                recipe = read_yaml(path).get("plan") or {}
+                rows.append((name, "", "", str(recipe.get("about", ""))))
+            else:
+                rows.append((name, "", "", _first_comment(path)))
     return rows
 
 

@@ -116,7 +116,12 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     DataError
         A user's own file cannot be read.
     """
-    for name, variant in (config.get("variants") or {}).items():
+    variants = config.get("variants") or {}
+    if not isinstance(variants, Mapping) or not all(
+        isinstance(variant or {}, Mapping) for variant in variants.values()
+    ):
+        raise ConfigError(f"dataset.variants is {variants!r}, should map names to keys")
+    for name, variant in variants.items():
         _check_keys(variant or {}, f"dataset.variants.{name}.")
     merged = with_variant(config)
     _check_keys(merged, "dataset.")

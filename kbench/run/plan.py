@@ -314,6 +314,8 @@ def _expand(
     method = _Method.of(config["method"])
     dataset = _dataset(plan.settings, config["dataset"], chosen)
     tasks = method.meta.get("tasks")
+    if not isinstance(tasks or [], list):
+        raise ConfigError(f"method {method.name}: meta.tasks is {tasks!r}, should be a list")
     if tasks and dataset["task"] not in tasks:
         plan.drop(method.name, f"not for {dataset['task']}, which {dataset['name']} is")
         return
@@ -445,10 +447,12 @@ def _combinations(
     axes: dict[str, list[Any]] = {}
     for source, wanted in (("grid", grid), ("sweep", swept)):
         for key, values in wanted.items():
-            if key in method.params:
-                axes[key] = list(values) if isinstance(values, (list, tuple)) else [values]
+            if str(key) in method.params:
+                axes[str(key)] = list(values) if isinstance(values, (list, tuple)) else [values]
             else:
-                plan.drop(key, f"{source} dropped for {method.name}, which has no such parameter")
+                plan.drop(
+                    str(key), f"{source} dropped for {method.name}, which has no such parameter"
+                )
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from kbench.cli import main
 from kbench.commands.debugging import overrides_of
 from kbench.config import Limits, composer
 from kbench.errors import ConfigError, KbenchError
@@ -45,6 +46,34 @@ def test_a_file_of_a_group_does_not_reach_outside_of_it(here, group, text, named
         hydra.compose(["method=svc", "dataset=digits", f"{group}=hostile"])
     if "defaults" not in text:  # Hydra itself may refuse the include first
         assert named in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("group", "text"),
+    [
+        ("method", "name: hostile\nestimator: sklearn.svm.SVC\nmeta: {tasks: 7}\n"),
+        ("dataset", "name: hostile\ntask: binary\nsource: 3\n"),
+        ("dataset", "C: 1\n"),
+        ("dataset", "name: hostile\ntask: binary\nvariants: {a: 4}\nsource: {kind: file}\n"),
+        ("dataset", "a: " + "[" * 2000 + "]" * 2000),
+        ("experiment", "# @package _global_\nplan: 3\n"),
+    ],
+    ids=["tasks", "source", "keys", "variants", "nested", "plan"],
+)
+def test_a_file_of_another_form_is_one_line(here, capsys, group, text):
+    folder = here / "configs" / group
+    folder.mkdir(parents=True)
+    (folder / "hostile.yaml").write_text(text)
+    words = {
+        "method": (["plan", "method=hostile", "dataset=digits"], ["list", "methods"]),
+        "dataset": (["plan", "method=dummy", "dataset=hostile"], ["data", "where", "hostile"]),
+        "experiment": (["plan", "experiment=hostile"], ["list", "experiments"]),
+    }[group]
+    for command in words:
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("kbench: ")
+        assert said.count("\n") == 1
 
 
 def test_an_existing_key_with_a_plus_is_answered_with_the_key_itself(here):
