@@ -4,10 +4,10 @@ Code goes here only where a plain numba loop was measured to be slower, or canno
 operation at all (atomic memory access, calling a function by its address). Rules of this folder:
 
 - A module holds instructions and nothing else; algorithms that use them live elsewhere.
-- Every function has a plain twin, in numba or NumPy, that computes the same. Tests in
+- Every function has a version without them, in numba or NumPy, that computes the same. Tests in
   `tests/intrinsics` compare the two on the processor at hand. Where a processor lacks an
-  instruction, the twin is compiled instead, so that results never depend on the machine.
-- Atomic operations have no plain twin, because no plain load or store is atomic; LLVM provides
+  instruction, that version is compiled instead, so that results never depend on the machine.
+- Atomic operations have none, because no plain load or store is atomic; LLVM provides
   them on every processor. Their tests compare them with the sequential meaning.
 - Callers see ordinary functions of numba arrays and numbers, never LLVM values, except for
   the building blocks of other modules of this folder.

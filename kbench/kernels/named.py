@@ -49,7 +49,9 @@ def make_kernel(
         return Matern12(width)
     if name == "sigmoid":
         return Sigmoid(width, coef0)
-    return Polynomial(width, degree, coef0)
+    if name == "poly":
+        return Polynomial(width, degree, coef0)
+    raise ValueError(f"kernel is {name!r}, which make_kernel does not know")
 
 
 def _bandwidth(gamma: float | str, X: Any) -> float:

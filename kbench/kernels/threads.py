@@ -111,7 +111,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run(loop: Loop, *arguments: Any, n: int, nanoseconds: float, multiple: int) -> None:
-    """Do n iterations of a loop on as many threads as numba may use and the work pays for.
+    """Do n iterations of a loop on as many threads as numba may use, fewer if the loop is short.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ def _points(kernel: Any, points: Any, dtype: Any, n_features: int) -> int:
         return _arrays(points, ids="i8 n")["n"]
     if isinstance(kernel, Matern12):
         # Evaluated by NumPy alone, which checks its own bounds.
-        return _arrays(points, rows=f"f8 n {n_features}", squares="f8 n")["n"]
+        return _arrays(points, rows=f"f8 n {n_features + 2}")["n"]
     _require(
         isinstance(kernel, Exponential | Linear | Polynomial | Sigmoid), "another kind of kernel"
     )

@@ -31,7 +31,7 @@ from kbench.errors import ConfigError, DataError, KbenchError
 from kbench.run.environment import provenance
 from kbench.run.guard import Outcome, State, Work
 from kbench.run.preload import preloading_sandbox
-from kbench.run.rows import UNKEPT
+from kbench.run.rows import NOT_KEPT
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.task import Task
 
@@ -243,7 +243,7 @@ def run_guarded(
     for each in outcome.all:
         each.provenance = provenance()
     if unkept and outcome.status == "ok":
-        outcome.message = f"{UNKEPT}: {platform.node()} does not share the runner's file system"
+        outcome.message = f"{NOT_KEPT}: {platform.node()} does not share the runner's file system"
     return outcome
 
 

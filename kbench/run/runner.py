@@ -32,7 +32,7 @@ from kbench.run.guard import Outcome
 from kbench.run.plan import Obtain, Plan, Run
 from kbench.run.progress import Progress, Running
 from kbench.run.results import ResultsFolder
-from kbench.run.rows import UNKEPT, WITHOUT_OUTCOME
+from kbench.run.rows import NOT_KEPT, WITHOUT_OUTCOME
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
 from kbench.signals import handled
@@ -105,7 +105,7 @@ def _lacks_model(settings: Settings, row: dict[str, Any]) -> bool:
 
     A run whose model cannot be stored is ok and has a message that says why.
     """
-    if row["status"] != "ok" or UNKEPT in (row.get("message") or ""):
+    if row["status"] != "ok" or NOT_KEPT in (row.get("message") or ""):
         return False
     return not row.get("model") or not Path(settings.results_dir, row["model"]).is_file()
 

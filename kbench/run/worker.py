@@ -28,7 +28,7 @@ from kbench.errors import KbenchError, UnavailableError
 from kbench.run import chunked, measure, metrics, processes, registry
 from kbench.run.cluster import joblib_on
 from kbench.run.learning import LearningCurves
-from kbench.run.rows import UNKEPT
+from kbench.run.rows import NOT_KEPT
 from kbench.run.task import Task
 from kbench.trace import Trace
 
@@ -347,7 +347,7 @@ def _kept_model(task: Task, estimator: Any, data: Any) -> dict[str, str]:
     try:
         save_model(path, estimator, preparation=data.preparation.plain(), about=task.about.plain())
     except KbenchError as error:
-        return {"message": f"{UNKEPT}: {error}"}
+        return {"message": f"{NOT_KEPT}: {error}"}
     return {"model": f"{path.parent.name}/{path.name}"}
 
 

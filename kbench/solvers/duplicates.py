@@ -35,7 +35,7 @@ class Duplicates:
 
     def __init__(self, first: np.ndarray, kind: np.ndarray) -> None:
         self.first, self.kind = first, kind
-        self._order = np.argsort(kind)
+        self._order = np.argsort(kind, kind="stable")
 
     @staticmethod
     def of(X: Any, *labels: np.ndarray) -> "Duplicates | None":

@@ -30,7 +30,7 @@ from kbench.solvers.float_order import (
 _FLAT = 1e-6
 # A distance to a bound below this fraction of u - l is a rounding error of float64 and counts as 0:
 # a point that it kept from its bound would violate for ever.
-_DUST = 1e-14
+_ROUNDING = 1e-14
 
 
 def pair_steps(
@@ -121,9 +121,9 @@ def _steps(
         up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
         move = min(min((highest - (v[j] + drop[j])) / h, up), down)
         # Exactly the bound or 0, not a rounded sum: whether a point is there is tested by equality.
-        dust_i, dust_j = _DUST * (upper[i] - lower[i]), _DUST * (upper[j] - lower[j])
-        beta[i] = (0.0 if x_i < 0.0 else upper[i]) if up - move <= dust_i else x_i + move
-        beta[j] = (0.0 if x_j > 0.0 else lower[j]) if down - move <= dust_j else x_j - move
+        rounding_i, rounding_j = _ROUNDING * (upper[i] - lower[i]), _ROUNDING * (upper[j] - lower[j])
+        beta[i] = (0.0 if x_i < 0.0 else upper[i]) if up - move <= rounding_i else x_i + move
+        beta[j] = (0.0 if x_j > 0.0 else lower[j]) if down - move <= rounding_j else x_j - move
         grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)
         grow[j], fall[j], lift[j], drop[j] = _ends(beta[j], lower[j], upper[j], epsilon)
         row_j, t = K[j], number(move)

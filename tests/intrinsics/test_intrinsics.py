@@ -1,4 +1,4 @@
-"""Hand-emitted instructions compute what their plain twins compute."""
+"""Hand-emitted instructions compute what the versions without them compute."""
 
 import numpy as np
 import pytest
