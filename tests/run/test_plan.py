@@ -17,13 +17,6 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def shared_composer():
-    """A composer that composes what several experiments have in common once."""
-    with composer() as hydra:
-        yield hydra
-
-
 def plan(*words, multirun=True):
     with composer() as hydra:
         return make_plan(hydra, list(words), multirun=multirun)
@@ -112,22 +105,6 @@ def test_an_experiment_is_filtered_by_what_the_command_names():
     assert {run.key for run in part.runs} < {run.key for run in whole.runs}
     with pytest.raises(ConfigError, match="experiment demo has no method ridge"):
         plan("experiment=demo", "method=ridge")
-
-
-# Sixty methods on eighteen data sets take a minute and a half: three sets, one for each task.
-NARROWED = {"defaults": ["dataset=a9a,letter,cadata"]}
-
-
-@pytest.mark.parametrize("name", options("experiment"))
-def test_every_experiment_that_is_shipped_is_a_plan(name, shared_composer):
-    words = [f"experiment={name}", *NARROWED.get(name, ())]
-    found = make_plan(shared_composer, words, multirun=True)
-    assert found.runs or found.absent
-    assert found.left_out.keys() <= {
-        f"not for {task}, which {data} is"
-        for task in ("binary", "multiclass", "regression")
-        for data in options("dataset")
-    }
 
 
 @pytest.fixture
