@@ -26,13 +26,19 @@ sys.exit(cli.main())
 """
 
 
-def start(**options):
+def in_the_foreground():
+    """Signals as a shell sets them; under nohup the suite ignores some."""
+    for signum in signals.SIGNALS:
+        signal.signal(signum, signal.SIG_DFL)
+
+
+def start(preexec_fn=in_the_foreground):
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,
+        preexec_fn=preexec_fn,
     )
     assert process.stdout.readline() == "ready\n"
     return process

@@ -1,6 +1,7 @@
 """The command line in a folder of its own, with misbehaving methods beside the shipped ones."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 import psutil
+
+from kbench.signals import SIGNALS
 
 HERE = Path(__file__).parent
 YAML = """
@@ -69,6 +72,12 @@ def kbench(here, *words, check=None, timeout=120):
     return done
 
 
+def in_the_foreground():
+    """Signals as a shell sets them; under nohup and in jobs of scripts the suite ignores some."""
+    for signum in SIGNALS:
+        signal.signal(signum, signal.SIG_DFL)
+
+
 def start(here, *words):
     return subprocess.Popen(
         [sys.executable, "-m", "kbench", *words],
@@ -77,6 +86,7 @@ def start(here, *words):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=in_the_foreground,
     )
 
 

@@ -307,6 +307,8 @@ class HSSMatrix(BaseEstimator):
         # The estimate tells how to compute, not what: its rows need no seed of the user.
         rng = np.random.RandomState(0)
         n = X.shape[0]
+        if n < 2:
+            return 0.0
         rows = X[np.sort(rng.permutation(n)[:_RANK_ROWS])]
         total = rows.shape[0]
         tree = cluster_tree(rows, total, rng, rule=self.tree, balanced=self.balanced)
