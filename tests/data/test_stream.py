@@ -155,6 +155,19 @@ def test_a_number_that_is_missing_is_named_with_row_and_chunk(tmp_path):
         list(chunks(tmp_path / "X.npy", tmp_path / "y.npy", format="npy", rows=10))
 
 
+def test_a_parquet_file_is_held_a_few_row_groups_at_a_time(tmp_path):
+    n, d, groups = 80_000, 20, 40
+    X = np.random.default_rng(0).random((n, d)).astype(np.float32)
+    table = pa.table([*X.T, np.ones(n)], names=[*(f"x{j}" for j in range(d)), "y"])
+    path = tmp_path / "f.parquet"
+    pa.parquet.write_table(table, path, row_group_size=n // groups, compression="none")
+    del table
+    before, peak = pa.total_allocated_bytes(), 0
+    for _ in chunks(path, format="parquet", rows=1000):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    assert peak < path.stat().st_size / 5
+
+
 def test_memory_is_that_of_a_few_chunks(tmp_path, peak_bytes):
     """10 MB of each form, read in chunks of 1,000 rows of 50: 0.2 MB each in float32."""
     n, d = 50_000, 50
