@@ -116,6 +116,8 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     DataError
         A user's own file cannot be read.
     """
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"config is {config!r}, should be a mapping of a data set's keys")
     variants = config.get("variants") or {}
     if not isinstance(variants, Mapping) or not all(
         isinstance(variant or {}, Mapping) for variant in variants.values()

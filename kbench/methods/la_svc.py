@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods._box_svc import Problem
@@ -154,6 +155,7 @@ max_iter, max_time, dtype
     @property
     def support_vectors_(self) -> Any:
         """The rows with a coefficient; (n_sv, d) array or CSR."""
+        check_is_fitted(self, "_held")
         return self._held.X[self._held.alpha.any(axis=1)]
 
     @_fit_context(prefer_skip_nested_validation=True)
