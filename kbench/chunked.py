@@ -84,7 +84,7 @@ class ChunkedRows:
         if self.dtype not in _FLOATS:
             raise ValueError(f"dtype is {self.dtype}, should be float32 or float64")
         given: Any = memory_mb
-        if not isinstance(given, Real) or not given > 0:
+        if not (isinstance(given, Real) and float(given) > 0):
             raise ValueError(f"memory_mb is {memory_mb!r}, should be a positive number")
         self.classes = None if classes is None else np.asarray(classes)
         self.memory_mb = memory_mb
