@@ -2,8 +2,8 @@
 
 The current nodes of the eight rows stay in registers, and the loads of one row hide the latency of
 the others'; numba keeps an array of nodes in memory and does not unroll the loop. The instructions
-exist on every processor; the version in plain NumPy is in `tests/intrinsics/test_tree_descent.py`. Nothing is
-checked: children must be nodes, and features entries of the rows.
+exist on every processor; the version in NumPy is in `tests/intrinsics/test_tree_descent.py`.
+Nothing is checked: children must be nodes, and features entries of the rows.
 """
 
 from functools import reduce

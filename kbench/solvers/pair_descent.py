@@ -121,7 +121,8 @@ def _steps(
         up, down = distances(x_i, lower[i], upper[i])[0], distances(x_j, lower[j], upper[j])[1]
         move = min(min((highest - (v[j] + drop[j])) / h, up), down)
         # Exactly the bound or 0, not a rounded sum: whether a point is there is tested by equality.
-        rounding_i, rounding_j = _ROUNDING * (upper[i] - lower[i]), _ROUNDING * (upper[j] - lower[j])
+        rounding_i = _ROUNDING * (upper[i] - lower[i])
+        rounding_j = _ROUNDING * (upper[j] - lower[j])
         beta[i] = (0.0 if x_i < 0.0 else upper[i]) if up - move <= rounding_i else x_i + move
         beta[j] = (0.0 if x_j > 0.0 else lower[j]) if down - move <= rounding_j else x_j - move
         grow[i], fall[i], lift[i], drop[i] = _ends(beta[i], lower[i], upper[i], epsilon)

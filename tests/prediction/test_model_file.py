@@ -21,6 +21,7 @@ from sklearn.datasets import make_classification, make_regression
 from sklearn.svm import SVC
 
 from kbench.clustering import kmeans_tree
+from kbench.errors import UnavailableError
 from kbench.methods import DCSVC, KernelSVC
 from kbench.prediction import ModelError, load_model, save_model
 from kbench.prediction.encoding import decode, encode
@@ -74,6 +75,7 @@ def through_file(model, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the approximate kernel matrix has eigenvalues:RuntimeWarning")
 @pytest.mark.parametrize(("name", "task"), list(shipped()))
 def test_every_method_comes_back_bit_for_bit(tmp_path, name, task):
     config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
@@ -91,10 +93,11 @@ def test_every_method_comes_back_bit_for_bit(tmp_path, name, task):
     }
     params |= meta.get("warmup") or {}
     X, y = rows(task, d=16 if config.get("kernel") == "convolution" else 6)  # 4 x 4 pixels
-    model = registry.build(registry.target(estimator, config.get("parts")), params, 0).fit(
-        X[:100], y[:100]
-    )
-    twin = through_file(model, tmp_path)
+    try:
+        model = registry.build(registry.target(estimator, config.get("parts")), params, 0)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    twin = through_file(model.fit(X[:100], y[:100]), tmp_path)
     assert_same_bits(model, twin, X)
     assert type(twin) is type(model)
     assert plain_params(twin) == plain_params(model)

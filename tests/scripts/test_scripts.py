@@ -106,7 +106,7 @@ RUNS = {
     "fuzz_libsvm": (["500"], {}),
 }
 # These choose the number of threads of the libraries and the cores before they import anything.
-OWN_PROCESS = ("ablate_svm", "bench_small", "bench_svm")
+OWN_PROCESS = ("ablate_svm", "bench_chunks", "bench_small", "bench_svm")
 # Their own tests run these.
 ELSEWHERE = {
     "fuzz_models": "tests/prediction/test_model_file.py",
