@@ -9,7 +9,7 @@ from importlib import import_module
 
 from kbench import __version__, signals
 from kbench.commands import COMMANDS
-from kbench.errors import ConfigError, KbenchError
+from kbench.errors import NO_CACHE, ConfigError, KbenchError
 
 HELP = f"""kbench {__version__}: experiments with large-scale kernel machines
 
@@ -42,6 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(words)
     except KbenchError as error:
         print(f"kbench: {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    except PermissionError as error:
+        print(f"kbench: {_one_line(f'{error.filename}: {error.strerror}')}", file=sys.stderr)
+        return 2
+    except RuntimeError as error:
+        if "cannot cache function" not in str(error):
+            raise
+        print(f"kbench: {NO_CACHE}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         sys.stderr.close()

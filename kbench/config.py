@@ -164,6 +164,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not YAML: {_one_line(error)}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
     if not isinstance(loaded, dict):
         raise ConfigError(f"{path}: holds {type(loaded).__name__}, should be a mapping of keys")
     return loaded

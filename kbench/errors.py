@@ -4,6 +4,12 @@ The command line prints `str(error)` and exits with code 2. Any other exception 
 defect of kbench, or a failure of a method, which is stored in the row of its run.
 """
 
+NO_CACHE = (
+    "numba can write its compiled functions neither beside kbench nor into the user's cache "
+    "folder: set NUMBA_CACHE_DIR to a folder that can be written"
+)
+"""For numba's RuntimeError `cannot cache function`, which it raises when kbench is imported."""
+
 
 class KbenchError(Exception):
     """A mistake or a circumstance that the user can correct; its text is one line.

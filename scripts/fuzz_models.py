@@ -66,6 +66,7 @@ def stored_methods(chosen: list[str]) -> Iterator[tuple[str, bytes, float]]:
     import yaml
     from sklearn.exceptions import ConvergenceWarning
 
+    from kbench.errors import UnavailableError
     from kbench.prediction import ModelError, save_model
     from kbench.run import registry
 
@@ -90,9 +91,12 @@ def stored_methods(chosen: list[str]) -> Iterator[tuple[str, bytes, float]]:
             }
             params |= meta.get("warmup") or {}
             X, y = training_rows(task, 16 if config.get("kernel") == "convolution" else 6)
-            model = registry.build(registry.target(estimator, config.get("parts")), params, 0).fit(
-                X, y
-            )
+            target = registry.target(estimator, config.get("parts"))
+            try:
+                model = registry.build(target, params, 0).fit(X, y)
+            except UnavailableError as error:  # a package that is not installed
+                print(f"{path.stem}: {error}")
+                continue
             with tempfile.TemporaryDirectory() as temporary:
                 try:
                     content = save_model(Path(temporary) / "model.npz", model).read_bytes()

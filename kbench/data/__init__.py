@@ -12,7 +12,14 @@ from kbench.data.chunked import chunked_files, chunked_generator
 from kbench.data.config import by_files, check_config, influence, with_variant
 from kbench.data.folders import FileStatus, Folders, locate
 from kbench.data.later_rows import read_rows
-from kbench.data.preparation import DatasetStatus, fingerprint, prepare, status, with_task
+from kbench.data.preparation import (
+    DatasetStatus,
+    fingerprint,
+    prepare,
+    remove_abandoned,
+    status,
+    with_task,
+)
 from kbench.data.prepared import Dataset, open_prepared
 from kbench.data.stream import chunks
 
@@ -34,6 +41,7 @@ __all__ = [
     "open_prepared",
     "prepare",
     "read_rows",
+    "remove_abandoned",
     "status",
     "with_task",
     "with_variant",

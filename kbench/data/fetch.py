@@ -236,16 +236,17 @@ def writable(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[bool]:
+def exclusive(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """Lock `folder` against other processes that call this; leaves no lock file.
 
-    Yields False if the file system has no locks, as some network file systems.
+    Yields False if the file system has no locks, as some network file systems; without `wait` also
+    while another process holds the lock.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         held = False
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             held = True
         yield held
     finally:

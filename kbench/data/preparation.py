@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from kbench.data import prepared
 from kbench.data.config import check_config, influence, with_variant
 from kbench.data.content import content_sha256, remembered_sha256
 from kbench.data.fetch import exclusive, fetch, missing_message, writable
-from kbench.data.folders import FileStatus, Folders, is_mirror, locate
+from kbench.data.folders import FileStatus, Folders, is_file, is_mirror, locate
 from kbench.data.own_file import complete, task_of
 from kbench.errors import ConfigError, DataNotFoundError
 
@@ -85,14 +86,13 @@ def prepare(
     sha256 = _sha256(config, files, folders)
     home = folders.prepared / config["name"]
     target = home / _key(config, sha256, files)
-    if (target / prepared.META).is_file():
+    if is_file(target / prepared.META):
         return target
     temporary = home / f".{target.name}.{os.getpid()}"
     with writable(home), exclusive(home) as held:
-        if held:  # then a killed process has left these, no other process uses them
-            for left in home.glob(".*"):
-                shutil.rmtree(left, ignore_errors=True)
-        if not (target / prepared.META).is_file():
+        if held:
+            _remove_unfinished(home)
+        if not is_file(target / prepared.META):
             temporary.mkdir()
             try:
                 _build(temporary, config, files, sha256, memory_mb)
@@ -100,6 +100,25 @@ def prepare(
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def remove_abandoned(config: Mapping[str, Any], folders: Folders) -> None:
+    """Remove what killed preparations of a data set left, unless another one is at work.
+
+    `prepare` does so before it begins; this is for the parent of a child that was killed.
+    """
+    # The task is of no consequence here; without one, `complete` would read the file.
+    name = complete(with_variant(config) | {"task": "regression"})["name"]
+    home = folders.prepared / name
+    with suppress(OSError), exclusive(home, wait=False) as held:
+        if held:
+            _remove_unfinished(home)
+
+
+def _remove_unfinished(home: Path) -> None:
+    """Remove temporary folders; the caller holds the lock, so no other process uses them."""
+    for left in home.glob(".*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def with_task(
@@ -167,7 +186,7 @@ def status(config: Mapping[str, Any], folders: Folders) -> DatasetStatus:
         if None not in sums:
             sha256 = _sha256(config, files, folders)
             target = folders.prepared / config["name"] / _key(config, sha256, files)
-            folder = target if (target / prepared.META).is_file() else None
+            folder = target if is_file(target / prepared.META) else None
     return DatasetStatus(config["name"], config["task"], present, tuple(files), folder)
 
 
@@ -231,7 +250,7 @@ def _rename(temporary: Path, target: Path) -> None:
     try:
         os.rename(temporary, target)
     except OSError:
-        if not (target / prepared.META).is_file():
+        if not is_file(target / prepared.META):
             shutil.rmtree(target)  # a folder without its last file is incomplete
             os.rename(temporary, target)
 

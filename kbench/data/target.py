@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kbench.data.formats import listed
 from kbench.data.own_file import MOST_CLASSES
 from kbench.errors import ConfigError, DataError
 
@@ -37,7 +38,7 @@ def numbered(task: str, rule: Mapping[str, Any], labels: tuple[str, ...] | None)
         if texts:
             raise ConfigError(f"dataset.target names {texts[0]!r}, but the labels are numbers")
         return dict(rule)
-    shown = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
+    shown = listed(labels)
     for name, values in named.items():
         unknown = [v for v in values if v not in labels]
         if unknown:

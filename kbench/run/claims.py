@@ -24,7 +24,7 @@ class Claims:
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(folder / "_claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(folder / "_claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise KbenchError(
                 f"cannot write results in {folder}: {error.strerror}; name another folder by "

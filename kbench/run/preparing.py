@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config import Limits, Settings
-from kbench.data import Folders, prepare, status
-from kbench.errors import ConfigError, DataError, DataNotFoundError, KbenchError
+from kbench.data import Folders, prepare, remove_abandoned, status
+from kbench.errors import NO_CACHE, ConfigError, DataError, DataNotFoundError, KbenchError
 from kbench.run.guard import Send
 from kbench.run.sandbox import Sandbox
 
@@ -62,6 +62,7 @@ def prepare_in_child(
     if outcome.status == "error":
         error = _ERRORS.get(outcome.result.get("error", ""), DataError)
         raise error(outcome.message)
+    remove_abandoned(config, folders)
     raise DataError(f"data set {config['name']} could not be prepared: {outcome.message}")
 
 
@@ -85,5 +86,9 @@ def _prepare(order: _Order, send: Send) -> None:
         name = order.config["name"]
         message = f"data set {name}: its preparation needs more than limits.memory_mb"
         send({"event": "result", "status": "error", "message": message, "error": "DataError"})
+    except RuntimeError as error:
+        if "cannot cache function" not in str(error):
+            raise
+        send({"event": "result", "status": "error", "message": NO_CACHE, "error": "ConfigError"})
     else:
         send({"event": "result", "status": "ok", "row": {"folder": str(folder)}})

@@ -131,6 +131,7 @@ def test_layouts_of_the_same_table(folders, layout):
         ("a,b,c\n4,,6\n", {}, r"toy:2: column 'b' is empty, should be a number"),
         ("1,2,3\n4,nan,6\n", {}, r"toy:2: column '2' is nan, should be a finite number"),
         ("1,2,3\n4,1e39,6\n", {}, r"toy:2: column '2' is 1e39, should be a finite number"),
+        ("1,2,3\n4,%s,6\n" % ("9" * 5000), {}, r"toy:2: column '2' is 9{60}, should be a finite"),
         ("1,2,3\n4,5,inf\n", {}, r"toy:2: target '3' is inf, should be a finite number"),
         ("1,2,3\n4,5,many\n", {}, r"toy:2: target '3' is 'many', should be a number$"),
         ("1,2,3\n4,5,12\n", {}, r"toy:2: target 12, should be from 0 to 10"),
@@ -520,6 +521,12 @@ def xyz(Z, R):
     return "\n".join([str(len(Z)), "comment", *atoms]).encode()
 
 
+def test_labels_with_control_characters_are_shown_without_them(folders):
+    put(folders, train="1,a\0\n2,b\x1b[2J\n3,c\n", test="1,c\n")
+    with pytest.raises(ConfigError, match=r"the labels are a\?, b\?\[2J, c: name the positive"):
+        prepare(two({"format": "csv"}), folders)
+
+
 def test_molecules_from_geometries_and_from_matlab(folders):
     Z, R = methane()
     molecules = [(Z[:k], R[:k]) for k in (5, 4, 3)]
@@ -548,9 +555,11 @@ def test_molecules_from_geometries_and_from_matlab(folders):
         ({"m/2.xyz": b"3\nc\nH 0 0 0\n"}, r"m/2\.xyz:3: ends after 1 of 3 atoms"),
         ({"m/2.xyz": b"1\nc\nXx 0 0 0\n"}, r"m/2\.xyz:3: 'Xx 0 0 0', should be an element of H"),
         ({"m/2.xyz": b"2\nc\nH 0 0 0\nH 0 0 0\n"}, r"m/2\.xyz: two atoms at the same place"),
+        ({"hof.txt": None, "\x1b[31m\n.txt": b"\n"}, r"toy:\?\[31m \.txt: no rows"),
         ({"two.txt": b""}, r"toy: 2 \.txt files in it, should be one table"),
     ):
-        put(folders, train=archive(members | listed | change))
+        kept = {name: c for name, c in (members | listed | change).items() if c is not None}
+        put(folders, train=archive(kept))
         with pytest.raises(DataError, match=message):
             prepare(one("xyz"), folders)
     assert left_over(folders.own) == []

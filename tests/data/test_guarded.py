@@ -13,13 +13,17 @@ import scipy.io
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import left_over, named
+from support import left_over, named, shipped
 
-from kbench.data import open_prepared, prepare
+from kbench.data import open_prepared, prepare, remove_abandoned
+from kbench.data.fetch import exclusive
 from kbench.data.formats import read
 from kbench.data.guarded import answer
 from kbench.data.guarded import read as read_guarded
 from kbench.errors import DataError
+from kbench.run import preparing
+from kbench.run.preparing import prepare_in_child
+from kbench.run.sandbox import Sandbox
 
 
 def forked(folder):
@@ -164,3 +168,28 @@ def test_damaged_files_are_read_or_refused_in_one_line(name):
     counts = FUZZ.run(name, 10, seed=7)
     assert counts["foreign"] == 0
     assert counts.total() == 10
+
+
+def _is_killed_while_it_prepares(order, send):
+    """A preparation that the kernel ends, for example because the memory is exhausted."""
+    home = order.folders.prepared / order.config["name"]
+    (home / f".key.{os.getpid()}" / "scratch").mkdir(parents=True)
+    send({"event": "start"})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_preparation_leaves_no_folder(folders, monkeypatch):
+    monkeypatch.setattr(preparing, "_prepare", _is_killed_while_it_prepares)
+    with pytest.raises(DataError, match=r"data set covtype_like could not be prepared: .*kill"):
+        prepare_in_child(shipped("covtype_like"), folders, None, Sandbox(), download=False)
+    assert left_over(folders.own) == []
+
+
+def test_the_folder_of_a_preparation_at_work_is_not_removed(folders):
+    home = folders.prepared / "covtype_like"
+    (home / ".key.1").mkdir(parents=True)
+    with exclusive(home):
+        remove_abandoned(shipped("covtype_like"), folders)
+        assert (home / ".key.1").is_dir()
+    remove_abandoned(shipped("covtype_like"), folders)
+    assert left_over(folders.own) == []

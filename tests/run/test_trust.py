@@ -2,16 +2,19 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kbench.cli import main
 from kbench.commands.debugging import overrides_of
 from kbench.config import Limits, composer
+from kbench.data import Folders
 from kbench.errors import ConfigError, KbenchError
-from kbench.run import temporary
+from kbench.run import preparing, temporary
 from kbench.run.claims import Claims
 from kbench.run.sandbox import Sandbox
 
@@ -137,11 +140,115 @@ def test_a_malformed_report_is_an_error(message):
     assert "malformed" in outcome.message
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(KbenchError, match="cannot write results in"):
-        Claims(tmp_path / "results")
+def _without_root_s_rights():
+    """In a child: files of others are closed to root, too (it loses its capabilities on exec)."""
+    import ctypes
+
+    PR_CAPBSET_DROP = 24
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in range(4):  # chown, dac_override, dac_read_search, fowner
+        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl")
+
+
+IS_ROOT = os.geteuid() == 0
+
+
+# Each command is given as JSON, and answered by its exit code and what it wrote to stderr.
+_COMMANDS = """
+import contextlib, io, json, sys
+from kbench.cli import main
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        code = main(words)
+    print(json.dumps([code, said.getvalue()]))
+"""
+TOY = ["method=dummy", "dataset=file", "dataset.path=toy.libsvm", "dataset.task=binary"]
+
+
+@pytest.mark.skipif(IS_ROOT and sys.platform != "linux", reason="root writes everywhere")
+def test_what_belongs_to_another_user_is_one_line(here):
+    text = "1 1:1\n-1 1:2\n" * 8
+    (here / "toy.libsvm").write_text(text)
+    folders = {"results": 0o555, "hidden_results": 0, "datasets": 0o555, "hidden_datasets": 0}
+    files = ("hidden.libsvm", "hidden.csv", "hidden.mat")
+    for name in files:
+        (here / name).write_text(text)
+    for name in folders:
+        (here / name).mkdir()
+    for name, mode in (folders | dict.fromkeys(files, 0)).items():
+        (here / name).chmod(mode)
+        if IS_ROOT:
+            os.chown(here / name, 65534, 65534)
+    (here / "own").mkdir()
+    own = ["datasets_dir=own"]
+    expected = [
+        ([*TOY, *own, "results_dir=results"], "cannot write .*results.*: Permission denied"),
+        ([*TOY, *own, "results_dir=hidden_results"], "cannot read the folder hidden_results: Perm"),
+        (["merge", "results_dir=results"], "cannot write in results: Permission denied"),
+        (["report", "results_dir=hidden_results"], "cannot read the folder hidden_results: Perm"),
+        (TOY, r"datasets/_prepared.*: cannot be written \(Permission denied\)"),
+        (
+            [*TOY, "datasets_dir=hidden_datasets"],
+            r"hidden.*: cannot be written \(Permission denied",
+        ),
+        *(([*TOY, *own, f"dataset.path={f}"], rf"{f}: Permission denied") for f in files),
+        ([*TOY, *own, "dataset.path=hidden_results/a"], "there is no file hidden_results/a"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMANDS, json.dumps([words for words, _ in expected])],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        preexec_fn=_without_root_s_rights if IS_ROOT else None,
+    )
+    for name in folders:
+        (here / name).chmod(0o700)  # for pytest, which removes them
+    assert done.stderr == ""
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for (words, said), (code, told) in zip(expected, answers, strict=True):
+        assert code == 2, words
+        assert re.fullmatch(f"kbench: .*{said}.*\n", told), words
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            PermissionError(13, "Permission denied", "configs/\x1b"),
+            "kbench: configs/\\x1b: Permission",
+        ),
+        (RuntimeError("cannot cache function 'f': no locator available"), "kbench: numba can"),
+    ],
+)
+def test_what_may_not_be_read_or_cached_is_one_line(monkeypatch, capsys, error, said):
+    def fails(words):
+        raise error
+
+    monkeypatch.setattr("kbench.commands.doctor.main", fails)
+    assert main(["doctor"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(said)
+    assert told.count("\n") == 1
+
+
+def test_a_preparation_without_a_cache_is_one_line(monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("cannot cache function 'f': no locator available")
+
+    monkeypatch.setattr(preparing, "prepare", fails)
+    told = []
+    preparing._prepare(preparing._Order({"name": "toy"}, Folders(Path()), False, None), told.append)
+    assert told[-1]["message"].startswith("numba can write")
+
+
+def test_the_claims_of_a_shared_folder_take_the_rights_of_the_umask(tmp_path):
+    before = os.umask(0o002)
+    try:
+        Claims(tmp_path / "shared").close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "shared" / "_claims").stat().st_mode & 0o777 == 0o664
 
 
 def test_a_results_folder_that_is_a_file_is_one_line(tmp_path):

@@ -257,4 +257,8 @@ def _wrong(name: str, field: str, form: _Form) -> str | None:
         more = "" if name == form.target else ", or named in dataset.source.columns.categorical"
         return f"{what} is {shown}, should be a number{more}"
     limit = float("inf") if name == form.target else FLOAT32_OVERFLOW
-    return None if abs(value) < limit else f"{what} is {field}, should be a finite number"
+    return (
+        None
+        if abs(value) < limit
+        else f"{what} is {printable(field, 60)}, should be a finite number"
+    )

@@ -101,7 +101,7 @@ def _molecules(path: Path) -> Part:
             raise DataError(f"{path}:{printable(name)}: two atoms at the same place, or almost")
         matrices.append(matrix)
     if not matrices:
-        raise DataError(f"{path}:{tables[0]}: no rows")
+        raise DataError(f"{path}:{printable(tables[0])}: no rows")
     X = sorted_triangle(np.array(matrices))
     return Part(X, np.array(energies), None, places.__getitem__)
 
