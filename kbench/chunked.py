@@ -7,6 +7,7 @@ may put them. `kbench.data` makes one of files and of generators.
 """
 
 from collections.abc import Callable, Iterator
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +83,8 @@ class ChunkedRows:
         self.dtype = np.dtype(dtype)
         if self.dtype not in _FLOATS:
             raise ValueError(f"dtype is {self.dtype}, should be float32 or float64")
-        if not memory_mb > 0:
+        given: Any = memory_mb
+        if not (isinstance(given, Real) and float(given) > 0):
             raise ValueError(f"memory_mb is {memory_mb!r}, should be a positive number")
         self.classes = None if classes is None else np.asarray(classes)
         self.memory_mb = memory_mb

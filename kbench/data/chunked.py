@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.chunked import Block, ChunkedRows
 from kbench.data import generators
-from kbench.data.stream import pieces, require_readable, width_of
+from kbench.data.stream import pieces, read_options, require_readable, width_of
 
 # LIBSVM rows of up to this many columns become dense rows, as `storage: auto` has it.
 _DENSE_COLUMNS = 1024
@@ -44,7 +44,7 @@ def chunked_files(
     """
     files = [Path(path) for path in paths]
     require_readable(format, files)
-    known: dict[str, Any] = {"n_features": n_features, "columns": columns or {}, "task": task}
+    known = read_options(n_features, columns, task)
     if n_features is None or format != "libsvm":
         n_features = width_of(format, files, known)
         known["n_features"] = n_features

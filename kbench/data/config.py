@@ -116,6 +116,8 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     DataError
         A user's own file cannot be read.
     """
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"config is {config!r}, should be a mapping of a data set's keys")
     variants = config.get("variants") or {}
     if not isinstance(variants, Mapping) or not all(
         isinstance(variant or {}, Mapping) for variant in variants.values()
@@ -125,6 +127,9 @@ def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
         _check_keys(variant or {}, f"dataset.variants.{name}.")
     merged = with_variant(config)
     _check_keys(merged, "dataset.")
+    # Before the task, which follows from the file.
+    if (merged.get("source") or {}).get("kind") == "file" and not merged.get("path"):
+        raise ConfigError("dataset.path has no value: add dataset.path=FILE to the command")
     merged = complete(merged)
     _check_present(merged)
     _check_together(merged)
@@ -188,8 +193,6 @@ def _check_together(config: Mapping[str, Any]) -> None:
             f"dataset.source.format is {source['format']}, which takes several files a part; a "
             "data set with source.files names them"
         )
-    if kind == "file" and not config.get("path"):
-        raise ConfigError("dataset.path has no value: add dataset.path=FILE to the command")
     _check_holdout(config.get("holdout") or {})
     if kind == "generator":
         for name in ("n", "n_test", "d", "seed"):

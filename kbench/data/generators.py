@@ -11,10 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 
+from kbench.config import nearest
 from kbench.errors import ConfigError
 
 BLOCK = 4096  # rows per random stream; another value would change all generated data
@@ -186,4 +188,9 @@ _BY_NAME: dict[str, type[Generator]] = {kind.name: kind for kind in (CovtypeLike
 
 def build(name: str, *, d: int, seed: int, noise: float) -> Generator:
     """The generator called `name`; its constructor checks the parameters."""
+    if name not in _BY_NAME:
+        hint = nearest(name, _BY_NAME) or f"; there are {', '.join(_BY_NAME)}"
+        raise ConfigError(f"no generator is called {name!r}{hint}")
+    if isinstance(d, bool) or not isinstance(d, Integral):
+        raise ConfigError(f"d is {d!r}, should be a whole number")
     return _BY_NAME[name](d, seed, noise)

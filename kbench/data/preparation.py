@@ -77,6 +77,10 @@ def prepare(
     32 MiB and about 40 bytes per row; the values of LIBSVM text are kept on disk meanwhile, 8 bytes
     each. Other formats need memory for the text and the values. Generators need 8 bytes per row.
     """
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"config is {config!r}, should be a mapping of a data set's keys")
+    if not isinstance(folders, Folders):
+        raise ConfigError(f"folders is {folders!r}, should be Folders, as by from_environment()")
     config = check_config(with_task(config, folders, download=download, progress=progress))
     files = obtain(config, folders, download=download, progress=progress)
     sha256 = _sha256(config, files, folders)

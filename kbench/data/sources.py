@@ -1,5 +1,6 @@
 """Rows from raw files, bundled tables and generators; facts are checked, rows are split."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.data import bundled, formats, generators, guarded
-from kbench.data.folders import FileStatus, part_of
+from kbench.data.folders import FileStatus, is_mirror, part_of
+from kbench.data.formats import printable
 from kbench.data.rows import CsrArrays, DenseRows, GeneratedRows, Rows, SparseRows, join
 from kbench.data.spill import spill
 from kbench.data.split import split_rows
@@ -77,6 +79,8 @@ def load(
         n, n_test = config["n"], config["n_test"]
         return Loaded(GeneratedRows(made, "train", n), GeneratedRows(made, "test", n_test), rule)
     parts, labels, layout = read_parts(config, files, scratch, memory_mb)
+    if layout is not None:
+        _name_assumed_target(config, layout["target"])
     rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
@@ -91,6 +95,18 @@ def load(
     whole = join(kept)
     train, test = split_rows(whole.y, split)
     return Loaded(whole.take(train), whole.take(test), rule, labels, layout)
+
+
+def _name_assumed_target(config: Mapping[str, Any], target: str) -> None:
+    """Warn if a user's own file does not say which column is the target."""
+    source = config["source"]
+    named = (source.get("columns") or {}).get("target") is not None
+    if source["kind"] == "file" and not named and not is_mirror(str(config["path"])):
+        warnings.warn(
+            f"{config['path']}: the last column, {printable(target)!r}, is taken as the target; "
+            "dataset.source.columns.target=NAME chooses another",
+            stacklevel=2,
+        )
 
 
 def read_parts(

@@ -17,6 +17,7 @@ import numpy as np
 
 from kbench.config import nearest
 from kbench.data.formats import row_of
+from kbench.data.keys import KEYS
 from kbench.errors import ConfigError
 
 Chunks = Iterator[tuple[Any, np.ndarray]]
@@ -72,9 +73,30 @@ def chunks(
     """
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ConfigError(f"rows is {rows!r}, should be a whole number from 1")
-    options = {"n_features": n_features, "columns": columns or {}, "task": task}
+    options = read_options(n_features, columns, task)
     blocks = pieces(format, [Path(path) for path in paths], rows, options)
     return _regrouped(((X, y) for X, y, _ in blocks), rows)
+
+
+def read_options(n_features: Any, columns: Any, task: Any) -> dict[str, Any]:
+    """These arguments of `chunks`, checked as the keys of a config are."""
+    columns = {} if columns is None else columns
+    if not isinstance(columns, Mapping):
+        raise ConfigError(f"columns is {columns!r}, should be a mapping such as {{'target': 'y'}}")
+    known = [key.rpartition(".")[2] for key in KEYS if key.startswith("source.columns.")]
+    for name in columns:
+        if name not in known:
+            hint = nearest(str(name), known) or f"; there are {', '.join(known)}"
+            raise ConfigError(f"columns has no key {name!r}{hint}")
+    values = {"n_features": n_features, "task": task}
+    values |= {f"source.columns.{name}": value for name, value in columns.items()}
+    for path, value in values.items():
+        wrong = None if value is None else KEYS[path].check(value)
+        if wrong or (path == "task" and value is None):
+            raise ConfigError(
+                f"{path.removeprefix('source.')} is {value!r}, should be {wrong or 'a task'}"
+            )
+    return {"n_features": n_features, "columns": columns, "task": task}
 
 
 def pieces(

@@ -89,7 +89,21 @@ class BoxSVC(CountedPrediction, OneVsRest):
         results: Sequence[BoxDualResult],
         intercept: Sequence[float] | float = 0.0,
     ) -> Self:
-        """Set the attributes that describe the solution, and warn if a limit was met.
+        """`_describe`, and warn if a limit was met."""
+        self._describe(problem, alpha, results, intercept)
+        if not self.converged_:
+            reasons = {result.stop_reason for result in results if not result.converged}
+            warn_of_limits(reasons, self.violation_, self._tolerance)
+        return self
+
+    def _describe(
+        self,
+        problem: Problem,
+        alpha: np.ndarray,
+        results: Sequence[BoxDualResult],
+        intercept: Sequence[float] | float,
+    ) -> None:
+        """Set the attributes that describe the solution.
 
         Parameters
         ----------
@@ -108,10 +122,6 @@ class BoxSVC(CountedPrediction, OneVsRest):
         self.duality_gap_ = float(sum(result.duality_gap for result in results))
         self.violation_ = max(result.violation for result in results)
         self.converged_ = all(result.converged for result in results)
-        if not self.converged_:
-            reasons = {result.stop_reason for result in results if not result.converged}
-            warn_of_limits(reasons, self.violation_, self._tolerance)
-        return self
 
     def _solver_options(self) -> dict[str, Any]:
         return {

@@ -5,13 +5,13 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
+from kbench.methods._new_rows import appended
 from kbench.methods._one_vs_rest import Targets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
@@ -131,9 +131,7 @@ class KernelPasses(CountedPrediction, MeanLoss):
         if hasattr(self, "dual_coef_"):
             kernel, t, before = self._kernel, self.n_iter_, self.n_seen_
             held, positions = self.dual_coef_.T, self.support_
-            rows = sp.vstack if sp.issparse(chunk.X) else np.vstack
-            X = rows([self._like(self.support_vectors_, chunk.X), chunk.X])
-            X = X.tocsr() if sp.issparse(X) else X
+            X = appended(self.support_vectors_, chunk.X)
         else:
             kernel = make_kernel(
                 self.kernel, chunk.X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
@@ -162,13 +160,6 @@ class KernelPasses(CountedPrediction, MeanLoss):
     def _carried(self, coef: np.ndarray, before: int, n: int) -> np.ndarray:
         """Coefficients of `before` rows when a stream has grown to n rows."""
         return coef
-
-    @staticmethod
-    def _like(X: Any, other: Any) -> Any:
-        """X : (s, d) as an array or CSR, as `other` is."""
-        if sp.issparse(X) == sp.issparse(other):
-            return X
-        return X.toarray() if sp.issparse(X) else sp.csr_array(X)
 
     def _set_machine(self, matrix: KernelMatrix, coef: np.ndarray) -> None:
         """Set the machine to that with coefficients coef : (n, m)."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -40,3 +41,10 @@ def checked_rows(estimator: BaseEstimator, X: Any) -> Any:
         ensure_all_finite=False,
         reset=False,
     )
+
+
+def appended(X: Any, chunk: Any) -> Any:
+    """Rows X : (s, d) and those of a chunk (b, d), array or CSR as the chunk is."""
+    if not sp.issparse(chunk):
+        return np.vstack([X.toarray() if sp.issparse(X) else X, chunk])
+    return sp.vstack([X if sp.issparse(X) else sp.csr_array(X), chunk]).tocsr()

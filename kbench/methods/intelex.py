@@ -7,6 +7,7 @@ A comparison needs to know which of the two ran.
 from typing import Any, Self
 
 from sklearn.svm import SVC
+from sklearn.utils.validation import check_is_fitted
 
 from kbench.errors import UnavailableError
 
@@ -46,9 +47,11 @@ class IntelexSVC(SVC):
         return self.accelerated_.n_support_
 
     def predict(self, X: Any) -> Any:
+        check_is_fitted(self, "accelerated_")
         return self.accelerated_.predict(X)
 
     def decision_function(self, X: Any) -> Any:
+        check_is_fitted(self, "accelerated_")
         return self.accelerated_.decision_function(X)
 
 

@@ -4,19 +4,53 @@ Bordes, Ertekin, Weston and Bottou, "Fast Kernel Classifiers with Online and Act
 6, 2005), section 3; the iteration is in `kbench.solvers.lasvm`.
 """
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
+from kbench.kernels import Kernel, KernelMatrix
 from kbench.methods._box_svc import Problem
 from kbench.methods._dual_svc import DualSVC, Trained
+from kbench.methods._new_rows import appended
 from kbench.methods._parts import Part
-from kbench.solvers.lasvm import solve_online
+from kbench.solvers import BoxDualResult
+from kbench.solvers.lasvm import solve_online, visit_chunk
 from kbench.trace import Deadline, Trace
+
+
+class Held(NamedTuple):
+    """What a stream needs of its past: the s rows that are in the expansion of a problem."""
+
+    kernel: Kernel
+    X: Any  # (s, d) array or CSR
+    Y: np.ndarray  # (s, m)
+    C: np.ndarray  # (s,)
+    positions: np.ndarray  # (s,) places in the stream
+    alpha: np.ndarray  # (s, m)
+    gradient: np.ndarray  # (s, m), nan where the row is not in the problem's expansion
+
+    @staticmethod
+    def of(problem: Problem, positions: np.ndarray, results: Sequence[BoxDualResult]) -> "Held":
+        """The rows of the expansions among those of a problem, whose places are `positions`."""
+        gradient = np.column_stack([result.gradient for result in results])
+        alpha = np.column_stack([result.alpha for result in results])
+        rows = np.flatnonzero(np.isfinite(gradient).any(axis=1))
+        return Held(
+            problem.kernel.kernel,
+            problem.X[rows],
+            problem.Y[rows],
+            problem.C[rows],
+            positions[rows],
+            alpha[rows],
+            gradient[rows],
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -56,6 +90,8 @@ max_iter, max_time, dtype
     timings_ : dict of str to float
         Seconds of "prepare" and "solve".
     model_bytes_ : int
+    n_seen_ : int
+        Rows that were learned, by `fit` and `partial_fit`.
     n_features_in_ : int
 
     Notes
@@ -109,8 +145,90 @@ max_iter, max_time, dtype
                 for column in problem.Y.T
             ]
         alpha = np.column_stack([result.alpha for result in results])
+        self._held, self.n_seen_ = Held.of(problem, np.arange(len(alpha)), results), len(alpha)
         return Trained(
             [Part(np.arange(len(alpha)), alpha, results)],
             sum(result.n_iter for result in results),
             intercept=[result.intercept for result in results],
         )
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The rows with a coefficient; (n_sv, d) array or CSR."""
+        check_is_fitted(self, "_held")
+        return self._held.X[self._held.alpha.any(axis=1)]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Visit the rows of one chunk of a stream once, in order, without the final solve.
+
+        The machine goes on from the coefficients and gradients of its expansion, also after `fit`.
+        The first chunk determines gamma="scale" and "auto". `epochs`, `max_iter` and `max_time` do
+        not apply, and there is no ConvergenceWarning: `violation_` is that of the expansion.
+
+        Parameters
+        ----------
+        X : (b, d) array or CSR
+        y : (b,) labels
+        classes : (n_classes,)
+            All classes of the stream; needed with the first chunk.
+        sample_weight : (b,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            See `fit`; or no classes with the first chunk, or other classes or features than before,
+            kernel="precomputed" or C="loo".
+
+        Notes
+        -----
+        O(b n_sv d) time. Rows of later chunks meet only the rows that are in the expansion.
+        """
+        if self.kernel == "precomputed":
+            raise ValueError("partial_fit needs rows, not kernel='precomputed'")
+        if isinstance(self.C, str):
+            raise ValueError(f"C={self.C!r} needs all rows, which a stream does not have")
+        chunk = self._chunk(X, y, classes, sample_weight)
+        b, m = chunk.Y.shape
+        C = self.C * chunk.weight
+        if hasattr(self, "_held"):
+            held, before, n_iter = self._held, self.n_seen_, self.n_iter_
+            entries = self.kernel_entries_
+            X, Y, C = appended(held.X, chunk.X), np.vstack([held.Y, chunk.Y]), np.r_[held.C, C]
+        else:
+            nothing = np.empty((0, m))
+            kernel = self._kernel(chunk.X)
+            held = Held(kernel, chunk.X[:0], nothing, C[:0], np.empty(0, int), nothing, nothing)
+            X, Y, before, n_iter, entries = chunk.X, chunk.Y, 0, 0, 0
+        index = (Y[:, 0] > 0).astype(np.intp) if m == 1 else Y.argmax(axis=1)
+        problem = Problem(X, KernelMatrix(held.kernel, X, self.dtype), Y, C, index)
+        new = len(held.C) + np.arange(b)
+        results = [
+            visit_chunk(
+                problem.kernel,
+                Y[:, j],
+                C,
+                new,
+                np.r_[held.alpha[:, j], np.zeros(b)],
+                np.r_[held.gradient[:, j], np.full(b, np.nan)],
+                intercept=self.fit_intercept,
+                tol=self._tolerance,
+                cache_mb=self.cache_mb,
+            )
+            for j in range(m)
+        ]
+        alpha = np.column_stack([result.alpha for result in results])
+        self._describe(problem, alpha, results, [result.intercept for result in results])
+        self.n_iter_ += n_iter
+        self._machine = self._expansion(problem)(alpha)
+        # Row numbers of the whole stream.
+        positions = np.r_[held.positions, before + np.arange(b)]
+        self.support_ = positions[self.support_]
+        self._held, self.n_seen_ = Held.of(problem, positions, results), before + b
+        self.kernel_entries_ = entries + problem.kernel.n_entries
+        self.model_bytes_ = self._machine.nbytes
+        return self

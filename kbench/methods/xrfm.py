@@ -101,7 +101,8 @@ class XRFMClassifier(ClassifierMixin, _XRFM):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels of rows X : (u, d); (u,)."""
-        return self.classes_[self._predict(X).reshape(len(X)).astype(np.int64)]
+        index = self._predict(X).reshape(-1).astype(np.int64)
+        return self.classes_[index]
 
 
 class XRFMRegressor(RegressorMixin, _XRFM):
@@ -117,7 +118,8 @@ class XRFMRegressor(RegressorMixin, _XRFM):
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""
-        return self._mean + self._deviation * self._predict(X).reshape(-1).astype(np.float64)
+        values = self._predict(X).reshape(-1).astype(np.float64)
+        return self._mean + self._deviation * values
 
 
 def _package() -> Any:

@@ -19,7 +19,15 @@ from kbench.report.mlflow_export import export_rows
 from kbench.report.pages import page
 from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
-from kbench.report.reading import frame, records, run_records, write
+from kbench.report.reading import (
+    frame,
+    records,
+    require_count,
+    require_folder,
+    require_names,
+    run_records,
+    write,
+)
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.reliability import reliability_curves
@@ -103,6 +111,9 @@ def make_report(
     """
     if format not in FORMATS:
         raise ConfigError(f"format={format}: a report is one of {', '.join(FORMATS)}")
+    require_names("columns", columns)
+    require_count("settings", settings)
+    require_count("width", width)
     score = None if metric is None else quantity(metric, "metric")
     shown = COSTS if columns is None else [quantity(name) for name in columns]
     rows, skipped = frame(folder, methods, datasets, reference=reference, trials=trials)
@@ -178,6 +189,8 @@ def make_comparison(
     """
     if format not in COMPARE_FORMATS:
         raise ConfigError(f"format={format}: a comparison is one of {', '.join(COMPARE_FORMATS)}")
+    require_names("methods", methods)
+    require_count("width", width)
     if len(set(methods or [])) < 2:
         raise ConfigError("a comparison is of two methods or more: method=a,b")
     names = list(dict.fromkeys(methods or []))
@@ -225,6 +238,8 @@ def make_recommendation(
     ConfigError
         No data set of the task and of a similar size has rows of two methods.
     """
+    if not isinstance(wanted, Wanted):
+        raise ConfigError(f"wanted is {wanted!r}, should be a kbench.report.recommend.Wanted")
     rows, skipped = frame(folder, None, None, reference=reference, trials=False)
     recommendation = recommend(comparisons(run_records(rows)), wanted)
     if not recommendation.evidence:
@@ -297,6 +312,7 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
 
     `index.html` has everything: data sets, and the papers' claims, tables and figures.
     """
+    require_folder(folder)
     where = folder.path / "_report"
     names = {"markdown": "index.md", "latex": "tables.tex", "csv": "comparisons.csv"}
     for format, name in names.items():

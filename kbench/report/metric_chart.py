@@ -30,9 +30,11 @@ def draw_metric(metric: Any, names: Sequence[str] | None = None) -> str:
     Raises
     ------
     ValueError
-        The number of names is not that of the features.
+        It is no fitted metric, or the number of names is not that of the features.
     """
-    importances = metric.feature_importances_
+    importances = getattr(metric, "feature_importances_", None)
+    if importances is None:
+        raise ValueError(f"metric is {type(metric).__name__}, should be a fitted LearnedMetric")
     if names is None:
         names = getattr(metric, "feature_names_in_", [f"x{j}" for j in range(len(importances))])
     if len(names) != len(importances):

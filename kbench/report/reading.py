@@ -25,6 +25,7 @@ def frame(
     trials: bool,
 ) -> "tuple[pd.DataFrame, list[str]]":
     """The selected rows, of all attempts, in a fixed order; a message for each skipped file."""
+    require_folder(folder)
     rows = folder.read(reference=reference)
     skipped = [printable(line) for line in folder.warnings]
     if not trials:
@@ -33,9 +34,29 @@ def frame(
     return rows.sort_values(list(IDENTITY)), skipped
 
 
+def require_folder(folder: Any) -> None:
+    """Raise a ConfigError if it is a path, for example."""
+    if not hasattr(folder, "read_curves"):
+        raise ConfigError(f"folder is {folder!r}, should be a kbench.run.results.ResultsFolder")
+
+
+def require_names(what: str, names: Any) -> None:
+    """Raise a ConfigError for one text in place of a list of names."""
+    if isinstance(names, str):
+        raise ConfigError(f"{what} is {names!r}, should be a list of names: [{names!r}]")
+
+
+def require_count(what: str, value: Any) -> None:
+    """Raise a ConfigError unless the value is a whole number from 1, or None."""
+    good = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if value is not None and not good:
+        raise ConfigError(f"{what} is {value!r}, should be a whole number from 1")
+
+
 def _only(frame: "pd.DataFrame", column: str, names: Sequence[str] | None) -> "pd.DataFrame":
     if not names:
         return frame
+    require_names(f"{column}s", names)
     for name in names:
         if name not in set(frame[column]):
             known = ", ".join(sorted(set(frame[column]))) or "none"
@@ -59,9 +80,9 @@ def package_text(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def write(path: Path, text: str) -> None:
+def write(path: str | Path, text: str) -> None:
     """Write a text file atomically, as UTF-8."""
     from kbench.files import atomic_file
 
-    with atomic_file(path) as file:
+    with atomic_file(Path(path)) as file:
         file.write(text.encode())

@@ -1,6 +1,8 @@
 """Preparation of data sets in a guarded child process: a hostile file cannot exhaust our memory."""
 
 import math
+import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,12 +66,19 @@ def prepare_in_child(
     raise DataError(f"data set {config['name']} could not be prepared: {outcome.message}")
 
 
+def _one_line(message: Any, *_: Any, **__: Any) -> None:
+    """Show a warning without the place in our source."""
+    print(f"kbench: {message}", file=sys.stderr)
+
+
 def _prepare(order: _Order, send: Send) -> None:
     send({"event": "start"})
     try:
-        folder = prepare(
-            order.config, order.folders, download=order.download, memory_mb=order.memory_mb
-        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _one_line
+            folder = prepare(
+                order.config, order.folders, download=order.download, memory_mb=order.memory_mb
+            )
     except KbenchError as error:
         kind = type(error).__name__
         send({"event": "result", "status": "error", "message": str(error), "error": kind})

@@ -15,6 +15,20 @@ released. For  min_f  E l(f(x), y) + nu/2 ||f||^2,  f = sum_j Phi_j A_j:
 
 with w the weights of the rows, 1 by default.
 
+The preconditioned step has a decay without preconditioner, so that f does not approach the minimum
+but the point where nu f = -K (K + b (nu + ridge) I)^-1 R. From step `newton_from` on, s = 0, 1, ...
+steps later, the step is therefore Newton's of the whole objective, by
+(T + m I)^-1 f = (f - (T + m I)^-1 T f) / m with the operator T that Phi_j and the curvature W of
+the loss estimate, and m = nu + ridge:
+
+      gamma_s = 1 / (1 + s)
+      A_i <- (1 - gamma_s nu / m) A_i                                 for all blocks i
+      A_j <- A_j - gamma_s (Phi_j' w W Phi_j / b + m I)^-1 Phi_j' w (l' - nu / m W f(X)) / b
+
+Features and rows are in the inverse and in what it multiplies, so that the mean of the steps is 0
+near the minimum and not at it: the distance falls as O(1 / s) in squares until it is that of the
+minima on one block and one batch from the minimum, on the mean.
+
 All A_i have one common scale, so that the decay is one multiplication. f(X) evaluates every block.
 For batches that come again, function values may be kept (`Memory`), and then only the blocks that
 were added since are evaluated.
@@ -69,6 +83,8 @@ class DoublyStochastic:
     nu, step_size, step_decay, ridge : float
     preconditioned : bool
     max_blocks : int or None
+    newton_from : int or None
+        First step of Newton's method, for a loss with `curvature` and nu > 0.
     average_from : int or None
         First step whose function is included in `averaged`.
     coef : list of (D, q) float32
@@ -89,6 +105,7 @@ class DoublyStochastic:
     ridge: float
     preconditioned: bool
     max_blocks: int | None
+    newton_from: int | None = None
     average_from: int | None = None
     coef: list[np.ndarray] = field(default_factory=list)
     scale: float = 1.0
@@ -138,6 +155,8 @@ class DoublyStochastic:
         memory = Memory(len(Y), self.n_outputs) if memory is None else memory
         if self._revisits:
             memory.values[:], memory.n_blocks = 0.0, 0
+        newton = self.newton_from is not None and self.n_steps >= self.newton_from
+        regularised = self.nu / (self.nu + self.ridge)
         first, last = memory.n_blocks, len(self.coef)
         block = self._choose()
         ends = np.linspace(0, len(Y), min(n_shards, len(Y)) + 1).astype(int)
@@ -155,6 +174,7 @@ class DoublyStochastic:
                 memory.values[rows],
                 weight=None if weight is None else weight[rows, None].astype(np.float32),
                 gram_dtype=self._gram_dtype if self.preconditioned else None,
+                newton=regularised if newton else None,
             )
             for rows in shards
         )
@@ -162,16 +182,21 @@ class DoublyStochastic:
             memory.values[rows] = shard.values
         memory.n_blocks = last
         loss = sum(shard.loss for shard in sums) / len(Y)
-        gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
+        if self.newton_from is not None and newton:
+            gamma = 1.0 / (1 + self.n_steps - self.newton_from)
+            decay = 1.0 - gamma * regularised
+        else:
+            gamma = self.step_size / (1.0 + self.step_decay * self.n_steps)
+            decay = 1.0 - gamma * self.nu
         before = self.scale * self.coef[block]
-        change = -gamma * self._direction(block, sums, len(Y), before)
+        own = 0.0 if newton else self.nu  # Newton's gradient has the regularisation already
+        change = -gamma * self._direction(block, sums, len(Y), own * before)
         if not max(loss, np.abs(change).max()) < _LARGEST:
             raise ValueError(
                 f"the function grows beyond all bounds by step {self.n_steps}: "
                 f"step_size={self.step_size:g} is too large"
             )
-        decay = 1.0 - gamma * self.nu
-        if self.preconditioned:
+        if self.preconditioned and not newton:
             change += (1.0 - decay) * before  # the direction has the block's own decay
         if self.n_steps:
             self._shrink(decay)
@@ -239,7 +264,7 @@ class DoublyStochastic:
         block: int,
         sums: list["ShardSums"],
         b: int,
-        before: np.ndarray,  # (D, q)
+        regularisation: np.ndarray,  # (D, q), nu A_j
     ) -> np.ndarray:
         """G, or (Phi' Phi / b + (nu + ridge) I)^-1 (G + nu A_j); (D, q) float64."""
         G = np.sum([shard.gradient for shard in sums], axis=0) / b
@@ -252,7 +277,7 @@ class DoublyStochastic:
         H /= dtype(b)
         H[np.diag_indices_from(H)] += dtype(self.nu + self.ridge)
         posv = lapack.sposv if dtype == np.float32 else lapack.dposv
-        _, direction, info = posv(H, (G + self.nu * before).astype(dtype), overwrite_a=1)
+        _, direction, info = posv(H, (G + regularisation).astype(dtype), overwrite_a=1)
         if info:
             raise ValueError(
                 f"ridge={self.ridge:g} is too small: the Gram matrix of block {block} on {b} rows "
@@ -294,6 +319,7 @@ def shard_sums(
     *,
     weight: np.ndarray | None = None,
     gram_dtype: type | None,
+    newton: float | None = None,
 ) -> ShardSums:
     """Evaluate the function at the rows of a shard, and sum gradient and Gram matrix over them.
 
@@ -312,6 +338,8 @@ def shard_sums(
         None is 1 for every row.
     gram_dtype : float32, float64 or None
         None for a step without preconditioner.
+    newton : float, optional
+        nu / (nu + ridge) in a step of Newton's method.
     """
     values = np.array(values)
     D, n_rows = features.n_features, len(Y)
@@ -330,12 +358,19 @@ def shard_sums(
             values[rows] += Phi @ coef[block]
         F = scale * values[rows]
         total += len(Phi) * LOSSES[loss].value(F, Y[rows])
-        slopes = LOSSES[loss].gradient(F, Y[rows]).astype(np.float32)
+        slopes = LOSSES[loss].gradient(F, Y[rows])
+        curvature = LOSSES[loss].curvature
+        factor = None if weight is None else weight[rows]  # of the rows of the Gram matrix
+        if newton is not None and curvature is not None:
+            bends = curvature(F)
+            slopes -= newton * bends * F
+            factor = bends.astype(np.float32) * (np.float32(1.0) if factor is None else factor)
+        slopes = slopes.astype(np.float32)
         if weight is not None:
             slopes *= weight[rows]
         gradient += Phi.T @ slopes
         if gram is not None:
-            if weight is not None:
-                Phi *= np.sqrt(weight[rows])
+            if factor is not None:
+                Phi *= np.sqrt(factor)
             gram = syrk(1.0, Phi.astype(gram_dtype, copy=False).T, beta=1.0, c=gram, overwrite_c=1)
     return ShardSums(values, total, gradient, gram)

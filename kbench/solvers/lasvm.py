@@ -14,6 +14,9 @@ gradient of the dual
                  form no violating pair
     finishing: solve the dual of S to a violation of at most tol
 
+A stream has the same visits, of each chunk's points in their order, and no finishing; its seeds are
+the first points of each class.
+
 A step with the pair (i up, j down) is the minimum of (g_i - g_j) / (k_ii + k_jj - 2 k_ij),
 B_i - a_i and a_j - A_j. Without intercept a step moves one coordinate by clip(g_i / k_ii), and
 gradients are compared with 0, as with the option -b 0 of the authors' program. The authors finish
@@ -135,6 +138,49 @@ def solve_online(
     return learner.run(rng, epochs)
 
 
+def visit_chunk(
+    kernel: KernelMatrix,
+    y: np.ndarray,
+    C: np.ndarray,
+    points: np.ndarray,
+    alpha: np.ndarray,
+    gradient: np.ndarray,
+    *,
+    intercept: bool = False,
+    tol: float = 1e-3,
+    cache_mb: float = 200.0,
+) -> BoxDualResult:
+    """Visit some points in their order, starting from an expansion, without finishing.
+
+    Parameters
+    ----------
+    kernel, y, C, intercept, tol, cache_mb
+        As in `solve_online`.
+    points : (b,) ints
+        Points to visit, which are not in S.
+    alpha : (n,) array, >= 0
+        Start.
+    gradient : (n,) array
+        As `BoxDualResult` has it; NaN at the points that are not in S.
+
+    Returns
+    -------
+    BoxDualResult
+        As `solve_online`; the violation and the duality gap are those of the dual of S.
+    """
+    deadline = Deadline(None, Trace())
+    learner = _Learner(kernel, y, C, intercept, tol, cache_mb, _UNLIMITED, deadline, Trace())
+    learner.enter(alpha, gradient)
+    points = points[C[points] > 0]
+    held = y[np.isfinite(gradient)]
+    seeds = [points[y[points] == sign][:_SEEDS] for sign in (-1, 1) if sign not in held]
+    if seeds:
+        learner.visit(np.concatenate(seeds), seeding=True)
+    for start in range(0, len(points), _CHUNK):
+        learner.visit(points[start : start + _CHUNK])
+    return learner.unfinished()
+
+
 class _Learner:
     def __init__(
         self,
@@ -177,6 +223,19 @@ class _Learner:
             n_support = int((self.members() >= 0).sum())
             self.trace(n_support=n_support, n_visited=n_visited)
         return self.finish()
+
+    def enter(self, alpha: np.ndarray, gradient: np.ndarray) -> None:
+        """Start from alpha : (n,); S has the points with a finite gradient : (n,)."""
+        points = np.flatnonzero(np.isfinite(gradient))
+        n, signs = len(points), self.y[points]
+        self.state = self.empty_state(max(1, n))
+        self.state.counts[_SLOTS] = n
+        self.state.member[:n] = points
+        self.state.alpha[:n] = signs * alpha[points]
+        self.state.g[:n] = -signs * gradient[points]
+        self.state.lower[:n] = np.minimum(0.0, signs * self.C[points])
+        self.state.upper[:n] = np.maximum(0.0, signs * self.C[points])
+        self.state.diagonal[:n] = self.diagonal[points]
 
     def members(self) -> np.ndarray:
         """Points by slot, -1 for removed ones."""
@@ -233,6 +292,41 @@ class _Learner:
             gradient=gradient,
             n_iter=n_steps + result.n_iter,
             kernel_entries=self.kernel.n_entries - self.entries_before,
+        )
+
+    def unfinished(self) -> BoxDualResult:
+        """The dual of S at the current a."""
+        slots = np.flatnonzero(self.members() >= 0)
+        points, coef, g = (a[slots] for a in (self.state.member, self.state.alpha, self.state.g))
+        y, C = self.y[points], self.C[points]
+        low, _, high, _ = _extremes(self.state)
+        if self.intercept:
+            # One of them is infinite where S has a single class.
+            ends = [end for end in (low, high) if np.isfinite(end)]
+            b, violation = float(np.mean(ends)) if ends else 0.0, high - low
+        else:
+            b, violation = 0.0, max(high, -low)
+        violation = max(0.0, violation)
+        margin = y * (b - g)
+        n = len(self.y)
+        alpha, gradient = np.zeros(n), np.full(n, np.nan)
+        alpha[points], gradient[points] = np.abs(coef), -y * g
+        converged = violation <= self.tol
+        return BoxDualResult(
+            alpha=alpha,
+            gradient=gradient,
+            gradient_error=0.0,
+            intercept=b,
+            objective=float(-0.5 * coef @ (y + g)),
+            violation=violation,
+            duality_gap=float(
+                np.sum(np.where(margin > 0.0, np.abs(coef), np.abs(coef) - C) * margin)
+            ),
+            n_iter=int(self.state.counts[_STEPS]),
+            kernel_entries=self.kernel.n_entries - self.entries_before,
+            converged=converged,
+            stop_reason="tol" if converged else "max_iter",
+            n_groups=1,
         )
 
     def supply(self, slot: int) -> None:

@@ -8,6 +8,9 @@ Values F and targets Y are (b, q), with a column for each output. Losses of marg
     log                log(1 + exp(-y f))
     multinomial        log sum_c exp(f_c) - f_y
     squared            (f - y)^2 / 2
+
+`curvature` of a row is the second derivative of its loss in an output, one number for all outputs:
+the mean over them, and for `multinomial` twice the mean. The hinges have none.
 """
 
 from collections.abc import Callable
@@ -23,6 +26,7 @@ class Loss(NamedTuple):
     name: str
     value: Callable[[np.ndarray, np.ndarray], float]  # mean over rows of the sum over outputs
     gradient: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (b, q), of the loss of each row
+    curvature: Callable[[np.ndarray], np.ndarray] | None = None  # of F; (b, 1), positive
 
 
 def _hinge(F: np.ndarray, Y: np.ndarray) -> float:
@@ -50,6 +54,11 @@ def _log_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return -Y * expit(-Y * F)
 
 
+def _log_curvature(F: np.ndarray) -> np.ndarray:
+    # Of several outputs, one-vs-rest, the mean.
+    return (expit(F) * expit(-F)).mean(axis=1, keepdims=True)
+
+
 def _multinomial(F: np.ndarray, Y: np.ndarray) -> float:
     return float(np.mean(logsumexp(F, axis=1) - (F * Y).sum(axis=1)))
 
@@ -58,12 +67,21 @@ def _multinomial_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return softmax(F, axis=1) - Y
 
 
+def _multinomial_curvature(F: np.ndarray) -> np.ndarray:
+    p = softmax(F, axis=1)
+    return 2.0 * (p * (1.0 - p)).mean(axis=1, keepdims=True)
+
+
 def _squared(F: np.ndarray, Y: np.ndarray) -> float:
     return 0.5 * _mean((F - Y) ** 2)
 
 
 def _squared_gradient(F: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return F - Y
+
+
+def _squared_curvature(F: np.ndarray) -> np.ndarray:
+    return np.ones((len(F), 1))
 
 
 def _mean(losses: np.ndarray) -> float:
@@ -75,8 +93,8 @@ LOSSES = {
     for loss in (
         Loss("hinge", _hinge, _hinge_gradient),
         Loss("smoothed_hinge", _smoothed_hinge, _smoothed_hinge_gradient),
-        Loss("log", _log, _log_gradient),
-        Loss("multinomial", _multinomial, _multinomial_gradient),
-        Loss("squared", _squared, _squared_gradient),
+        Loss("log", _log, _log_gradient, _log_curvature),
+        Loss("multinomial", _multinomial, _multinomial_gradient, _multinomial_curvature),
+        Loss("squared", _squared, _squared_gradient, _squared_curvature),
     )
 }

@@ -93,6 +93,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, words, named):
         (["--cfg", "job", "+unknown=1"], "no key is called 'unknown'"),
         (["method.C=[1,10]"], "write -m method.C=1,10"),
         (["-m", "seed=0,", "1"], "write it without spaces, as in seed=0,1"),
+        (["dataset=file"], "dataset.path has no value: add dataset.path=FILE to the command"),
         (["dataset=file", "dataset.path=~/x"], "write dataset.path=$HOME/x"),
     ],
 )
@@ -113,6 +114,13 @@ def test_a_csv_needs_its_path_and_has_its_name(tmp_path):
     done = kbench(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert "dummy on flowers" in done.stderr + done.stdout
+    assert "taken as the target" not in done.stderr
+    done = kbench(tmp_path, *words[:2])
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(
+        "kbench: flowers.csv: the last column, 'y', is taken as the target; "
+        "dataset.source.columns.target=NAME chooses another\n"
+    )
 
 
 def test_help_names_every_command_and_each_has_help(tmp_path):

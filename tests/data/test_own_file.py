@@ -91,6 +91,26 @@ def test_what_is_no_regular_file_is_said_to_be_absent(tmp_path, name):
         check_config(config_of(tmp_path / name))
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arff"])
+def test_a_column_that_is_taken_as_the_target_is_named(folders, suffix):
+    path = folders.read_only[0] / f"my{suffix}"
+    frame = pd.DataFrame({"a": [0.5, 1.5] * 4, "y": range(8), "last": [1.0, 2.0] * 4})
+    if suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        head = "".join(f"@attribute {name} numeric\n" for name in ("a", "y", "last"))
+        rows = frame.to_csv(index=False, header=False)
+        path.write_text(f"@relation r\n{head}@data\n{rows}")
+    said = rf"my{suffix}: the last column, 'last', .* dataset\.source\.columns\.target=NAME"
+    with pytest.warns(UserWarning, match=said):
+        prepare(user_file(path, task="binary"), folders)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepare(user_file(path, task="binary", source={"columns": {"target": -1}}), folders)
+
+
 @pytest.mark.parametrize("n_classes", [50, 200])
 def test_many_numbers_as_classes_warn(folders, n_classes):
     path = written(folders.read_only[0], "my.csv", [*range(n_classes)] * 2)

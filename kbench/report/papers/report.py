@@ -27,7 +27,7 @@ from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.profiles import ranking_charts
 from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet
-from kbench.report.reading import frame, run_records, write
+from kbench.report.reading import frame, require_count, require_names, run_records, write
 from kbench.report.sheet import Sheet
 from kbench.report.tables import comparisons
 from kbench.report.tidy import csv_lines, csv_text, json_text, sheet_record
@@ -76,6 +76,8 @@ def make_papers(
     """
     if format not in PAPER_FORMATS:
         raise ConfigError(f"format={format}: the papers' report is {', '.join(PAPER_FORMATS)}")
+    require_names("tables", tables)
+    require_count("width", width)
     report = read_report(folder, tables, reference=reference)
     columns = width or shutil.get_terminal_size((120, 24)).columns
     paint = terminal.coloured if colour else terminal.plain
