@@ -153,9 +153,7 @@ def _search(dataset: str, role: str, file: Mapping[str, Any], folders: Folders) 
         if not (isinstance(name, str) and is_file_name(name)):
             raise ConfigError(f"{dataset!r}: {name!r}, should be a file name without folders")
     for last, wanted in enumerate(alternatives, start=1 - len(alternatives)):
-        path = next(
-            (p for p in _candidates(dataset, wanted["names"], folders) if p.is_file()), None
-        )
+        path = next((p for p in _candidates(dataset, wanted["names"], folders) if is_file(p)), None)
         if path is not None or last == 0:
             sample = wanted.get("sample")
             return FileStatus(

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config import nearest
-from kbench.errors import ConfigError, UnavailableError
+from kbench.errors import NO_CACHE, ConfigError, UnavailableError
 
 RESERVED = ("name", "estimator", "parts", "meta")
 # Parameters that any method takes beside its own; absent from a run where they are null.
@@ -191,6 +191,10 @@ def _load_class(path: str, methods: tuple[str, ...]) -> type:
     except OSError as error:
         # A package that is there, but not the shared library that it loads.
         raise UnavailableError(f"{module}.{name} cannot be loaded: {error}") from None
+    except RuntimeError as error:
+        if "cannot cache function" not in str(error):
+            raise
+        raise UnavailableError(f"{module}.{name} cannot be loaded: {NO_CACHE}") from None
     try:
         loaded = getattr(imported, name)
     except AttributeError:

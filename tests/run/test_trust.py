@@ -13,8 +13,8 @@ from kbench.cli import main
 from kbench.commands.debugging import overrides_of
 from kbench.config import Limits, composer
 from kbench.data import Folders
-from kbench.errors import ConfigError, KbenchError
-from kbench.run import preparing, temporary
+from kbench.errors import ConfigError, KbenchError, UnavailableError
+from kbench.run import preparing, registry, temporary
 from kbench.run.claims import Claims
 from kbench.run.sandbox import Sandbox
 
@@ -194,10 +194,16 @@ def test_what_belongs_to_another_user_is_one_line(here):
         ),
         *(([*TOY, *own, f"dataset.path={f}"], rf"{f}: Permission denied") for f in files),
         ([*TOY, *own, "dataset.path=hidden_results/a"], "there is no file hidden_results/a"),
+        # Private folders in $KBENCH_DATA are passed over.
+        (
+            ["method=dummy", "dataset=ijcnn1", "download=false", *own],
+            "ijcnn1 is not there, it comes",
+        ),
     ]
     done = subprocess.run(
         [sys.executable, "-c", _COMMANDS, json.dumps([words for words, _ in expected])],
         cwd=here,
+        env=os.environ | {"KBENCH_DATA": str(here)},
         capture_output=True,
         text=True,
         preexec_fn=_without_root_s_rights if IS_ROOT else None,
@@ -240,6 +246,15 @@ def test_a_preparation_without_a_cache_is_one_line(monkeypatch):
     told = []
     preparing._prepare(preparing._Order({"name": "toy"}, Folders(Path()), False, None), told.append)
     assert told[-1]["message"].startswith("numba can write")
+
+
+def test_a_class_without_a_cache_is_unavailable_and_says_what_to_do(here, monkeypatch):
+    (here / "uncached.py").write_text("raise RuntimeError('cannot cache function f')\n")
+    monkeypatch.syspath_prepend(here)
+    with pytest.raises(
+        UnavailableError, match=r"uncached.Model cannot be loaded: .*NUMBA_CACHE_DIR"
+    ):
+        registry.load("uncached:Model")
 
 
 def test_the_claims_of_a_shared_folder_take_the_rights_of_the_umask(tmp_path):
