@@ -263,7 +263,8 @@ def test_a_table_of_the_user(folders):
     path = folders.read_only[0] / "mine.csv"
     path.write_text(TRAIN)
     config = shipped("file", path=str(path), task="binary", source=CATEGORIES, **YES)
-    assert opened(config, folders).n_features == 6
+    with pytest.warns(UserWarning, match="the last column, '4', is taken as the target"):
+        assert opened(config, folders).n_features == 6
     with pytest.raises(ConfigError, match="format is idx, which takes several files a part"):
         check_config(merge(config, {"source": {"format": "idx"}}))
 
