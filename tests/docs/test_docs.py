@@ -58,6 +58,27 @@ def test_a_page_does_what_it_says(page, tmp_path):
                 assert done.returncode == wanted, f"{page.name}: {line}\n{done.stdout}{done.stderr}"
 
 
+def test_the_commands_of_readme_are_commands(tmp_path):
+    """Its indented blocks: one run and all reports are made, longer runs are planned."""
+    lines = re.findall(r"^    (\S.*)$", BLOCK.sub("", (ROOT / "README.md").read_text()), re.M)
+    program = [line.removeprefix(">>> ") for line in lines if line.startswith(">>> ")]
+    commands = [line.partition("  #")[0].strip() for line in lines if not line.startswith(">>> ")]
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
+    assert len(commands) > 8
+    for command in commands:
+        tool, *words = command.split()
+        assert tool in ("make", "kbench"), command
+        if tool == "make":
+            assert words[0] in targets, command
+            continue
+        done = run(re.sub(r"^kbench (?:-m|tune) ", "kbench plan -m ", command), tmp_path)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert program
+    text = "\n".join([*program, "assert len(rows) == 1"])
+    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
