@@ -40,7 +40,7 @@ def peak_bytes():
 
 @pytest.fixture
 def largest_file():
-    """A context manager: files of this process cannot grow beyond so many bytes, as on a full disk.
+    """A context manager of a number of bytes: no file can grow beyond it, as on a full disk.
 
     The system's error is then EFBIG, not ENOSPC. Python ignores the signal that comes with it.
     """

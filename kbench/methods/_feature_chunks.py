@@ -13,7 +13,7 @@ from kbench.methods._survey import Survey
 from kbench.trace import Trace
 
 # Rows of the sample on which features, landmarks and clusters are chosen, as many as MEKA clusters
-# in memory, and at least so many for each landmark.
+# in memory, and the least number of them for each landmark.
 SAMPLE = 20_000
 _ROWS_OF_A_LANDMARK = 4
 
