@@ -8,7 +8,10 @@ Machines for pairs of classes have q (q - 1) / 2, each positive for the first cl
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import (
+    _check_partial_fit_first_call,
+    check_classification_targets,
+)
 
 
 def encode(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -57,6 +60,24 @@ def index_of(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
             f"{', '.join(map(str, classes))}"
         )
     return index
+
+
+def index_in_stream(estimator: Any, y: np.ndarray, classes: Any, *, first: bool) -> np.ndarray:
+    """Class number of each label of a chunk y : (b,); (b,) ints.
+
+    The first chunk sets `estimator.classes_` from `classes`, after labels and classes are checked.
+
+    Raises
+    ------
+    ValueError
+        No classes with the first chunk, fewer than two, others than before, or an unknown label.
+    """
+    if first and classes is not None:
+        known = np.unique(classes)
+        index_of(known, y)
+        require_two(len(known))
+    _check_partial_fit_first_call(estimator, classes)
+    return index_of(estimator.classes_, y)
 
 
 def indicators(index: np.ndarray, n_classes: int) -> np.ndarray:

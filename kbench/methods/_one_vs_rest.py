@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kbench import class_labels
@@ -127,11 +126,7 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
         )
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if first and classes is not None:
-            class_labels.index_of(np.unique(classes), y)
-            class_labels.require_two(len(np.unique(classes)))
-        _check_partial_fit_first_call(self, classes)
-        index = class_labels.index_of(self.classes_, y)
+        index = class_labels.index_in_stream(self, y, classes, first=first)
         if self.class_weight is not None:
             by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
             weight = weight * by_class[index]

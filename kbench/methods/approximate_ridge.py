@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import _check_partial_fit_first_call
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kbench import class_labels
@@ -357,9 +356,5 @@ class ApproximateRidgeClassifier(WeightedRidgeClassifierMixin, _ApproximateRidge
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first
         )
-        if first and classes is not None:
-            class_labels.index_of(np.unique(classes), y)
-            class_labels.require_two(len(np.unique(classes)))
-        _check_partial_fit_first_call(self, classes)
-        index = class_labels.index_of(self.classes_, y)
+        index = class_labels.index_in_stream(self, y, classes, first=first)
         return self._add_chunk(X, class_labels.signs(index, len(self.classes_)), sample_weight)
