@@ -20,9 +20,9 @@ PLUGIN = Path(__file__).parent / "example_plugin"
 
 @pytest.fixture
 def peak_bytes():
-    """A function that calls what it is given and returns the peak of what that allocated, in bytes.
+    """A function measure(call): the peak of the memory that `call` allocates, in bytes.
 
-    It is called twice and the second call is measured: the first may compile, which allocates
+    `call` is made twice and the second time is measured: the first may compile, which allocates
     megabytes where numba's cache is empty.
     """
 

@@ -10,8 +10,8 @@ import os
 from kbench.run.preload import ESTIMATORS, import_common, import_estimators
 from kbench.run.worker import thread_pools
 
-# Nothing of what imports create is garbage: looking for some takes a tenth of their time. What is
-# there now is left out of the collections of the workers as well.
+# Imports create objects that stay, so garbage collection is off while they run: it would take a
+# tenth of their time. `gc.freeze` then leaves these objects out of the workers' collections.
 gc.disable()
 import_common()
 import_estimators(json.loads(os.environ.pop(ESTIMATORS, "[]")))

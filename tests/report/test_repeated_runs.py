@@ -1,4 +1,4 @@
-"""A run with several attempts is one line: the median of what they measured, and their spread."""
+"""Reports show all attempts of a run in one line: medians, and how far the attempts differ."""
 
 import csv
 import datetime
