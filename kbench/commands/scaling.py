@@ -21,6 +21,7 @@ from kbench.files import atomic_file
 if TYPE_CHECKING:
     from kbench.run.plan import Plan, Run
 
+FOLDER = "_scale"  # of results_dir
 PREFIX = "scale."
 # Key -> default; None: of this machine.
 KEYS: dict[str, float | None] = {
@@ -117,7 +118,7 @@ def _costs(words: Sequence[str], cluster_rows: int) -> Any:
     here = provenance()
     about = {"run": run.key, "cluster_rows": cluster_rows, "environment": here.environment_id}
     name = sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-    path = Path(plan.settings.results_dir) / "_scale" / f"{name}.json"
+    path = Path(plan.settings.results_dir) / FOLDER / f"{name}.json"
     if path.exists() and plan.settings.rerun != "all":
         print(f"costs from {path}")
         return kind.of(json.loads(path.read_text())["costs"])
