@@ -59,7 +59,7 @@ def test_a_command_removes_what_it_has_begun_and_says_one_line(signum, times):
 
 @pytest.mark.parametrize("lines", [1, 100_000])
 def test_output_that_nobody_reads_ends_a_command_without_a_word(lines):
-    """One line is noticed when the buffer is written at the end, 100,000 while the command prints."""
+    """One line is written at the end of the command, 100,000 are while it prints."""
     prints = "import sys; from kbench import cli\n"
     prints += f"cli._dispatch = lambda words: print('x\\n' * {lines}) or 0\nsys.exit(cli.main())"
     unread, output = os.pipe()
