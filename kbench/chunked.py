@@ -121,13 +121,20 @@ class ChunkedRows:
         y : (n,) dask.array.Array or dask.dataframe.Series, optional
             In the same partitions.
         **options
-            `dtype`, `classes`, `memory_mb` and `scratch`.
+            `dtype` (by default that of X, float64 for columns that are not all float32), `classes`,
+            `memory_mb` and `scratch`.
 
         Raises
         ------
         ValueError
-            X and y have another number of partitions, or columns of X several chunks.
+            y is no Dask collection, X and y have another number of partitions, or columns of X
+            several chunks.
         """
+        if not (y is None or is_dask(y)):
+            raise ValueError(
+                f"X is a Dask collection, so y should be one, too, in the same partitions; it is "
+                f"{type(y).__name__}"
+            )
         parts = _delayed(X)
         targets = [None] * len(parts) if y is None else _delayed(y)
         if len(targets) != len(parts) or (hasattr(X, "chunks") and len(X.chunks[1]) > 1):
@@ -143,6 +150,10 @@ class ChunkedRows:
                 rows = np.ascontiguousarray(rows) if not hasattr(rows, "indptr") else rows
                 yield Block(rows, labels, f"partition {k}")
 
+        if "dtype" not in options:
+            types = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
+            small = all(dtype == np.float32 for dtype in types)
+            options["dtype"] = np.float32 if small else np.float64
         return cls(read, n_features=int(X.shape[1]), **options)
 
     def __len__(self) -> int:
@@ -209,6 +220,11 @@ class ChunkedRows:
         X = X if X.dtype == self.dtype else X.astype(self.dtype)
         _require_finite(X, place)
         return Block(X, y, place)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a collection of Dask, such as an array, dataframe or series."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 def _require_finite(X: Any, place: str) -> None:
