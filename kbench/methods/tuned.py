@@ -633,7 +633,8 @@ def _has_different_scales(X: np.ndarray) -> bool:
     The deviation of an indicator is how rare it is, not a unit of measurement: standardised, the
     rarest keywords of a text count most.
     """
-    indicator = np.all((X == X.min(axis=0)) | (X == X.max(axis=0)), axis=0)
+    low, high = X.min(axis=0), X.max(axis=0)
+    indicator = np.all((X == low) | (X == high), axis=0)
     deviations = X[:, ~indicator].std(axis=0)
     return len(deviations) > 1 and bool(deviations.max() > _SCALES * deviations.min())
 
