@@ -633,9 +633,8 @@ def _has_different_scales(X: np.ndarray) -> bool:
     The deviation of an indicator is how rare it is, not a unit of measurement: standardised, the
     rarest keywords of a text count most.
     """
-    low, high = X.min(axis=0), X.max(axis=0)
-    indicator = np.all((X == low) | (X == high), axis=0)
-    deviations = X[:, ~indicator].std(axis=0)
+    at_extreme = np.equal(X, X.min(axis=0)) | np.equal(X, X.max(axis=0))
+    deviations = X[:, ~at_extreme.all(axis=0)].std(axis=0)
     return len(deviations) > 1 and bool(deviations.max() > _SCALES * deviations.min())
 
 
