@@ -18,6 +18,8 @@ from kbench.errors import DataError
 # Fraction of `memory_mb` that the rows of one block take. A fit holds a block, a second one that it
 # sorts, and as much again for the solver and the index.
 _BLOCK = 1 / 8
+# Memory in MiB of rows whose user names none.
+MEMORY_MB = 1024.0
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -76,7 +78,7 @@ class ChunkedRows:
         n_rows: int | None = None,
         dtype: Any = np.float32,
         classes: Any = None,
-        memory_mb: float = 1024.0,
+        memory_mb: float = MEMORY_MB,
         scratch: str | Path | None = None,
     ) -> None:
         self._read, self.n_features, self._n_rows = read, n_features, n_rows
