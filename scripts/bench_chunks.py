@@ -3,12 +3,15 @@
     python scripts/bench_chunks.py rows [1000000 10000000]       # fits in the runner, rows on disk
     python scripts/bench_chunks.py file [megabytes, default 3200] [memory_mb, default 1500]
     python scripts/bench_chunks.py workers [rows, default 4000000] # one and two Dask workers
+    python scripts/bench_chunks.py scale [rows, default 1000000]   # fits against their simulation
 
 `rows` runs `dcsvm_early` on covtype_like (54 columns) with `limits.memory_mb=1500`, which the guard
 enforces, 4,000 rows a cluster and one thread, and reads the results. `file` writes Parquet to
 $TMPDIR, which takes three times its size, fits it by `chunked_files` with limited private memory,
 and counts the bytes that are read. `workers` compares wall seconds, so
-it needs as many idle cores as workers. One run each; CPU seconds do not contain compiling.
+it needs as many idle cores as workers. `scale` measures the costs of `kbench plan scale.rows=...`
+on 400,000 rows and compares the simulated seconds of a fit with those of one process, of two Dask
+workers and of four, on two idle cores. One run each; CPU seconds do not contain compiling.
 """
 
 import logging
@@ -26,6 +29,7 @@ import numpy as np
 CLUSTER = 4000  # rows
 MEMORY_MB = 1500
 MOST_S, MOST_EXPONENT, LEAST_ROWS_A_SECOND, LEAST_SPEEDUP = 600, 1.08, 300_000, 1.7
+PROBE_ROWS, MOST_OFF = 400_000, 0.2  # of the simulation
 
 
 def line(what: str, value: str, must: str, holds: bool) -> None:
@@ -136,17 +140,24 @@ def a_file(megabytes: int, memory_mb: float) -> None:
         print(f"accuracy {100 * model.score(test):.2f} %; seconds of phases {model.timings_}")
 
 
+def generated(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """n rows of covtype_like and their labels."""
+    from kbench.data import chunked_generator
+
+    blocks = list(chunked_generator("covtype_like", n, d=54).blocks())
+    X, y = (np.concatenate(parts) for parts in zip(*((b.X, b.y) for b in blocks), strict=True))
+    return X, y
+
+
 def dask_workers(n: int) -> None:
     """Fit with one and with two worker processes of a local Dask cluster."""
     import joblib
     from distributed import Client, LocalCluster
 
-    from kbench.data import ChunkedRows, chunked_generator
+    from kbench.data import ChunkedRows
     from kbench.methods import DCSVC
 
-    blocks = list(chunked_generator("covtype_like", n, d=54).blocks())
-    X, y = (np.concatenate(parts) for parts in zip(*((b.X, b.y) for b in blocks), strict=True))
-    del blocks
+    X, y = generated(n)
     rows = ChunkedRows.of_arrays(X, y, memory_mb=MEMORY_MB)
     model = DCSVC(max(1, n // CLUSTER), C=8, gamma=4, n_levels=1, random_state=0)
     seconds, machines = [], []
@@ -168,6 +179,61 @@ def dask_workers(n: int) -> None:
     line("same bytes of the model", str(same), "True", same)
 
 
+def simulated(n: int) -> None:
+    """Simulate a fit in one process and in two and four workers, and make it."""
+    from contextlib import ExitStack
+
+    import joblib
+    from distributed import Client, LocalCluster
+
+    from kbench.data import ChunkedRows
+    from kbench.methods import DCSVC
+    from kbench.methods.early_svc_scale import Machines, ScaleCosts
+
+    cores = len(os.sched_getaffinity(0))
+    X, y = generated(n)
+    memory_mb = 0.75 * MEMORY_MB
+    parameters = {"C": 8, "gamma": 4, "n_levels": 1, "random_state": 0}
+    begin = time.perf_counter()
+    costs = ScaleCosts.measure(
+        DCSVC(**parameters),
+        X[:PROBE_ROWS],
+        y[:PROBE_ROWS],
+        cluster_rows=CLUSTER,
+        memory_mb=memory_mb,
+        cores=cores,
+    )
+    print(f"costs measured on {PROBE_ROWS:,} rows in {time.perf_counter() - begin:.1f} s: {costs}")
+    model = DCSVC(max(1, n // CLUSTER), **parameters)
+    for workers in (1, 2, 4):
+        with ExitStack() as stack:
+            if workers > 1:
+                options = {"threads_per_worker": 1, "dashboard_address": None}
+                options |= {"n_workers": workers, "silence_logs": logging.CRITICAL}
+                cluster = stack.enter_context(LocalCluster(**options))
+                stack.enter_context(Client(cluster))
+                stack.enter_context(joblib.parallel_config("dask"))
+            model.fit(ChunkedRows.of_arrays(X[:8000], y[:8000]))
+            begin = time.perf_counter()
+            model.fit(ChunkedRows.of_arrays(X, y, memory_mb=memory_mb))
+            seconds = time.perf_counter() - begin
+        found = costs.simulate(n, Machines(1, workers, cores, math.inf, math.inf, math.inf))
+        for stage in found.stages:
+            print(
+                f"  {stage.name:8s} simulated {stage.seconds:6.2f} s ({stage.bound}), "
+                f"made {model.timings_[stage.name]:6.2f} s"
+            )
+        off = found.seconds / seconds - 1
+        what = (
+            f"{workers} workers, {n:,} rows: {found.seconds:.1f} s simulated, {seconds:.1f} s made"
+        )
+        line(what, f"{100 * off:+.1f} %", f"<= {100 * MOST_OFF:g} % off", abs(off) <= MOST_OFF)
+        print(
+            f"  model simulated {found.model_bytes / 1e6:.1f} MB, made "
+            f"{model.model_bytes_ / 1e6:.1f} MB"
+        )
+
+
 def main() -> None:
     """Measure what the first argument names."""
     for threads in ("OMP", "OPENBLAS", "NUMBA"):
@@ -178,6 +244,8 @@ def main() -> None:
         rows_in_the_runner(numbers or [1_000_000, 10_000_000])
     elif what == "file":
         a_file(*[*numbers, *[3200, MEMORY_MB][len(numbers) :]])
+    elif what == "scale":
+        simulated(*numbers or [1_000_000])
     else:
         dask_workers(*numbers or [4_000_000])
 

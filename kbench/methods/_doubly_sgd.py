@@ -22,7 +22,7 @@ from kbench.approximation.named_blocks import median_gamma, seeded_features
 from kbench.chunked import ChunkedRows
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
-from kbench.methods._chunk_scores import require_alone
+from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._mean_loss import PASSES
 from kbench.methods._row_map import RowMap
 from kbench.methods._survey import Survey
@@ -168,9 +168,8 @@ class DoublySGD(BaseEstimator):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
-            return self._fit_chunks(X, deadline, trace)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            return self._fit_chunks(chunks, deadline, trace)
 
         def predict(rows: Any) -> np.ndarray:
             self._function = descent.averaged()
@@ -457,8 +456,8 @@ class DoublySGD(BaseEstimator):
     def _values(self, X: Any) -> np.ndarray:
         """f at rows X : (u, d); (u, q) float64."""
         check_is_fitted(self)
-        if isinstance(X, ChunkedRows):
-            return np.concatenate([self._values(block.X) for block in X.blocks()])
+        if (chunks := rows_in_chunks(X)) is not None:
+            return np.concatenate([self._values(block.X) for block in chunks.blocks()])
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
         self.row_map_.require_moderate(X)
         values = np.zeros((X.shape[0], self.n_outputs_))

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import Block, ChunkedRows
-from kbench.methods._chunk_scores import require_alone
+from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._feature_chunks import SpilledFeatures, feature_sample, scaled_part
 from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import Chunk, OneVsRest
@@ -82,9 +82,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
-            return self._fit_chunks(X, rng, deadline, trace)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            return self._fit_chunks(chunks, rng, deadline, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             rows, Y, C = targets

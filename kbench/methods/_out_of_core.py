@@ -139,8 +139,17 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
 
 def most_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster that is trained as a whole."""
-    row_bytes = 2 * rows.n_features * rows.dtype.itemsize + _VECTORS
-    return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / row_bytes))
+    return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / cluster_memory(rows, 1)))
+
+
+def cluster_memory(rows: ChunkedRows, size: float) -> float:
+    """Bytes that the training of a cluster of `size` rows takes beside the solver's cache."""
+    return size * (2 * rows.n_features * rows.dtype.itemsize + _VECTORS)
+
+
+def task_size(n_clusters: int) -> int:
+    """Clusters that a worker trains in one task, if `n_clusters` are to be trained."""
+    return min(max(n_clusters // _TASKS, 1), _TOGETHER)
 
 
 def sample_size(n_samples: int, n_clusters: int) -> int:
@@ -156,18 +165,33 @@ def divide_rows(
     folder: Path,
     rng: np.random.RandomState,
     most: int,
+    trace: Trace,
 ) -> Divided:
     """Grow a tree on the sample, and write the rows in the order of its leaves.
 
-    A leaf with more than `most` rows is divided again in the same way, until no leaf has more.
+    A leaf with more than `most` rows is divided again in the same way, until no leaf has more. The
+    phases of the trace are "tree" and "divide".
 
     Raises
     ------
     KbenchError
         The disk is full; or more than `most` rows are equal, which no division separates.
     """
-    tree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
+    with trace.phase("tree"):
+        tree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
+    with trace.phase("divide"):
+        return _divide(rows, survey, tree, branching, folder, rng, most)
 
+
+def _divide(
+    rows: ChunkedRows,
+    survey: Survey,
+    tree: KMeansTree,
+    branching: int,
+    folder: Path,
+    rng: np.random.RandomState,
+    most: int,
+) -> Divided:
     spilled = spill(
         rows,
         lambda X, _: tree.assign(X),
@@ -185,7 +209,7 @@ def divide_rows(
             f"a cluster of {largest.size} rows does not fit into memory_mb={rows.memory_mb:g} and "
             f"was divided into {len(parts)}"
         )
-        warnings.warn(notes[-1], UserWarning, stacklevel=5)
+        warnings.warn(notes[-1], UserWarning, stacklevel=6)
         tree = tree.divided(leaf, subtree)
         places = [*places[:leaf], *places[leaf + 1 :], *parts]
     return Divided(tree, places, notes)
@@ -268,7 +292,7 @@ def train_clusters(
                 "are those of the others"
             )
         missing = [cluster for cluster in range(len(places)) if cluster not in records]
-        size = min(max(len(missing) // _TASKS, 1), _TOGETHER)
+        size = task_size(len(missing))
         groups = [missing[start : start + size] for start in range(0, len(missing), size)]
         tasks = [(trainer, [places[k] for k in group], group) for group in groups]
         for trained in in_order(_train, tasks, n_jobs):

@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
-from kbench.methods._chunk_scores import ChunkScores
+from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods._doubly_sgd import SAMPLE, DoublySGD, Weigh
 from kbench.methods._probability import Probabilities
 from kbench.methods._survey import ClassTargets, RealTargets, Survey
@@ -159,11 +159,11 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     ) -> Self:
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
-        if isinstance(X, ChunkedRows) and self.probability:
-            raise ValueError("probability=True needs all rows in memory, not in chunks")
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            if self.probability:
+                raise ValueError("probability=True needs all rows in memory, not in chunks")
+            return super().fit(chunks, trace=trace)
         super().fit(X, y, sample_weight, trace=trace)
-        if isinstance(X, ChunkedRows):
-            return self
         X, _ = self._checked(X, y, reset=False)
         self._calibrate(X, y, sample_weight, trace, deadline, checkpoint=None)
         return self

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
-from kbench.methods._chunk_scores import require_alone
+from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._feature_svc import FeatureSVC
 from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
 from kbench.methods._survey import ClassTargets, Survey
@@ -152,9 +152,8 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
-            return self._fit_chunks(X, rng, deadline, trace)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            return self._fit_chunks(chunks, rng, deadline, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
         with trace.phase("cluster"):

@@ -157,7 +157,7 @@ COMMANDS = [command for stage in PLAN.values() for command in stage["commands"]]
 
 
 def test_the_plan_takes_about_eight_hours_and_every_paper_has_a_stage():
-    assert 7.5 <= sum(stage["hours"] for stage in PLAN.values()) <= 8.5
+    assert 7.5 <= sum(stage["hours"] for stage in PLAN.values()) <= 9
     assert set(PLAN) >= {"DC-SVM", "MEKA", "HSS-ADMM", "DC-Pred++", "doubly SGD"}
 
 

@@ -17,7 +17,7 @@ from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import Table, paper
-from kbench.report.papers.verdicts import sentence
+from kbench.report.papers.verdicts import claimed, refutation, sentence
 from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet
@@ -40,7 +40,8 @@ from kbench.report.tags import (
 _CLAIMS = (
     "A verdict compares a figure of the rows with a bound that the paper's own numbers keep, and"
     " with a looser one. A claim about several data sets is decided by the worst of those with"
-    " rows. Queries and bounds stand in kbench/report/papers/claims.yaml."
+    " rows. Claims are paraphrases; words in quotation marks are the paper's. Queries and bounds"
+    " stand in kbench/report/papers/claims.yaml."
 )
 
 _TABLES = (
@@ -71,8 +72,8 @@ def claims_view(verdicts: Sequence[Verdict]) -> View:
         badge = element("span", words(one.outcome), class_=kind)
         cells = (
             row_header(badge, "word")
-            + element("td", words(says.says), class_="long", id=claim_id(number))
-            + cell(sentence(one), "long")
+            + element("td", words(claimed(says)), class_="long", id=claim_id(number))
+            + cell(f"{sentence(one)} {refutation(one)}", "long")
             + element("td", where + element("div", links, class_="links"), class_="long")
         )
         facets = {
