@@ -437,7 +437,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
             wrong.append(machine.predict(Z[held_out]) != index[held_out])
             errors.append(task.error(wrong[-1], held_out))
             fractions.append(len(machine.support_) / len(training))
-            trace(validation_error=errors[-1], gamma=gamma, C=C)
+            trace(validation_error=errors[-1], gamma=gamma, C=C, n_rows=len(training))
             values = (
                 rung,
                 "holdout",
