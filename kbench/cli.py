@@ -31,7 +31,8 @@ Commands:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command.
 
-    A signal that ends the command gives 128 plus its number.
+    A signal that ends the command gives 128 plus its number; SIGPIPE's where nobody reads the
+    output to its end.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -39,7 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
-        return _dispatch(words)
+        code = _dispatch(words)
+        if sys.stdout is not None:  # it is None where the caller has closed it
+            sys.stdout.flush()
+        return code
     except KbenchError as error:
         print(f"kbench: {_one_line(str(error))}", file=sys.stderr)
         return 2
@@ -52,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kbench: {NO_CACHE}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        return signals.reader_gone()
     except KeyboardInterrupt as stop:
         return signals.exit_code(stop)
 

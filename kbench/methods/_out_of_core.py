@@ -16,8 +16,10 @@ again.
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -56,6 +58,9 @@ _VECTORS = 100
 # process that collects them, and training a cluster of 4,000 rows 45 ms. There are as many tasks at
 # least, so that a process that is lost, and the last task, cost little.
 _TOGETHER, _TASKS = 8, 64
+# Seconds for which an interrupted fit finds its files again: a week. They take as much space as the
+# rows; a fit that is not repeated within this time is given up.
+_KEPT_S = 7 * 24 * 3600.0
 
 
 class Trainer(Protocol):
@@ -105,8 +110,9 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
     """The folder of a fit, named by all that its files depend on; removed if the fit ends well.
 
     In a `scratch` that the user named it stays if the fit fails or is interrupted, so that the next
-    one can go on. A lock in it, which the system releases when a process ends, keeps a second fit
-    of the same rows and parameters away.
+    one can go on; the next fit in the same `scratch` removes it after a week. A lock in it, which
+    the system releases when a process ends, keeps a second fit of the same rows and parameters
+    away.
 
     Raises
     ------
@@ -123,6 +129,9 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
             shutil.rmtree(folder, ignore_errors=True)
         return
     folder = rows.scratch / name
+    for other in rows.scratch.glob(f"kbench-{'[0-9a-f]' * 24}"):
+        if other != folder:
+            _remove_abandoned(other)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = open(folder / "lock", "wb")  # noqa: SIM115
@@ -135,6 +144,22 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
             raise KbenchError(f"{folder} is in use by a fit of the same rows") from None
         yield folder
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the folder of a fit that began more than a week ago and is not in progress."""
+    try:
+        lock = open(folder / "lock", "rb")  # noqa: SIM115
+    except OSError:
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+        # A fit that has opened the lock since then has changed its time.
+        if time.time() - os.fstat(lock.fileno()).st_mtime > _KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def most_rows(rows: ChunkedRows) -> int:

@@ -38,6 +38,10 @@ _ORDER = 20
 _RECORD = 700
 # Bytes of a page, the least that a disk reads.
 _PAGE = 4096
+# Stages of one process, which more machines do not make faster.
+SERIAL = ("survey", "tree", "divide")
+# Fraction of the workers' time above which opening runs of rows is worth a note.
+_OPENING = 0.1
 
 
 @dataclass(frozen=True)
@@ -249,8 +253,10 @@ class Simulation:
         solve += self.n_runs * costs.piece
         size = task_size(K)
         self.tasks = np.add.reduceat(solve, np.arange(0, K, size))
+        # A worker opens all runs for each task, one process does it once.
+        self._opening = self.n_runs * costs.run if in_workers else 0.0
         if in_workers:
-            self.tasks = costs.busy * self.tasks + self.n_runs * costs.run
+            self.tasks = costs.busy * self.tasks + self._opening
         self.n_tasks = len(self.tasks)
         train = self._in_workers() if in_workers else self._in_one_process()
         self.stages = [*self._before(), train, *self._prediction()]
@@ -362,15 +368,19 @@ class Simulation:
                 f"a model of {self.model_bytes / 2**20:,.0f} MiB is decoded again for every "
                 f"{self._block:,} rows that are predicted"
             )
-        serial = sum(stage.seconds for stage in self.stages if stage.name in _SERIAL)
+        opening = self._opening * self.n_tasks
+        if opening > _OPENING * self.tasks.sum():
+            found.append(
+                f"each of {self.n_tasks:,} tasks opens {self.n_runs:,} runs of rows, which takes "
+                f"{opening:,.0f} of the workers' {self.tasks.sum():,.0f} CPU s; more memory_mb "
+                "makes fewer runs"
+            )
+        serial = sum(stage.seconds for stage in self.stages if stage.name in SERIAL)
         if self.on.machines * self.on.workers > 1:
             found.append(
                 f"{serial:,.0f} s of the fit's {self.seconds:,.0f} s are those of one process"
             )
         return found
-
-
-_SERIAL = ("survey", "tree", "divide")
 
 
 def longest_first(tasks: Sequence[float] | np.ndarray, n_workers: int) -> float:

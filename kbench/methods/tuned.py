@@ -628,9 +628,13 @@ class TunedKernelSVR(RegressorMixin, TunedMachine):
 
 
 def _has_different_scales(X: np.ndarray) -> bool:
-    """Whether the deviations of the columns differ, constant ones left out."""
-    deviations = X.std(axis=0)
-    deviations = deviations[deviations > 0.0]
+    """Whether the deviations of the columns with more than two values differ.
+
+    The deviation of an indicator is how rare it is, not a unit of measurement: standardised, the
+    rarest keywords of a text count most.
+    """
+    at_extreme = np.equal(X, X.min(axis=0)) | np.equal(X, X.max(axis=0))
+    deviations = X[:, ~at_extreme.all(axis=0)].std(axis=0)
     return len(deviations) > 1 and bool(deviations.max() > _SCALES * deviations.min())
 
 

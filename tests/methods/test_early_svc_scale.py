@@ -3,8 +3,10 @@
 import itertools
 import json
 import math
+import re
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from kbench.errors import ConfigError
 from kbench.methods import DCSVC
 from kbench.methods._out_of_core import sample_size, task_size
 from kbench.methods.early_svc_scale import (
+    SERIAL,
     Machines,
     PowerLaw,
     ScaleCosts,
@@ -161,6 +164,33 @@ def test_what_breaks_is_named():
 
 def test_costs_that_were_stored_are_the_same():
     assert ScaleCosts.of(json.loads(json.dumps(asdict(COSTS)))) == COSTS
+
+
+def test_the_table_of_the_docs_is_that_of_the_stored_costs():
+    docs = Path(__file__).parents[2] / "docs"
+    stored = json.loads((docs / "_static" / "early_svc_costs.json").read_text())
+    costs = ScaleCosts.of(stored["costs"])
+    _, _, table = (docs / "scale.md").read_text().partition("| rows | clusters | one process |")
+    lines = re.findall(r"^\| (10*(?:,000)+ \| .*) \|$", table, re.M)[:4]
+    assert len(lines) == 4
+    for line in lines:
+        n, clusters, *seconds, memory, model, predicted = (
+            float(cell.replace(",", "")) for cell in line.split(" | ")
+        )
+        for (machines, workers), wanted in zip(
+            ((1, 1), (1, 2), (10, 2), (100, 2)), seconds, strict=False
+        ):
+            on = Machines(machines, workers, costs.cores, 1.25e9, 5e8, costs.ram)
+            found = costs.simulate(n, on, 1e6)
+            assert found.seconds == pytest.approx(wanted, rel=2e-2)
+        assert found.n_clusters == clusters
+        stages = by_name(found)
+        alone = sum(stages[name].seconds for name in SERIAL)
+        assert alone == pytest.approx(seconds[-1], rel=2e-2)
+        largest = max(stage.memory for stage in found.stages)
+        assert largest / 2**20 == pytest.approx(memory, rel=1e-2)
+        assert found.model_bytes / 1e6 == pytest.approx(model, rel=2e-2)
+        assert 1e6 / stages["predict"].seconds == pytest.approx(predicted, rel=1e-2)
 
 
 def test_workers_need_what_dask_takes():

@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -253,6 +254,33 @@ def test_other_rows_or_parameters_do_not_go_on(data, tmp_path):
         found = model(**parameters).fit(small(X, labels, scratch=tmp_path))
         wanted = model(**parameters).fit(chunked(X, labels))
         np.testing.assert_array_equal(found.decision_function(X), wanted.decision_function(X))
+
+
+def test_what_a_fit_has_left_is_removed_by_another_fit_a_week_later(data, tmp_path):
+    def left():
+        return sorted(folder.name for folder in tmp_path.iterdir())
+
+    def interrupt(**parameters):
+        with pytest.raises(KeyboardInterrupt):
+            model(**parameters).fit(small(*data, scratch=tmp_path), trace=_Stop(1, _interrupt))
+
+    (tmp_path / "kbench-of-the-user").mkdir()
+    interrupt(C=3.0)
+    interrupt(C=4.0)
+    model().fit(small(*data, scratch=tmp_path))
+    assert len(left()) == 3
+
+    def a_week_later():
+        last_week = time.time() - 8 * 24 * 3600
+        for lock in tmp_path.glob("kbench-*/lock"):
+            os.utime(lock, (last_week, last_week))
+        model().fit(small(*data, scratch=tmp_path))
+        in_progress.extend(left())
+
+    in_progress = []
+    model(C=3.0).fit(small(*data, scratch=tmp_path), trace=_Stop(2, a_week_later))
+    assert len(in_progress) == 2  # that with C = 4 is gone
+    assert left() == ["kbench-of-the-user"]
 
 
 def test_two_fits_do_not_share_a_folder(data, tmp_path):
