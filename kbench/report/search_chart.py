@@ -91,7 +91,7 @@ def _chart(label: str, search: Searched) -> Chart:
         opacity = f'fill-opacity="{_between(_OPACITIES, better**2):.2f}"'
         where = _circle(drawn, point.gamma, point.penalty, _between(_RADII, larger))
         drawn.add(f'<circle class="cell" {where} {opacity}><title>{words}</title></circle>')
-    drawn.add(f'<circle class="guide" {_circle(drawn, *search.chosen, _RING)}/>')
+    drawn.add(f'<circle class="sd c1" {_circle(drawn, *search.chosen, _RING)}/>')
     return drawn.chart()
 
 
