@@ -339,7 +339,8 @@ def test_many_rows_are_decided_by_machines_of_nearly_all_of_them():
     assert np.all(results["n_rows"][last] == 17_000 - 3400)
     # C, then gamma, are lowered while the error does not rise.
     assert machine.cv_error_ == results["error"][last].min()
-    assert np.all(np.diff(results["gamma"][last]) <= 0) and np.sum(last) <= 6
+    assert np.all(np.diff(results["gamma"][last]) <= 0)
+    assert np.sum(last) <= 6
     chosen = (results["gamma"] == machine.gamma_) & (results["C"] == machine.C_) & last
     assert np.sum(chosen) == 1
     new, truth = moons(5000, seed=1)
