@@ -40,7 +40,7 @@ GRIDS = {
     "n_neighbours": (2, 32),
     "n_trees": (1, 2),
     "rel_tol": (0.1, 0.9),
-    "abs_tol": (0.1, 4.0),
+    "abs_tol": (0.1, 50.0),
     "trace_tol": (1e-3, 0.3),
     "max_rank": (3, 12),
     "max_near": (8, 64),
@@ -103,8 +103,9 @@ def test_values_of_a_grid_are_different_fits_or_an_error(method):
                 assert not np.array_equal(one, other), (preset, parameter)
 
 
-# Values of the compressed matrix of 400 rows, because a fit adds a ridge or a limit of steps.
-HSS_ROWS = {"gamma": 0.5, "leaf_size": 32, "random_state": 0}
+# The compressed matrix of 400 rows is compared, because a fit adds a ridge or a limit of steps. The
+# 512 neighbours of "paper_table5" would be all of them, and leave no far columns.
+HSS_ROWS = {"gamma": 0.5, "leaf_size": 32, "n_neighbours": 16, "random_state": 0}
 
 
 @pytest.mark.parametrize("preset", presets.HSS)
