@@ -35,6 +35,8 @@ def test_every_family_is_among_them():
         "ApproximateRidgeClassifier",
         "DCKernelRidge",
         "DCKernelRidgeClassifier",
+        "DCPredTrainedClassifier",
+        "DCPredTrainedRegressor",
         "DoublySGDClassifier",
         "DoublySGDRegressor",
         "LinearizedSVC",

@@ -156,15 +156,15 @@ PLAN = yaml.safe_load(SCRIPT.with_suffix(".yaml").read_text())
 COMMANDS = [command for stage in PLAN.values() for command in stage["commands"]]
 
 
-def test_the_plan_takes_about_eight_hours_and_every_paper_has_a_stage():
-    assert 7.5 <= sum(stage["hours"] for stage in PLAN.values()) <= 9
-    assert set(PLAN) >= {"DC-SVM", "MEKA", "HSS-ADMM", "DC-Pred++", "doubly SGD"}
+def test_the_plan_takes_about_nine_hours_and_every_paper_has_a_stage():
+    assert 8 <= sum(stage["hours"] for stage in PLAN.values()) <= 10
+    assert set(PLAN) >= {"DC-SVM", "MEKA", "HSS-ADMM", "DC-Pred++", "doubly SGD", "chunks"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_name_what_exists(command):
     words = dict(word.split("=", 1) for word in command.split() if "=" in word)
-    for name in words["experiment"].split(","):
+    for name in filter(None, words.get("experiment", "").split(",")):
         assert (shipped_root() / "experiment" / f"{name}.yaml").exists()
     for name in filter(None, words.get("dataset", "").split(",")):
         config = yaml.safe_load((shipped_root() / "dataset" / f"{name}.yaml").read_text())
