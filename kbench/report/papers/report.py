@@ -15,6 +15,7 @@ from kbench.report.charts import document
 from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
+from kbench.report.papers.causes import sheet as cause_sheet
 from kbench.report.papers.claims import claims, verdict
 from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing, drawings
@@ -42,7 +43,7 @@ PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 # Characters per line of \small type on a landscape page of A4.
 _LATEX_WIDTH = 130
 
-_OTHERS = ("cells", "claims", "systems", "budgets", "rankings")
+_OTHERS = ("cells", "causes", "claims", "systems", "budgets", "rankings")
 
 
 def make_papers(
@@ -61,7 +62,7 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables as `hss_table5`, papers as `hss`, `cells`, `claims`,
+        Tables as `hss_table5`, papers as `hss`, `cells`, `causes`, `claims`,
         `systems`, `budgets`, `rankings`; all when not given.
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
@@ -156,8 +157,9 @@ class Report:
         chosen = {table.id: table for name in asked for table in known.get(name, ())}
         self.filled = [one for table in chosen.values() for one in filled(table, runs)]
         self.counted: list[Filled] = []
-        if "cells" in asked:
+        if "cells" in asked or "causes" in asked:
             self.counted = self.filled or [one for table in tables for one in filled(table, runs)]
+        self.overviews = [name for name in ("cells", "causes") if name in asked]
         self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
         self.systems = list(systems()) if "systems" in asked else []
         self.budgets = list(budgets()) if "budgets" in asked else []
@@ -173,8 +175,9 @@ class Report:
         return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
 
     def counts(self) -> list[Sheet]:
-        """Number of measured cells, if it is selected."""
-        return [coverage_sheet(self.counted)] if self.counted else []
+        """Number of measured cells and causes of differences, if they are selected."""
+        made = {"cells": coverage_sheet, "causes": cause_sheet}
+        return [made[name](self.counted) for name in self.overviews if self.counted]
 
     def studies(self, width: int | None = None) -> list[Sheet]:
         """Systems, budgets and rankings."""

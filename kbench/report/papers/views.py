@@ -11,6 +11,7 @@ from typing import Any
 from kbench.report.cells import title
 from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
+from kbench.report.papers.causes import sheet as cause_sheet
 from kbench.report.papers.claims import Verdict, methods_of, tables_of
 from kbench.report.papers.coverage import Coverage, coverage
 from kbench.report.papers.coverage import sheet as coverage_sheet
@@ -150,7 +151,7 @@ def studies_view(
     budgets: Sequence[Sheet],
     rankings: Sequence[Ranking],
 ) -> View:
-    """Rankings over data sets, algorithm against implementation, budgets, and the coverage."""
+    """Rankings, algorithm against implementation, budgets, the coverage, causes of differences."""
     items = []
     for i, ranking in enumerate(rankings):
         charts, legend = ranking_charts(ranking)
@@ -167,6 +168,8 @@ def studies_view(
     if filled:
         one = coverage_sheet(filled)
         items.append(_study("cells", one.name, str(coverage(filled)), plain(one), {}))
+        other = cause_sheet(filled)
+        items.append(_study("causes", other.name, f"{len(other.rows)} causes", plain(other), {}))
     head = [header("study"), header("what it has", kind="word")]
     return View("studies", "Studies", head, items)
 
