@@ -18,6 +18,7 @@ the rows say of themselves into the README of the reference rows.
 import fcntl
 import json
 import math
+import re
 import shutil
 import signal
 import subprocess
@@ -196,7 +197,7 @@ def description(target: Path) -> str:
         counts = sorted(Counter(values).items(), key=lambda one: (-one[1], one[0]))
         lines.append(f"- {name}: {', '.join(f'{value} {n:,}' for value, n in counts)}")
     cells = make_papers(ResultsFolder(target), tables=["cells"], format="markdown", reference=False)
-    return "\n".join([*lines, "", cells.partition("\n\n")[2]])
+    return "\n".join([*lines, "", re.sub(r"(?m)^## .*\n\n", "", cells)])
 
 
 def overlapping(rows: pd.DataFrame) -> int:
