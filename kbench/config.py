@@ -516,7 +516,7 @@ def settings(config: Mapping[str, Any]) -> Settings:
     try:
         typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), own))
     except OmegaConfBaseException as error:
-        key = getattr(error, "full_key", None) or getattr(error, "key", "?")
+        key = str(getattr(error, "full_key", None) or getattr(error, "key", "?"))
         wrong = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
         if wrong and wrong[2] in ("Float", "Integer"):
             unit = next((u for end, u in _UNITS.items() if key.endswith(end)), "a number")

@@ -234,11 +234,12 @@ class _Method:
     def of(cls, config: Mapping[str, Any]) -> "_Method":
         from kbench.run import registry
 
-        name, meta = config.get("name"), config.get("meta") or {}
+        meta = config.get("meta") or {}
         if absent := [key for key in ("name", "estimator") if config.get(key) is None]:
-            known = name or config.get("estimator")
+            known = config.get("name") or config.get("estimator")
             lacks = " and ".join(f"`{key}: ...`" for key in absent)
             raise ConfigError(f"the file of the method{f' {known}' if known else ''} lacks {lacks}")
+        name = config["name"]
         if not isinstance(meta, Mapping):
             raise ConfigError(
                 f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."
