@@ -13,11 +13,11 @@ data set, five seeds each: the recursive feature machine with its defaults, and 
 and CPU seconds are means over the seeds. `defaults` counts on how many data sets the machine is
 better than boosting, both without a parameter, one seed. `tuned` compares TunedKernelSVC and
 TunedKernelRidge with and without metric="auto" on a fifth of the training rows that is held out.
-`round` measures one round on 10,000 rows of 50 features, with the memory that it takes; at most 5 s and 1.2 GB. `growth` fits the
-machine to 25,000 to 400,000 generated rows; an exponent of at most 1.1. `widths` shows the held-out
-errors behind the kernel widths that `LearnedMetric` starts from. One thread, compiled beforehand.
-Constants were set on kin40k, protein_regression, wine and pendigits; those of "quick" on held-out
-training rows of covtype_93k.
+`round` measures one round on 10,000 rows of 50 features, with the memory that it takes; at most 5 s
+and 1.2 GB. `growth` fits the machine to 25,000 to 400,000 generated rows; an exponent of at most
+1.1. `widths` shows the held-out errors behind the kernel widths that `LearnedMetric` starts from.
+One thread, compiled beforehand. Constants were set on kin40k, protein_regression, wine and
+pendigits; those of "quick" on held-out training rows of covtype_93k.
 """
 
 import argparse
