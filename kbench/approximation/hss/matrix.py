@@ -76,7 +76,8 @@ class HSSMatrix(HSSProducts, BaseEstimator):
         Nearest neighbours of each point whose columns are sampled; 0 samples far columns only.
     n_trees : int or None, default=None
         Maximal number of random projection trees of the neighbour search. Up to 4,096 rows are
-        searched exactly, without a tree; a number that is given is then said to have no effect.
+        searched exactly, without a tree; a warning then says that a number other than the
+        preset's has no effect.
     rel_tol, abs_tol : float or None, default=None
         Smallest accepted pivot, relative to the first pivot and absolute. Both are divided by the
         level of the node.
@@ -278,7 +279,9 @@ class HSSMatrix(HSSProducts, BaseEstimator):
             if neighbours is not None:
                 self._near = _inverse(permutation)[neighbours[permutation]]
             elif self._near is None and k and len(self.tree_) > 1:
-                if self.n_trees is not None and n <= EXACT_ROWS:
+                # The runner gives the preset's number as if it were typed.
+                typed = self.n_trees not in (None, HSS[self.preset]["n_trees"])
+                if typed and n <= EXACT_ROWS:
                     warnings.warn(
                         f"n_trees={self.n_trees} has no effect: the neighbours of {n} rows, up to "
                         f"{EXACT_ROWS}, are searched exactly",
