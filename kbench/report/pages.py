@@ -86,7 +86,8 @@ def page(
         )
     if report is not None:
         systems, budgets = report.system_sheets(), report.budget_sheets()
-        shown.append(views.studies_view(report.counted, systems, budgets, report.rankings))
+        counts = report.counts()
+        shown.append(views.studies_view(counts, systems, budgets, report.rankings))
     used = sorted({one.machine.environment for one in comparisons})
     if report is not None:
         known = {one.machine.environment for one in report.filled if one.machine is not None}

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pickle
+import re
 import shutil
 import signal
 import time
@@ -244,6 +245,31 @@ def test_a_dask_cluster_that_loses_a_worker_makes_the_same_model(data, fitted):
             again = model().fit(small(*data), trace=kill)
     packed = [found._machine.machines.records.data.tobytes() for found in (again, fitted)]
     assert packed[0] == packed[1]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")
+def test_a_dask_cluster_that_disappears_is_one_line_and_the_fit_goes_on_without_it(data, tmp_path):
+    import joblib
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(n_workers=1, **options) as cluster, Client(cluster):
+        (worker,) = cluster.workers.values()
+
+        def disappear():
+            os.kill(worker.pid, signal.SIGKILL)  # so that it trains no other cluster meanwhile
+            cluster.close()
+
+        with (
+            joblib.parallel_config("dask"),
+            pytest.raises(KbenchError, match=r"Dask cluster at tcp://.* is lost: \d+ of 40 tasks"),
+        ):
+            model(40).fit(small(*data, scratch=tmp_path), trace=_Stop(1, disappear))
+    again = model(40).fit(small(*data, scratch=tmp_path))
+    assert re.match(r"an interrupted fit had trained \d+ of 40 clusters", again.notes_[0])
+    wanted = model(40).fit(chunked(*data))
+    assert again.decision_function(data[0]).tobytes() == wanted.decision_function(data[0]).tobytes()
+    assert not list(tmp_path.iterdir())
 
 
 def test_other_rows_or_parameters_do_not_go_on(data, tmp_path):

@@ -17,6 +17,7 @@ from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
 from kbench.report.papers.causes import sheet as cause_sheet
 from kbench.report.papers.claims import claims, verdict
+from kbench.report.papers.coverage import figure_sheet
 from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Filled, filled
@@ -175,9 +176,13 @@ class Report:
         return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
 
     def counts(self) -> list[Sheet]:
-        """Number of measured cells and causes of differences, if they are selected."""
-        made = {"cells": coverage_sheet, "causes": cause_sheet}
-        return [made[name](self.counted) for name in self.overviews if self.counted]
+        """Numbers of measured cells and drawn figures, causes of differences, if selected."""
+        made = []
+        if "cells" in self.overviews:
+            made += [coverage_sheet(self.counted), figure_sheet(self.counted_drawings)]
+        if "causes" in self.overviews:
+            made.append(cause_sheet(self.counted))
+        return made
 
     def studies(self, width: int | None = None) -> list[Sheet]:
         """Systems, budgets and rankings."""
@@ -211,6 +216,13 @@ class Report:
     @cached_property
     def drawings(self) -> list[Drawing]:
         return drawings(self.runs, {one.table.paper for one in self.filled})
+
+    @cached_property
+    def counted_drawings(self) -> list[Drawing]:
+        """The drawings of the papers whose cells are counted."""
+        if self.filled:
+            return self.drawings
+        return drawings(self.runs, {one.table.paper for one in self.counted})
 
     def html(self) -> str:
         from kbench.report.pages import page

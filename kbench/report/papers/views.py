@@ -11,10 +11,8 @@ from typing import Any
 from kbench.report.cells import title
 from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
-from kbench.report.papers.causes import sheet as cause_sheet
 from kbench.report.papers.claims import Verdict, methods_of, tables_of
 from kbench.report.papers.coverage import Coverage, coverage
-from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import Table, paper
@@ -146,12 +144,12 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
 
 
 def studies_view(
-    filled: Sequence[Filled],
+    counts: Sequence[Sheet],
     systems: Sequence[Sheet],
     budgets: Sequence[Sheet],
     rankings: Sequence[Ranking],
 ) -> View:
-    """Rankings, algorithm against implementation, budgets, the coverage, causes of differences."""
+    """Rankings, algorithm against implementation, budgets, and counts of cells and figures."""
     items = []
     for i, ranking in enumerate(rankings):
         charts, legend = ranking_charts(ranking)
@@ -161,15 +159,10 @@ def studies_view(
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
         name = ranking_sheet(ranking).name
         items.append(_study(f"ranking-{i + 1}", name, f"over {', '.join(sets)}", detail, facets))
-    for kind, studies in (("system", systems), ("budget", budgets)):
+    for kind, studies in (("system", systems), ("budget", budgets), ("count", counts)):
         for i, one in enumerate(studies):
             text = f"{len(one.rows)} lines"
             items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one), {}))
-    if filled:
-        one = coverage_sheet(filled)
-        items.append(_study("cells", one.name, str(coverage(filled)), plain(one), {}))
-        other = cause_sheet(filled)
-        items.append(_study("causes", other.name, f"{len(other.rows)} causes", plain(other), {}))
     head = [header("study"), header("what it has", kind="word")]
     return View("studies", "Studies", head, items)
 
