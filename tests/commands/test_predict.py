@@ -152,7 +152,7 @@ def test_predictions_and_scores_are_those_of_the_run(digits, predict, tmp_path, 
 def test_a_model_of_bundled_rows_takes_a_table_of_the_user(digits, predict, tmp_path):
     """Bundled rows have no format, so that the suffix of the new file is what says it is CSV."""
     X, y = load_digits(return_X_y=True)
-    new = pd.DataFrame(X[:50]).assign(label=y[:50])
+    new = pd.DataFrame(X[:50]).add_prefix("pixel_").assign(label=y[:50])
     new.to_csv(tmp_path / "new.csv", index=False)
     out = tmp_path / "out.csv"
     path = f"dataset.path={tmp_path / 'new.csv'}"
