@@ -68,8 +68,9 @@ _TUBE_ROWS = 8000
 # Tubes that are compared, as multiples of the held-out deviation. 0.6 is optimal for Gaussian noise
 # (Smola, Murata, Scholkopf and Muller, ICANN 1998).
 _TUBES = (0.05, 0.2, 0.6, 1.0)
-# Tolerance of the final regression, in units of the held-out deviation: far below its noise.
-_FINAL_TOL = 0.02
+# Tolerance of the final regression, in units of the held-out deviation. At 0.02, 0.05 and 0.1 the
+# held-out RMSE is 0.20164, 0.20164 and 0.20167 in 4.0, 3.5 and 2.1 s (kin40k, 4,000 rows).
+_FINAL_TOL = 0.1
 # Half the width of the tube during the search, in deviations of y.
 _SEARCH_TUBE = 0.05
 
