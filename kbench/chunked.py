@@ -18,6 +18,8 @@ from kbench.errors import DataError
 # Fraction of `memory_mb` that the rows of one block take. A fit holds a block, a second one that it
 # sorts, and as much again for the solver and the index.
 _BLOCK = 1 / 8
+# Memory in MiB of rows whose user names none.
+MEMORY_MB = 1024.0
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -76,7 +78,7 @@ class ChunkedRows:
         n_rows: int | None = None,
         dtype: Any = np.float32,
         classes: Any = None,
-        memory_mb: float = 1024.0,
+        memory_mb: float = MEMORY_MB,
         scratch: str | Path | None = None,
     ) -> None:
         self._read, self.n_features, self._n_rows = read, n_features, n_rows
@@ -121,13 +123,20 @@ class ChunkedRows:
         y : (n,) dask.array.Array or dask.dataframe.Series, optional
             In the same partitions.
         **options
-            `dtype`, `classes`, `memory_mb` and `scratch`.
+            `dtype` (by default that of X, float64 for columns that are not all float32), `classes`,
+            `memory_mb` and `scratch`.
 
         Raises
         ------
         ValueError
-            X and y have another number of partitions, or columns of X several chunks.
+            y is no Dask collection, X and y have another number of partitions, or columns of X
+            several chunks.
         """
+        if not (y is None or is_dask(y)):
+            raise ValueError(
+                f"X is a Dask collection, so y should be one, too, in the same partitions; it is "
+                f"{type(y).__name__}"
+            )
         parts = _delayed(X)
         targets = [None] * len(parts) if y is None else _delayed(y)
         if len(targets) != len(parts) or (hasattr(X, "chunks") and len(X.chunks[1]) > 1):
@@ -143,6 +152,10 @@ class ChunkedRows:
                 rows = np.ascontiguousarray(rows) if not hasattr(rows, "indptr") else rows
                 yield Block(rows, labels, f"partition {k}")
 
+        if "dtype" not in options:
+            types = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
+            small = all(dtype == np.float32 for dtype in types)
+            options["dtype"] = np.float32 if small else np.float64
         return cls(read, n_features=int(X.shape[1]), **options)
 
     def __len__(self) -> int:
@@ -209,6 +222,11 @@ class ChunkedRows:
         X = X if X.dtype == self.dtype else X.astype(self.dtype)
         _require_finite(X, place)
         return Block(X, y, place)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a collection of Dask, such as an array, dataframe or series."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 def _require_finite(X: Any, place: str) -> None:

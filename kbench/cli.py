@@ -31,7 +31,8 @@ Commands:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0 all ok, 1 some runs failed, 2 a wrong command.
 
-    A signal that ends the command gives 128 plus its number.
+    A signal that ends the command gives 128 plus its number; SIGPIPE's where nobody reads the
+    output to its end.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -39,7 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             signals.stop_on_signals()
         if sys.platform == "win32":
             raise ConfigError("Windows is not supported; it works in the Linux subsystem (WSL)")
-        return _dispatch(words)
+        code = _dispatch(words)
+        if sys.stdout is not None:  # it is None where the caller has closed it
+            sys.stdout.flush()
+        return code
     except KbenchError as error:
         print(f"kbench: {_one_line(str(error))}", file=sys.stderr)
         return 2
@@ -52,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kbench: {NO_CACHE}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        return signals.reader_gone()
     except KeyboardInterrupt as stop:
         return signals.exit_code(stop)
 
@@ -64,12 +67,25 @@ def _one_line(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
+def _instead(word: str, others: Sequence[str]) -> str:
+    """What the user may have meant by a first word that is no command."""
+    from kbench.config import nearest, options
+
+    if word in options("method"):
+        return f": write method={word}"
+    if any(other.startswith(("method=", "experiment=")) for other in others):
+        return ": leave it out, `kbench method=... dataset=...` does the runs"
+    return f"{nearest(word, COMMANDS)}; `kbench --help` names them"
+
+
 def _dispatch(words: list[str]) -> int:
     if words[:1] == ["--version"]:
         print(f"kbench {__version__}")
         return 0
     if words[:1] in (["-m"], ["--multirun"]) and words[1:] and words[1] in COMMANDS:
         words[:2] = words[1::-1]
+    if words[:1] == ["help"] and len(words) == 2 and words[1] in COMMANDS:
+        words = [words[1], "--help"]
     word = words[0] if words else "help"
     asks = any(flag in words for flag in ("-h", "--help"))
     if word == "help" or (asks and word not in COMMANDS):
@@ -84,11 +100,7 @@ def _dispatch(words: list[str]) -> int:
             return 0
         return module.main(words[1:])
     if "=" not in word and not word.startswith(("-", "~")):
-        from kbench.config import nearest
-
-        raise ConfigError(
-            f"{word!r} is no command{nearest(word, COMMANDS)}; `kbench --help` names them"
-        )
+        raise ConfigError(f"{word!r} is no command{_instead(word, words[1:])}")
     from kbench.commands import running
 
     return running.main(words)

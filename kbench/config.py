@@ -300,6 +300,12 @@ def _check_word(text: str, before: str, after: str) -> None:
         )
 
 
+# Keys that `+` adds to a composed config; other new keys are refused.
+_EXTENSIBLE = re.compile(r"(method|dataset|parallel\.options)\.")
+# Ends of keys -> what their values are.
+_UNITS = {"_s": "a number of seconds", "_mb": "a number of MiB"}
+
+
 class Composer:
     """Composes resolved configs with Hydra, about 30 ms each, and caches them by overrides."""
 
@@ -329,6 +335,8 @@ class Composer:
         except HydraException as error:
             text = getattr(error, "override", None) or overrides[0]
             reason = _one_line(str(error).split("\n")[0])
+            if "NoViableAlt" in reason:
+                reason = "a character that Hydra does not read outside quotes"
             raise ConfigError(f"{text}: {reason}; quote a value with special characters") from None
 
     def value(self, key: str, text: str) -> Any:
@@ -400,7 +408,8 @@ class Composer:
         tail = [k for k in known if k.rpartition(".")[2] == key]
         if tail:
             hint = f" (nearest: {', '.join(sorted(tail)[:3])})"
-        return ConfigError(f"no key is called {key!r}{hint}; a new one is written +{key}=...")
+        new = f"; a new one is written +{key}=..." if _EXTENSIBLE.match(key) else ""
+        return ConfigError(f"no key is called {key!r}{hint}{new}")
 
 
 class _ParsedFiles:
@@ -507,7 +516,11 @@ def settings(config: Mapping[str, Any]) -> Settings:
     try:
         typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), own))
     except OmegaConfBaseException as error:
-        key = getattr(error, "full_key", None) or getattr(error, "key", "?")
+        key = str(getattr(error, "full_key", None) or getattr(error, "key", "?"))
+        wrong = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", str(error))
+        if wrong and wrong[2] in ("Float", "Integer"):
+            unit = next((u for end, u in _UNITS.items() if key.endswith(end)), "a number")
+            raise ConfigError(f"{key} is {wrong[1]!r}, should be {unit}") from None
         raise ConfigError(f"{key}: {_one_line(str(error).split(chr(10))[0])}") from None
     assert isinstance(typed, Settings)
     for name in ("wall_s", "cpu_s", "memory_mb", "setup_s", "threads"):

@@ -1,4 +1,4 @@
-"""What Ctrl-C, a SIGTERM and a closed terminal do to a command.
+"""What Ctrl-C, a SIGTERM, a closed terminal and a reader that ends do to a command.
 
 The first signal raises `Stopped`, so that the command removes what it has begun. Signals that
 follow at once are ignored, as an impatient user or a supervisor sends several; a later one ends the
@@ -51,6 +51,18 @@ def stop_on_signals() -> None:
     handler = _Stop()
     for signum in handled():
         signal.signal(signum, handler)
+
+
+def reader_gone() -> int:
+    """Give up standard output, which nobody reads, as after `| head`; the exit code of SIGPIPE.
+
+    Python ignores SIGPIPE and raises BrokenPipeError instead, which is right while runs are in
+    progress. What the buffer still holds is dropped, or Python would complain of it at its end.
+    """
+    unread = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(unread, sys.stdout.fileno())
+    os.close(unread)
+    return 128 + signal.SIGPIPE
 
 
 def exit_code(stop: KeyboardInterrupt) -> int:

@@ -3,14 +3,20 @@
     python scripts/bench_chunks.py rows [1000000 10000000]       # fits in the runner, rows on disk
     python scripts/bench_chunks.py file [megabytes, default 3200] [memory_mb, default 1500]
     python scripts/bench_chunks.py workers [rows, default 4000000] # one and two Dask workers
+    python scripts/bench_chunks.py steps [steps, default 30]       # doubly SGD, the same
+    python scripts/bench_chunks.py scale [rows, default 1000000]   # fits against their simulation
 
 `rows` runs `dcsvm_early` on covtype_like (54 columns) with `limits.memory_mb=1500`, which the guard
 enforces, 4,000 rows a cluster and one thread, and reads the results. `file` writes Parquet to
 $TMPDIR, which takes three times its size, fits it by `chunked_files` with limited private memory,
-and counts the bytes that are read. `workers` compares wall seconds, so
-it needs as many idle cores as workers. One run each; CPU seconds do not contain compiling.
+and counts the bytes that are read. `workers` and `steps` compare wall seconds, so they need as many
+idle cores as workers; `steps` are of 16,384 rows and 2,048 random features. `scale` measures the
+costs of `kbench plan scale.rows=...` on 400,000 rows and compares the simulated seconds of a fit
+with those of one process, of two Dask workers and of four, on two idle cores. One run each; CPU
+seconds do not contain compiling.
 """
 
+import contextlib
 import logging
 import math
 import os
@@ -19,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +33,9 @@ import numpy as np
 CLUSTER = 4000  # rows
 MEMORY_MB = 1500
 MOST_S, MOST_EXPONENT, LEAST_ROWS_A_SECOND, LEAST_SPEEDUP = 600, 1.08, 300_000, 1.7
+LEAST_STEPS = 1.6  # steps a second of doubly SGD on two workers, in those of one worker
+BATCH, BLOCK = 16384, 2048  # rows and random features of a step
+PROBE_ROWS, MOST_OFF = 400_000, 0.2  # of the simulation
 
 
 def line(what: str, value: str, must: str, holds: bool) -> None:
@@ -136,28 +146,45 @@ def a_file(megabytes: int, memory_mb: float) -> None:
         print(f"accuracy {100 * model.score(test):.2f} %; seconds of phases {model.timings_}")
 
 
-def dask_workers(n: int) -> None:
-    """Fit with one and with two worker processes of a local Dask cluster."""
-    import joblib
-    from distributed import Client, LocalCluster
-
-    from kbench.data import ChunkedRows, chunked_generator
-    from kbench.methods import DCSVC
+def generated(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """n rows of covtype_like and their labels."""
+    from kbench.data import chunked_generator
 
     blocks = list(chunked_generator("covtype_like", n, d=54).blocks())
     X, y = (np.concatenate(parts) for parts in zip(*((b.X, b.y) for b in blocks), strict=True))
-    del blocks
+    return X, y
+
+
+@contextlib.contextmanager
+def dask(workers: int) -> Iterator[None]:
+    """Have joblib compute on local Dask workers of one thread each."""
+    import joblib
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": ":0"}
+    options["silence_logs"] = logging.CRITICAL
+    with (
+        LocalCluster(n_workers=workers, **options) as cluster,
+        Client(cluster),
+        joblib.parallel_config("dask"),
+    ):
+        yield
+
+
+def dask_workers(n: int) -> None:
+    """Fit with one and with two worker processes of a local Dask cluster."""
+    from kbench.data import ChunkedRows
+    from kbench.methods import DCSVC
+
+    X, y = generated(n)
     rows = ChunkedRows.of_arrays(X, y, memory_mb=MEMORY_MB)
     model = DCSVC(max(1, n // CLUSTER), C=8, gamma=4, n_levels=1, random_state=0)
     seconds, machines = [], []
     for workers in (1, 2):
-        options = {"threads_per_worker": 1, "dashboard_address": None}
-        options["silence_logs"] = logging.CRITICAL
-        with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster):
-            with joblib.parallel_config("dask"):
-                model.fit(ChunkedRows.of_arrays(X[:8000], y[:8000]))  # imports, compiled code
-                begin = time.perf_counter()
-                model.fit(rows)
+        with dask(workers):
+            model.fit(ChunkedRows.of_arrays(X[:8000], y[:8000]))  # imports, compiled code
+            begin = time.perf_counter()
+            model.fit(rows)
             seconds.append(time.perf_counter() - begin)
             machines.append(model._machine.machines.records.data.tobytes())
             print(f"{workers} workers, {n:,} rows: {seconds[-1]:.1f} s, {model.timings_}")
@@ -166,6 +193,82 @@ def dask_workers(n: int) -> None:
     line("two workers against one, wall", f"{speedup:.2f} x", f">= {LEAST_SPEEDUP} x", holds)
     same = machines[0] == machines[1]
     line("same bytes of the model", str(same), "True", same)
+
+
+def dask_steps(n_steps: int) -> None:
+    """Steps a second of doubly SGD with one and with two worker processes of a local cluster."""
+    from kbench.data import ChunkedRows
+    from kbench.methods import DoublySGDClassifier
+    from kbench.trace import Trace
+
+    X, y = generated(n_steps * BATCH)
+    rates, curves = [], []
+    for workers in (1, 2):
+        losses: list[float] = []
+        trace = Trace(lambda _, state, losses=losses: losses.append(state["loss"]))
+        model = DoublySGDClassifier(
+            batch_size=BATCH, block_size=BLOCK, gamma=4.0, n_shards=2, random_state=0
+        )
+        with dask(workers):
+            model.fit(ChunkedRows.of_arrays(X[: 2 * BATCH], y[: 2 * BATCH]))  # imports
+            model.fit(ChunkedRows.of_arrays(X, y), trace=trace)
+        rates.append(n_steps / model.timings_["step"])
+        curves.append((losses, model.coef_.tobytes()))
+        print(
+            f"{workers} workers: {rates[-1]:.2f} steps/s, loss {losses[0]:.3f} to {losses[-1]:.3f}"
+        )
+    gain, same = rates[1] / rates[0], curves[0] == curves[1]
+    line(
+        "two workers against one, steps/s",
+        f"{gain:.2f} x",
+        f">= {LEAST_STEPS} x",
+        gain >= LEAST_STEPS,
+    )
+    line("same losses at every step, same bytes of the model", str(same), "True", same)
+
+
+def simulated(n: int) -> None:
+    """Simulate a fit in one process and in two and four workers, and make it."""
+    from kbench.data import ChunkedRows
+    from kbench.methods import DCSVC
+    from kbench.methods.early_svc_scale import Machines, ScaleCosts
+
+    cores = len(os.sched_getaffinity(0))
+    X, y = generated(n)
+    memory_mb = 0.75 * MEMORY_MB
+    parameters = {"C": 8, "gamma": 4, "n_levels": 1, "random_state": 0}
+    begin = time.perf_counter()
+    costs = ScaleCosts.measure(
+        DCSVC(**parameters),
+        X[:PROBE_ROWS],
+        y[:PROBE_ROWS],
+        cluster_rows=CLUSTER,
+        memory_mb=memory_mb,
+        cores=cores,
+    )
+    print(f"costs measured on {PROBE_ROWS:,} rows in {time.perf_counter() - begin:.1f} s: {costs}")
+    model = DCSVC(max(1, n // CLUSTER), **parameters)
+    for workers in (1, 2, 4):
+        with dask(workers) if workers > 1 else contextlib.nullcontext():
+            model.fit(ChunkedRows.of_arrays(X[:8000], y[:8000]))
+            begin = time.perf_counter()
+            model.fit(ChunkedRows.of_arrays(X, y, memory_mb=memory_mb))
+            seconds = time.perf_counter() - begin
+        found = costs.simulate(n, Machines(1, workers, cores, math.inf, math.inf, math.inf))
+        for stage in found.stages:
+            print(
+                f"  {stage.name:8s} simulated {stage.seconds:6.2f} s ({stage.bound}), "
+                f"made {model.timings_[stage.name]:6.2f} s"
+            )
+        off = found.seconds / seconds - 1
+        what = (
+            f"{workers} workers, {n:,} rows: {found.seconds:.1f} s simulated, {seconds:.1f} s made"
+        )
+        line(what, f"{100 * off:+.1f} %", f"<= {100 * MOST_OFF:g} % off", abs(off) <= MOST_OFF)
+        print(
+            f"  model simulated {found.model_bytes / 1e6:.1f} MB, made "
+            f"{model.model_bytes_ / 1e6:.1f} MB"
+        )
 
 
 def main() -> None:
@@ -178,6 +281,10 @@ def main() -> None:
         rows_in_the_runner(numbers or [1_000_000, 10_000_000])
     elif what == "file":
         a_file(*[*numbers, *[3200, MEMORY_MB][len(numbers) :]])
+    elif what == "steps":
+        dask_steps(*numbers or [30])
+    elif what == "scale":
+        simulated(*numbers or [1_000_000])
     else:
         dask_workers(*numbers or [4_000_000])
 

@@ -1,6 +1,6 @@
 """Machines that choose their own parameters: CPU seconds of search and fit, and test scores.
 
-    python scripts/bench_tuned.py [--seeds N] [--kind svc|svr|ridge] [--held-out] [--grid]
+    python scripts/bench_tuned.py [--seeds N] [--kind svc|svr|ridge] [--held-out] [--grid FILE]
                                   [--probability] [DATASET[:ROWS] ...]
 
 Each line is one data set (its first ROWS training rows): mean CPU seconds of the fit, the search's
@@ -9,21 +9,31 @@ chosen parameters of the last seed, HistGradientBoosting beside it, and what is 
 (`pip install liquidSVM`) is beside it where it is installed. One thread, compiled beforehand.
 Regression sets have a line for each of `svr` and `ridge`.
 
-`--held-out` trains on four fifths of the training rows and tests on the rest: constants are set
-so. `--grid` adds a 10 x 10 grid of gamma and C (of the ridge) by five folds of the exact machine,
-which at 4,000 rows takes minutes. `--probability` prints log losses of two classes: of the
-machine's probabilities, and of the best sigmoid of its decision values on the test rows themselves.
+`--held-out` tests on training rows that were held out: with ROWS those behind the first ROWS, else
+a random fifth. Constants are set so.
+
+`--grid` adds a 10 x 10 grid of gamma and C (of the ridge) by five folds of the exact machine, 500
+fits on the same training rows. They take 2 to 10 minutes for 4,000 rows, so what a grid chose and
+its CPU seconds are kept in FILE (`scripts/bench_tuned_grids.json` for the sets of the table);
+delete FILE, or a set's lines in it, to search anew. A grid knows no test row.
+
+`--probability` prints log losses of two classes: of the machine's probabilities, and of the best
+sigmoid of its decision values on the test rows themselves. The mean of the difference over draws
+of the rows is at least 1 / (calibration rows) + 1 / (test rows), because either sigmoid has two
+parameters that fit its own rows.
 
 Constants were set on pendigits, skin_nonskin, wine, kin40k, generators, and on held-out training
 rows of covtype_93k. The test rows of the other sets are for reports only.
 """
 
 import argparse
+import json
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +55,8 @@ from kbench.methods import (
     TunedKernelSVR,
 )
 
+# Rows up to which all rows are held out once for the sigmoids, and most rows beyond.
+_FEW_ROWS, _MOST_CALIBRATION = 16_000, 20_000
 # Seconds at most and test accuracy at least, for data set and number of rows.
 MUSTS = {
     "covtype_93k:5000": "<= 3 s, >= 79.5 %",
@@ -61,6 +73,10 @@ MUSTS = {
     ("cadata:4000", "cpusmall:4000", "kin40k:4000", "protein_regression:4000", "bike:4000"),
     "with --grid: RMSE <= 1.01 of the grid's, seconds <= 1/20",
 )
+# Values of each parameter of a grid.
+GRID = 10
+# Limit on steps of SVR in a grid for each training row.
+_STEPS = 100
 CLASSES = {"svc": TunedKernelSVC, "svr": TunedKernelSVR, "ridge": TunedKernelRidge}
 
 
@@ -99,20 +115,43 @@ def liquid(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
     return liquidSVM.mcSVM(X, y, threads=1, **options).test(new)[0][:, 0]
 
 
-def grid(kind: str, X: np.ndarray, y: np.ndarray) -> Any:
-    """The exact machine of the best of 100 parameters by five folds, fitted to all rows."""
+def grid(kind: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """The best of 100 parameters of the exact machine by five folds, and CPU seconds of the search.
+
+    A fit of SVR ends after `_STEPS` steps for each row: at the largest C some would take minutes.
+    """
     scale = 1.0 / (X.shape[1] * X.var())
-    gammas = scale * np.logspace(-2.0, 2.5, 10)
-    machine, penalty = {
-        "svc": (KernelSVC(), ("C", np.logspace(-2.0, 4.0, 10))),
-        "svr": (KernelSVR(epsilon=0.1 * y.std()), ("C", y.std() * np.logspace(-2.0, 4.0, 10))),
-        "ridge": (KernelRidge(), ("alpha", np.logspace(-6.0, 2.0, 10))),
+    gammas = scale * np.logspace(-2.0, 2.5, GRID)
+    name, values = {
+        "svc": ("C", np.logspace(-2.0, 4.0, GRID)),
+        "svr": ("C", y.std() * np.logspace(-2.0, 4.0, GRID)),
+        "ridge": ("alpha", np.logspace(-6.0, 2.0, GRID)),
     }[kind]
     options = {"n_splits": 5, "shuffle": True, "random_state": 0}
     folds = StratifiedKFold(**options) if kind == "svc" else KFold(**options)
     scoring = None if kind == "svc" else "neg_mean_squared_error"
-    parameters = {"gamma": gammas, penalty[0]: penalty[1]}
-    return GridSearchCV(machine, parameters, cv=folds, scoring=scoring).fit(X, y)
+    machine = exact(kind, y, _STEPS * len(y))
+    parameters = {"gamma": gammas, name: values}
+    search = GridSearchCV(machine, parameters, cv=folds, scoring=scoring, refit=False)
+    _, spent = timed(lambda: search.fit(X, y))
+    chosen = {name: float(value) for name, value in search.best_params_.items()}
+    return {"seconds": round(spent, 1), "parameters": chosen}
+
+
+def exact(kind: str, y: np.ndarray, max_iter: int = -1) -> Any:
+    """The machine of the grid, without its two parameters."""
+    if kind == "svr":
+        return KernelSVR(epsilon=0.1 * y.std(), max_iter=max_iter)
+    return KernelSVC() if kind == "svc" else KernelRidge()
+
+
+def kept_grid(file: Path, key: str, kind: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """The grid's result from a file, or from a search that is then written to it."""
+    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if key not in known:
+        known[key] = grid(kind, X, y)
+        file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return known[key]
 
 
 def log_losses(machine: TunedKernelSVC, X: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -121,6 +160,16 @@ def log_losses(machine: TunedKernelSVC, X: np.ndarray, y: np.ndarray) -> tuple[f
     sigmoid = LogisticRegression(C=np.inf).fit(values, y)
     best = log_loss(y, sigmoid.predict_proba(values))
     return float(log_loss(y, machine.predict_proba(X))), float(best)
+
+
+def sampling(n: int, n_test: int) -> float:
+    """Expected difference of the log losses where the two sigmoids are alike.
+
+    Half the number of parameters over the number of rows, for either sample (S. S. Wilks, "The
+    large-sample distribution of the likelihood ratio", Annals of Mathematical Statistics 9, 1938).
+    """
+    calibration = n if n <= _FEW_ROWS else min(n // 2, _MOST_CALIBRATION)
+    return 1.0 / calibration + 1.0 / n_test
 
 
 def line(spec: str, kind: str, rows: tuple[Any, ...], options: argparse.Namespace) -> None:
@@ -154,15 +203,17 @@ def line(spec: str, kind: str, rows: tuple[Any, ...], options: argparse.Namespac
         own, best = np.mean(losses, axis=0)
         print(
             f"{'':18} log loss {own:.5f}, best sigmoid on the test rows {best:.5f}: "
-            f"{own - best:+.5f}; must +0.0001",
+            f"{own - best:+.5f}, expected of sampling {sampling(len(y), len(y_test)):+.5f}; "
+            "must +0.0001",
             flush=True,
         )
     if options.grid:
-        searched, spent = timed(lambda: grid(kind, dense(X), y))
-        reached = score(task, y_test, searched.predict(dense(X_test)))
+        found = kept_grid(options.grid, f"{spec} {kind}", kind, dense(X), y)
+        best = exact(kind, y).set_params(**found["parameters"]).fit(dense(X), y)
+        reached = score(task, y_test, best.predict(dense(X_test)))
         print(
-            f"{'':18} grid {spent:18.2f} s ({spent / np.mean(seconds):.0f}x) {reached:.4f} "
-            f"(ours {np.mean(scores) / reached:.4f} of it) {searched.best_params_}",
+            f"{'':18} grid {found['seconds']:18.1f} s ({found['seconds'] / np.mean(seconds):.0f}x) "
+            f"{reached:.4f} (ours {np.mean(scores) / reached:.4f} of it) {found['parameters']}",
             flush=True,
         )
     boosting = (
@@ -181,11 +232,14 @@ def lines(spec: str, options: argparse.Namespace) -> None:
     name, _, rows = spec.partition(":")
     data, task = load(name)
     X, y, X_test, y_test = data.X_train, data.y_train, data.X_test, data.y_test
-    if options.held_out:
+    n = int(rows) if rows else len(y)
+    if options.held_out and n < len(y):
+        X_test, y_test = X[n:], y[n:]
+    elif options.held_out:
         order = np.random.default_rng(1).permutation(len(y))
         test, training = order[: len(y) // 5], order[len(y) // 5 :]
         X, y, X_test, y_test = X[training], y[training], X[test], y[test]
-    n = int(rows) if rows else len(y)
+    n = min(n, len(y))
     kinds = ["svr", "ridge"] if task == "regression" else ["svc"]
     for kind in [options.kind] if options.kind else kinds:
         line(spec, kind, (X[:n], y[:n], X_test, y_test), options)
@@ -197,7 +251,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--kind", choices=sorted(CLASSES))
     parser.add_argument("--held-out", action="store_true", help="test on training rows held out")
-    parser.add_argument("--grid", action="store_true", help="add a full grid of the exact machine")
+    parser.add_argument("--grid", type=Path, metavar="FILE", help="add a grid, kept in a file")
     parser.add_argument("--probability", action="store_true", help="add log losses of two classes")
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -9,15 +9,18 @@ that has used its hours is interrupted; the same command continues where it stop
 machine keeps the timed rows of two such runs from overlapping: the second one waits.
 
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
-their curves and environments. Curves of more than 500 points keep every k-th point, and those at
-the abscissae of the shorter curves of the same run, so that curves can still be joined. Rows of a
-work tree with uncommitted changes are refused. `describe`, which `collect` ends with, writes what
-the rows say of themselves into the README of the reference rows.
+their curves and environments. Rows of other packages' methods, which kbench's code does not change,
+stay if the folder has the same environment and no newer row of the same run. Curves of more than
+500 points keep every k-th point, and those at the abscissae of the shorter curves of the same run,
+so that curves can still be joined. Rows of a work tree with uncommitted changes are refused.
+`describe`, which `collect` ends with, writes what the rows say of themselves into the README of the
+reference rows.
 """
 
 import fcntl
 import json
 import math
+import re
 import shutil
 import signal
 import subprocess
@@ -25,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
+from kbench.config import shipped_root
 from kbench.files import atomic_file
 from kbench.report import make_papers
 from kbench.run.results import ResultsFolder
@@ -85,10 +89,32 @@ def _run_stages(
             print(f"{name} {number}/{len(stage['commands'])}: kbench {command}", flush=True)
             limits = [f"limits.wall_s={stage['wall_s']}", f"limits.memory_mb={MEMORY_MB}"]
             # Of two limits the last counts, the command's own.
-            words = [*limits, *command.split(), f"results_dir={folder}"]
+            own = [*command.split(), *others(command, stage.get("leave_out", ()))]
+            words = [*limits, *own, f"results_dir={folder}"]
             if not _in_time([*kbench, *words], end):
                 print(f"{name}: {stage['hours']:g} h are spent; again goes on from here")
                 break
+
+
+def others(command: str, left_out: Collection[str]) -> list[str]:
+    """The word `method=` with the methods of the command's experiment that are not left out.
+
+    Empty if the command names its methods, or none of them is left out.
+    """
+    words = dict(word.partition("=")[::2] for word in command.split())
+    if "method" in words or "experiment" not in words:
+        return []
+    for experiment in words["experiment"].split(","):
+        path = shipped_root() / "experiment" / f"{experiment}.yaml"
+        listed = yaml.safe_load(path.read_text(encoding="utf-8"))["plan"]["methods"]
+        names = list(
+            dict.fromkeys(one if isinstance(one, str) else next(iter(one)) for one in listed)
+        )
+        if set(names) & set(left_out):
+            if experiment != words["experiment"]:
+                sys.exit(f"a command of several experiments cannot leave out methods: {command}")
+            return [f"method={','.join(name for name in names if name not in left_out)}"]
+    return []
 
 
 def _in_time(command: Sequence[str], end: float) -> bool:
@@ -134,8 +160,40 @@ def renamed(rows: pa.Table) -> pa.Table:
     return rows
 
 
+def foreign(method: str) -> bool:
+    """Whether a method is another package's: its results do not change with kbench's code."""
+    path = shipped_root() / "method" / f"{method}.yaml"
+    if not path.exists():
+        return False
+    estimators = yaml.safe_load(path.read_text(encoding="utf-8"))["estimator"]
+    names = estimators.values() if isinstance(estimators, dict) else [estimators]
+    # A name without a dot is an entry point of kbench.
+    return all("." in name and not name.startswith("kbench.") for name in names)
+
+
+def staying(target: Path, fresh: pa.Table) -> pa.Table | None:
+    """The rows of other packages' methods of `target` that stay beside `fresh`, if there are any.
+
+    A run is that of its method, parameters, data and seed: its limit may be another one now.
+    """
+    path = target / "reference.parquet"
+    if not path.exists():
+        return None
+    names = ["method", "dataset", "variant", "data_sha256", "seed", "params", "environment"]
+    again = {tuple(row.values()) for row in fresh.select(names).to_pylist()}
+    environments = set(fresh["environment"].to_pylist())
+    old = pq.read_table(path)
+    stay = [
+        foreign(row["method"])
+        and row["environment"] in environments
+        and tuple(row.values()) not in again
+        for row in old.select(names).to_pylist()
+    ]
+    return old.filter(pa.array(stay, pa.bool_())) if any(stay) else None
+
+
 def collect(source: Path, target: Path) -> None:
-    """Make the rows of a folder the reference rows."""
+    """Make the rows of a folder the reference rows, beside those of other packages' methods."""
     folder = ResultsFolder(source)
     rows = folder.read(reference=False)
     rows = rows[rows["status"] != "interrupted"]  # which says nothing of the method
@@ -153,14 +211,20 @@ def collect(source: Path, target: Path) -> None:
     places = pd.MultiIndex.from_frame(curves[[*run, "x"]])
     shared = places.isin(places[length <= MOST_POINTS])
     curves = curves[(place % step == 0) | (place == length - 1) | shared]
+    finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
+    schema = pq.read_schema(next((source / "_curves").glob("*.parquet")))
+    table = pa.Table.from_pandas(curves, schema=schema, preserve_index=False)
+    if (stay := staying(target, finished)) is not None:
+        kept = pq.read_table(target / "_curves").cast(table.schema)
+        of_theirs = pc.is_in(kept["key"], stay["key"].combine_chunks())
+        table = pa.concat_tables([table, kept.filter(of_theirs)])
+        finished = pa.concat_tables([finished, stay], promote_options="default")
+        print(f"{len(stay)} rows of other packages' methods stay")
     for name in ("_curves", "_environments"):
         shutil.rmtree(target / name, ignore_errors=True)
         (target / name).mkdir(parents=True)
-    finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
     with atomic_file(target / "reference.parquet") as file:
         pq.write_table(finished, file, compression="zstd")
-    schema = pq.read_schema(next((source / "_curves").glob("*.parquet")))
-    table = pa.Table.from_pandas(curves, schema=schema, preserve_index=False)
     with atomic_file(target / "_curves" / "curves.parquet") as file:
         pq.write_table(table.replace_schema_metadata(None), file, compression="zstd")
     for environment in sorted(set(rows["environment"])):
@@ -168,7 +232,9 @@ def collect(source: Path, target: Path) -> None:
         shutil.copyfile(source / "_environments" / name, target / "_environments" / name)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     describe(target)
-    print(f"{len(rows)} rows, {len(table)} points of curves, {size / 2**20:.2f} MiB in {target}")
+    print(
+        f"{len(finished)} rows, {len(table)} points of curves, {size / 2**20:.2f} MiB in {target}"
+    )
 
 
 def describe(target: Path) -> None:
@@ -196,7 +262,7 @@ def description(target: Path) -> str:
         counts = sorted(Counter(values).items(), key=lambda one: (-one[1], one[0]))
         lines.append(f"- {name}: {', '.join(f'{value} {n:,}' for value, n in counts)}")
     cells = make_papers(ResultsFolder(target), tables=["cells"], format="markdown", reference=False)
-    return "\n".join([*lines, "", cells.partition("\n\n")[2]])
+    return "\n".join([*lines, "", re.sub(r"(?m)^## .*\n\n", "", cells)])
 
 
 def overlapping(rows: pd.DataFrame) -> int:

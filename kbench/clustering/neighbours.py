@@ -18,7 +18,7 @@ from kbench.kernels.sparse import products
 
 # Up to this number of points all pairs are compared, which is exact and costs O(n^2 d). Set by
 # hand.
-_BRUTE_FORCE = 4096
+EXACT_ROWS = 4096
 # Least number of points of a leaf: larger leaves need fewer trees, at a cost quadratic in the size.
 # Set by hand.
 _LEAF = 256
@@ -65,7 +65,7 @@ def nearest_neighbours(
     best = np.full((n, k), np.inf, np.float32)
     mark = np.full(n, -1, np.int64)
     everything = np.arange(n)
-    if n <= _BRUTE_FORCE:
+    if n <= EXACT_ROWS:
         for first in range(0, n, _BLOCK):
             rows = everything[first : first + _BLOCK]
             _merge(points.distances(rows, everything), rows, everything, ids, best, mark)

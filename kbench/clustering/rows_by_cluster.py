@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class _Run:
     """A block of rows in the order of their clusters, as memory maps."""
 
     def __init__(self, folder: Path, n_features: int, dtype: np.dtype) -> None:
-        self.starts = np.load(folder / _STARTS)
+        self.starts = _loaded(folder / _STARTS)
         self.y = _loaded(folder / "y.npy")
         self._d = n_features
         if (folder / "X").exists():
@@ -74,11 +75,18 @@ class RowsByCluster:
         self.n_features, self.dtype = n_features, np.dtype(dtype)
         folders = [_folder_of(folder, run) for run in range(n_runs)]
         self._runs = [_Run(run, n_features, self.dtype) for run in folders]
-        self.sizes = np.sum([np.diff(run.starts) for run in self._runs], axis=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process maps the files anew.
         return RowsByCluster, (self.folder, self.n_runs, self.n_features, self.dtype)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        # Computed on demand: a process that reads some clusters of many needs no page of the rest.
+        total = np.diff(self._runs[0].starts)
+        for run in self._runs[1:]:
+            total += np.diff(run.starts)
+        return total
 
     @property
     def nbytes(self) -> int:

@@ -66,7 +66,9 @@ def main(argv: Sequence[str]) -> int:
     if "table" in values:
         raise ConfigError("table=... is of kbench report papers")
     format = one_of(
-        "format", values.get("format", "terminal"), COMPARE_FORMATS if bare else FORMATS
+        "format",
+        values.get("format", "terminal"),
+        COMPARE_FORMATS if bare else (*FORMATS, "mlflow"),
     )
     out = Path(values["out"]) if "out" in values else None
     if out is None and format == "html":

@@ -16,10 +16,16 @@ import numpy as np
 from kbench.data import formats, guarded
 from kbench.data.folders import SUFFIXES as COMPRESSED
 from kbench.data.folders import is_file, is_mirror, mirrored_name
-from kbench.errors import DataNotFoundError
+from kbench.errors import DataError, DataNotFoundError
 
 DEFAULT_NAME = "file"
 """Name in `configs/dataset/file.yaml`, which stands for no name."""
+
+# Suffixes of tables and arrays that are not read. Any other unknown suffix means LIBSVM text.
+_NOT_READ = {
+    *(".json", ".jsonl", ".xls", ".xlsx", ".ods", ".feather", ".arrow", ".orc", ".pkl", ".pickle"),
+    *(".h5", ".hdf5", ".npy", ".rds", ".rdata", ".sav", ".dta", ".sas7bdat"),
+}
 
 MOST_CLASSES = 50
 """Most different whole numbers that are taken for classes; more are a regression's targets."""
@@ -47,6 +53,11 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     place = Path(mirrored_name(path) if is_mirror(path) else path).expanduser()
     bare = place.with_suffix("") if place.suffix in COMPRESSED[1:] else place
     if source.get("format") is None:
+        if bare.suffix.lower() in _NOT_READ:
+            raise DataError(
+                f"dataset.path={path}: kbench does not read {bare.suffix} files; pandas can write "
+                "the table as Parquet (to_parquet), NumPy two arrays as savez(FILE, X=X, y=y)"
+            )
         source["format"] = formats.SUFFIXES.get(bare.suffix.lower(), "libsvm")
     completed = {**config, "source": source}
     if config.get("name") == DEFAULT_NAME:

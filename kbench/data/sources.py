@@ -17,6 +17,9 @@ from kbench.data.split import split_rows
 from kbench.data.target import numbered, wanted_rows
 from kbench.errors import ConfigError, DataError
 
+# Names that a table's first column has where pandas has written its index.
+_INDEX_NAMES = ("", "Unnamed: 0", "index", "__index_level_0__")
+
 
 def generator(config: Mapping[str, Any]) -> generators.Generator:
     """The generator that a config describes."""
@@ -81,6 +84,7 @@ def load(
     parts, labels, layout = read_parts(config, files, scratch, memory_mb)
     if layout is not None:
         _name_assumed_target(config, layout["target"])
+        _name_row_index(config, layout, parts[0])
     rule = numbered(config["task"], rule, labels)
     kept = []
     for part in parts:
@@ -105,6 +109,24 @@ def _name_assumed_target(config: Mapping[str, Any], target: str) -> None:
         warnings.warn(
             f"{config['path']}: the last column, {printable(target)!r}, is taken as the target; "
             "dataset.source.columns.target=NAME chooses another",
+            stacklevel=2,
+        )
+
+
+def _name_row_index(config: Mapping[str, Any], layout: formats.Layout, rows: Rows) -> None:
+    """Warn if the first feature of a user's own file only counts the rows.
+
+    pandas writes such a column without a name, unless it is told `index=False`.
+    """
+    first = next(iter(layout["columns"]), None)
+    if config["source"]["kind"] != "file" or first not in _INDEX_NAMES:
+        return
+    values = np.concatenate([block[:, 0] for block in rows.blocks()])
+    if np.array_equal(values - values[0], np.arange(rows.n)):
+        warnings.warn(
+            f"{config['path']}: the first column, {printable(first)!r}, counts the rows, as pandas "
+            "writes its index, and is taken as a feature; dataset.source.columns.drop=[1] leaves "
+            "it out",
             stacklevel=2,
         )
 

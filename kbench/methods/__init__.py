@@ -48,6 +48,8 @@ _MODULES = {
     "SparsePrimalSVC": "kbench.methods.spsvm",
     "SubsampleSVC": "kbench.methods.subsample_svc",
     "SupportCurves": "kbench.methods.support_curves",
+    "TunedBoostingClassifier": "kbench.methods.tuned_boosting",
+    "TunedBoostingRegressor": "kbench.methods.tuned_boosting",
     "TunedKernelRidge": "kbench.methods.tuned_ridge",
     "TunedKernelSVC": "kbench.methods.tuned",
     "TunedKernelSVR": "kbench.methods.tuned",

@@ -1,19 +1,41 @@
-"""Scores of estimators on rows in chunks."""
+"""Rows in chunks as an argument of the estimators, and scores on them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from kbench.chunked import ChunkedRows
+from kbench.chunked import Block, ChunkedRows, is_dask
+from kbench.errors import DataError
 
 _BOTH = "rows in chunks bring their targets, and take no sample_weight"
 
 
-def require_alone(y: Any, sample_weight: Any) -> None:
-    """Raise a ValueError for targets or weights beside rows in chunks."""
-    if y is not None or sample_weight is not None:
-        raise ValueError(_BOTH)
+def rows_in_chunks(X: Any, y: Any = None, sample_weight: Any = None) -> ChunkedRows | None:
+    """X as rows in chunks if it is `ChunkedRows` or a Dask collection, None for other rows.
+
+    Parameters
+    ----------
+    X : ChunkedRows, dask.array.Array, dask.dataframe.DataFrame, or rows in memory
+    y : dask.array.Array or dask.dataframe.Series, optional
+        Targets of a Dask collection; `ChunkedRows` bring theirs.
+    sample_weight : None
+
+    Raises
+    ------
+    ValueError
+        Targets beside `ChunkedRows`, weights, or Dask collections that do not match.
+    """
+    if isinstance(X, ChunkedRows):
+        if y is not None or sample_weight is not None:
+            raise ValueError(_BOTH)
+        return X
+    if not is_dask(X):
+        return None
+    if sample_weight is not None:
+        raise ValueError("Dask collections take no sample_weight")
+    return ChunkedRows.of_dask(X, y)
 
 
 class ChunkScores:
@@ -24,25 +46,34 @@ class ChunkScores:
 
         Parameters
         ----------
-        X : (u, d) array or CSR, or ChunkedRows
-            `ChunkedRows` bring their targets; they are read once, and no value of a row is kept.
+        X : (u, d) array or CSR, ChunkedRows, or a Dask array or dataframe
+            `ChunkedRows` bring their targets. Rows in chunks are read once, and no value of a row
+            is kept.
         y : (u,) labels; (u,) or (u, m) targets
         sample_weight : (u,), optional
         """
-        if not isinstance(X, ChunkedRows):
+        rows = rows_in_chunks(X, y, sample_weight)
+        if rows is None:
             return float(super().score(X, y, sample_weight))  # type: ignore[misc]
-        require_alone(y, sample_weight)
         predict = self.predict  # type: ignore[attr-defined]
         if is_classifier(self):
-            right = sum(np.count_nonzero(predict(block.X) == block.y) for block in X.blocks())
-            return float(right / len(X))
-        return _determination(X, predict)
+            right = sum(np.count_nonzero(predict(b.X) == b.y) for b in _with_targets(rows))
+            return float(right / len(rows))
+        return _determination(rows, predict)
+
+
+def _with_targets(rows: ChunkedRows) -> Iterator[Block]:
+    """The blocks of rows that are scored."""
+    for block in rows.blocks():
+        if block.y is None:
+            raise DataError(f"{block.place}: rows to score have no targets")
+        yield block
 
 
 def _determination(rows: ChunkedRows, predict: Any) -> float:
     """R^2, the mean over several targets, as scikit-learn's `r2_score`."""
     shift: Any = None
-    for block in rows.blocks():
+    for block in _with_targets(rows):
         y = np.asarray(block.y, np.float64).reshape(block.X.shape[0], -1)
         if shift is None:
             shift, sums = y.mean(axis=0), np.zeros((3, y.shape[1]))

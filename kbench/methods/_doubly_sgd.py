@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -22,11 +21,12 @@ from kbench.approximation.named_blocks import median_gamma, seeded_features
 from kbench.chunked import ChunkedRows
 from kbench.kernels.named import make_kernel
 from kbench.methods._checkpoint import Checkpoint, fingerprint
-from kbench.methods._chunk_scores import require_alone
+from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._mean_loss import PASSES
 from kbench.methods._row_map import RowMap
 from kbench.methods._survey import Survey
 from kbench.methods._virtual_examples import KINDS, VirtualExamples
+from kbench.methods._workers import in_order
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace
@@ -168,9 +168,8 @@ class DoublySGD(BaseEstimator):
         """
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
-            return self._fit_chunks(X, deadline, trace)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            return self._fit_chunks(chunks, deadline, trace)
 
         def predict(rows: Any) -> np.ndarray:
             self._function = descent.averaged()
@@ -192,7 +191,7 @@ class DoublySGD(BaseEstimator):
             descent = self._plan([len(rows) for rows in batches])
             data = fingerprint(X, y, *([] if weight is None else [weight]))
             checkpoint = self._open_checkpoint(data)
-        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
+        with trace.phase("step"):
             while descent.n_steps < n_steps:
                 epoch, position = divmod(descent.n_steps, len(batches))
                 turn = np.random.RandomState((self.seed_ + 1 + epoch) % 2**32)
@@ -207,7 +206,7 @@ class DoublySGD(BaseEstimator):
                     memory,
                     weight=None if weight is None else weight[rows],
                     n_shards=self.n_shards,
-                    parallel=parallel,
+                    compute=self._compute,
                 )
                 trace(loss=loss, samples=descent.n_rows, predict=predict)
                 if checkpoint is not None and (checkpoint.due() or deadline.passed):
@@ -240,7 +239,7 @@ class DoublySGD(BaseEstimator):
             n_steps = self.n_epochs * len(sizes)
             descent = self._plan(sizes)
             checkpoint = self._open_checkpoint(survey.checksum)
-        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
+        with trace.phase("step"):
             for step, (copy, first, X, y) in enumerate(self._batches(rows)):
                 if step < descent.n_steps:  # a step of the fit that the checkpoint continues
                     continue
@@ -253,7 +252,7 @@ class DoublySGD(BaseEstimator):
                     descent.memories[step % len(sizes)] if descent.memories else None,
                     weight=None if weigh is None else weigh(y),
                     n_shards=self.n_shards,
-                    parallel=parallel,
+                    compute=self._compute,
                 )
                 trace(loss=loss, samples=descent.n_rows)
                 if checkpoint is not None and (checkpoint.due() or deadline.passed):
@@ -311,7 +310,7 @@ class DoublySGD(BaseEstimator):
         if first:
             self._begin(X)
         trace = Trace()
-        with trace.phase("step"), Parallel(n_jobs=self.n_jobs) as parallel:
+        with trace.phase("step"):
             n_rows, before = X.shape[0], self._descent.n_rows // self.n_copies
             n = n_rows * self.n_copies
             for batch in np.array_split(np.arange(n), -(-n // self.batch_size)):
@@ -322,11 +321,14 @@ class DoublySGD(BaseEstimator):
                     targets[rows],
                     weight=None if weight is None else weight[rows],
                     n_shards=self.n_shards,
-                    parallel=parallel,
+                    compute=self._compute,
                 )
         self.n_chunks_: int = chunk
         self._finish(trace)
         return self
+
+    def _compute(self, function: Callable[..., Any], tasks: list[tuple[Any, ...]]) -> Iterator[Any]:
+        return in_order(function, tasks, self.n_jobs)
 
     def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, np.ndarray]:
         several = self.__sklearn_tags__().target_tags.multi_output
@@ -457,8 +459,8 @@ class DoublySGD(BaseEstimator):
     def _values(self, X: Any) -> np.ndarray:
         """f at rows X : (u, d); (u, q) float64."""
         check_is_fitted(self)
-        if isinstance(X, ChunkedRows):
-            return np.concatenate([self._values(block.X) for block in X.blocks()])
+        if (chunks := rows_in_chunks(X)) is not None:
+            return np.concatenate([self._values(block.X) for block in chunks.blocks()])
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
         self.row_map_.require_moderate(X)
         values = np.zeros((X.shape[0], self.n_outputs_))

@@ -15,7 +15,7 @@ from sklearn.base import _fit_context
 
 from kbench.chunked import ChunkedRows
 from kbench.methods._box_svc import BoxSVC, Problem
-from kbench.methods._chunk_scores import require_alone
+from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._parts import Part
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
@@ -93,9 +93,8 @@ class DualSVC(BoxSVC):
             A parameter is out of range or contradicts another one, or y has fewer than two classes.
         """
         trace = Trace() if trace is None else trace
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
-            return self._fit_chunks(X, trace)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            return self._fit_chunks(chunks, trace)
         deadline = Deadline(self.max_time, trace)
         with trace.phase("prepare"):
             problem = self._problem(X, y, sample_weight)

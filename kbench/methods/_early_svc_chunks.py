@@ -126,8 +126,7 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
         **{name: value for name, value in model.get_params(deep=False).items() if name != "n_jobs"},
     }
     with working_folder(rows, identity) as folder:
-        with trace.phase("divide"):
-            divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, most)
+        divided = divide_rows(rows, survey, k, settings["branching"], folder, rng, most, trace)
         with trace.phase("train"):
             packed, results, notes = train_clusters(
                 divided.places, trainer, folder / "machines", trace, model.n_jobs

@@ -12,13 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
-from kbench.chunked import Block, ChunkedRows
-from kbench.methods._chunk_scores import require_alone
+from kbench.chunked import ChunkedRows
+from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._feature_chunks import SpilledFeatures, feature_sample, scaled_part
 from kbench.methods._limits import MAX_TIME, limit
 from kbench.methods._one_vs_rest import Chunk, OneVsRest
 from kbench.methods._out_of_core import working_folder
-from kbench.methods._penalty import PENALTY, chosen_c
+from kbench.methods._penalty import PENALTY, penalty_of_sample
 from kbench.methods._survey import ClassTargets, Survey
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
@@ -82,9 +82,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
         rng = check_random_state(self.random_state)
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
-            return self._fit_chunks(X, rng, deadline, trace)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            return self._fit_chunks(chunks, rng, deadline, trace)
         with trace.phase("prepare"):
             targets = self._targets(X, y, sample_weight)
             rows, Y, C = targets
@@ -138,11 +137,8 @@ class FeatureSVC(CountedPrediction, OneVsRest):
 
     def _penalty_of_chunks(self, survey: Survey) -> float:
         """C for the rows of a survey; "loo" is decided on its sample."""
-        targets = survey.targets
-        index = targets.encode(Block(survey.sample, survey.sample_y, "the sample"))
-        C = chosen_c(self, survey.sample, index, len(self.classes_), np.ones(len(index)))
-        self.C_ = C
-        return float(C)
+        self.C_ = penalty_of_sample(self, survey)
+        return self.C_
 
     def _solve(
         self,

@@ -200,7 +200,8 @@ class LandmarkLeaves(CompiledRows, TargetCost, ABC):
         if total > 0.0:
             self.kernel_error_ = float(np.sqrt(sum(result.missed for result in results) / total))
         self.n_parameters_ = self._machine.n_parameters + tree.centres.size
-        self.prediction_flops_ = self._machine.flops(labels) + tree.distances()[labels].mean()
+        sizes = np.bincount(labels, minlength=tree.n_leaves)
+        self.prediction_flops_ = self._machine.flops(sizes) + tree.distances()[labels].mean()
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
         return all(result.in_time for result in results)

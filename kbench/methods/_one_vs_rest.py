@@ -10,8 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kbench import class_labels
-from kbench.chunked import ChunkedRows
-from kbench.methods._chunk_scores import ChunkScores
+from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._penalty import chosen_c
 from kbench.methods._probability import Probabilities
@@ -57,14 +56,14 @@ class OneVsRest(ChunkScores, Probabilities, ClassifierMixin, QuickChecks, ABC):
 
         Parameters
         ----------
-        X : (u, d) array or CSR, or ChunkedRows; with kernel="precomputed" (u, n_train)
+        X : (u, d) array or CSR, or rows in chunks; with kernel="precomputed" (u, n_train)
 
         Returns
         -------
         (u,) float64 for two classes, positive for `classes_[1]`; else (u, n_classes)
         """
-        if isinstance(X, ChunkedRows):
-            return np.concatenate([self.decision_function(block.X) for block in X.blocks()])
+        if (chunks := rows_in_chunks(X)) is not None:
+            return np.concatenate([self.decision_function(block.X) for block in chunks.blocks()])
         values = self._decide(self._rows_to_predict(X))
         return values[:, 0] if len(self.classes_) == 2 else values
 

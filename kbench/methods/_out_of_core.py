@@ -16,8 +16,10 @@ again.
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -56,6 +58,9 @@ _VECTORS = 100
 # process that collects them, and training a cluster of 4,000 rows 45 ms. There are as many tasks at
 # least, so that a process that is lost, and the last task, cost little.
 _TOGETHER, _TASKS = 8, 64
+# Seconds for which an interrupted fit finds its files again: a week. They take as much space as the
+# rows; a fit that is not repeated within this time is given up.
+_KEPT_S = 7 * 24 * 3600.0
 
 
 class Trainer(Protocol):
@@ -105,8 +110,9 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
     """The folder of a fit, named by all that its files depend on; removed if the fit ends well.
 
     In a `scratch` that the user named it stays if the fit fails or is interrupted, so that the next
-    one can go on. A lock in it, which the system releases when a process ends, keeps a second fit
-    of the same rows and parameters away.
+    one can go on; the next fit in the same `scratch` removes it after a week. A lock in it, which
+    the system releases when a process ends, keeps a second fit of the same rows and parameters
+    away.
 
     Raises
     ------
@@ -123,6 +129,9 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
             shutil.rmtree(folder, ignore_errors=True)
         return
     folder = rows.scratch / name
+    for other in rows.scratch.glob(f"kbench-{'[0-9a-f]' * 24}"):
+        if other != folder:
+            _remove_abandoned(other)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = open(folder / "lock", "wb")  # noqa: SIM115
@@ -137,10 +146,35 @@ def working_folder(rows: ChunkedRows, identity: Mapping[str, Any]) -> Iterator[P
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the folder of a fit that began more than a week ago and is not in progress."""
+    try:
+        lock = open(folder / "lock", "rb")  # noqa: SIM115
+    except OSError:
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+        # A fit that has opened the lock since then has changed its time.
+        if time.time() - os.fstat(lock.fileno()).st_mtime > _KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def most_rows(rows: ChunkedRows) -> int:
     """Rows of the largest cluster that is trained as a whole."""
-    row_bytes = 2 * rows.n_features * rows.dtype.itemsize + _VECTORS
-    return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / row_bytes))
+    return max(1, int(_CLUSTER * rows.memory_mb * 2**20 / cluster_memory(rows, 1)))
+
+
+def cluster_memory(rows: ChunkedRows, size: float) -> float:
+    """Bytes that the training of a cluster of `size` rows takes beside the solver's cache."""
+    return size * (2 * rows.n_features * rows.dtype.itemsize + _VECTORS)
+
+
+def task_size(n_clusters: int) -> int:
+    """Clusters that a worker trains in one task, if `n_clusters` are to be trained."""
+    return min(max(n_clusters // _TASKS, 1), _TOGETHER)
 
 
 def sample_size(n_samples: int, n_clusters: int) -> int:
@@ -156,18 +190,33 @@ def divide_rows(
     folder: Path,
     rng: np.random.RandomState,
     most: int,
+    trace: Trace,
 ) -> Divided:
     """Grow a tree on the sample, and write the rows in the order of its leaves.
 
-    A leaf with more than `most` rows is divided again in the same way, until no leaf has more.
+    A leaf with more than `most` rows is divided again in the same way, until no leaf has more. The
+    phases of the trace are "tree" and "divide".
 
     Raises
     ------
     KbenchError
         The disk is full; or more than `most` rows are equal, which no division separates.
     """
-    tree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
+    with trace.phase("tree"):
+        tree = kmeans_tree(survey.sample, n_clusters, rng, branching=branching)
+    with trace.phase("divide"):
+        return _divide(rows, survey, tree, branching, folder, rng, most)
 
+
+def _divide(
+    rows: ChunkedRows,
+    survey: Survey,
+    tree: KMeansTree,
+    branching: int,
+    folder: Path,
+    rng: np.random.RandomState,
+    most: int,
+) -> Divided:
     spilled = spill(
         rows,
         lambda X, _: tree.assign(X),
@@ -185,7 +234,7 @@ def divide_rows(
             f"a cluster of {largest.size} rows does not fit into memory_mb={rows.memory_mb:g} and "
             f"was divided into {len(parts)}"
         )
-        warnings.warn(notes[-1], UserWarning, stacklevel=5)
+        warnings.warn(notes[-1], UserWarning, stacklevel=6)
         tree = tree.divided(leaf, subtree)
         places = [*places[:leaf], *places[leaf + 1 :], *parts]
     return Divided(tree, places, notes)
@@ -268,7 +317,7 @@ def train_clusters(
                 "are those of the others"
             )
         missing = [cluster for cluster in range(len(places)) if cluster not in records]
-        size = min(max(len(missing) // _TASKS, 1), _TOGETHER)
+        size = task_size(len(missing))
         groups = [missing[start : start + size] for start in range(0, len(missing), size)]
         tasks = [(trainer, [places[k] for k in group], group) for group in groups]
         for trained in in_order(_train, tasks, n_jobs):

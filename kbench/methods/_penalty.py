@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import class_labels
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
+from kbench.methods._survey import ClassTargets, Survey
 from kbench.tuning.leave_one_out import errors_by_ridge
 
 # Values of the parameters `alpha` and `C`.
@@ -83,3 +84,12 @@ def chosen_c(estimator: Any, X: Any, index: np.ndarray, n_classes: int, weight: 
         return 1.0
     signs = class_labels.signs(index, n_classes)
     return 1.0 / chosen_alpha("loo", lambda: make_kernel(kernel, X, **options), X, signs, weight)
+
+
+def penalty_of_sample(estimator: Any, survey: Survey) -> float:
+    """C for rows in chunks, which "loo" decides on the sample of their labels."""
+    targets = survey.targets
+    assert isinstance(targets, ClassTargets)
+    index = class_labels.index_of(targets.classes, survey.sample_y)
+    n_classes = len(targets.classes)
+    return float(chosen_c(estimator, survey.sample, index, n_classes, np.ones(len(index))))

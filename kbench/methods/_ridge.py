@@ -26,7 +26,7 @@ from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
 from kbench.kernels import Kernel, make_kernel
-from kbench.methods._chunk_scores import ChunkScores, require_alone
+from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods._limits import limit, refuse_with_chunks
 from kbench.methods._penalty import ALPHA, chosen_alpha
 from kbench.methods._probability import Probabilities
@@ -106,8 +106,8 @@ class RidgeMachine(CountedPrediction, BaseEstimator, ABC):
     def _values(self, X: Any) -> np.ndarray:
         """Values of the fitted function at rows X : (u, d), not yet checked; (u, m)."""
         check_is_fitted(self)
-        if isinstance(X, ChunkedRows):
-            return np.concatenate([self._values(block.X) for block in X.blocks()])
+        if (chunks := rows_in_chunks(X)) is not None:
+            return np.concatenate([self._values(block.X) for block in chunks.blocks()])
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return self._machine(X)
 
@@ -161,10 +161,9 @@ class RidgeRegressorMixin(ChunkScores, RegressorMixin):
         return self._fit_to_targets(X, y, None, trace)
 
     def _fit_to_targets(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
             targets = RealTargets()
-            self._fit_chunks(X, targets, Trace() if trace is None else trace)
+            self._fit_chunks(chunks, targets, Trace() if trace is None else trace)
             self._one_target = targets.single
             return self
         X, y = validate_data(
@@ -218,10 +217,9 @@ class RidgeClassifierMixin(ChunkScores, Probabilities, ClassifierMixin):
         return self._fit_to_classes(X, y, None, trace)
 
     def _fit_to_classes(self, X: Any, y: Any, sample_weight: Any, trace: Trace | None) -> Self:
-        if isinstance(X, ChunkedRows):
-            require_alone(y, sample_weight)
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
             targets = ClassTargets()
-            self._fit_chunks(X, targets, Trace() if trace is None else trace)
+            self._fit_chunks(chunks, targets, Trace() if trace is None else trace)
             self.classes_ = targets.classes
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])

@@ -159,8 +159,7 @@ def fit_clusters(
     identity = _identity(trainer, rows, survey, {**part.get_params(), "seed": seed}, most)
     rng = np.random.RandomState(seed)
     with working_folder(rows, identity) as folder:
-        with trace.phase("divide"):
-            divided = divide_rows(rows, survey, part.n_clusters, branching, folder, rng, most)
+        divided = divide_rows(rows, survey, part.n_clusters, branching, folder, rng, most, trace)
         with trace.phase("train"):
             packed, records, notes = train_clusters(
                 divided.places, trainer, folder / "machines", trace

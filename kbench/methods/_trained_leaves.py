@@ -1,7 +1,7 @@
 """Common part of the estimators with trained landmarks: parameters, training of a leaf, machine."""
 
 import warnings
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -10,17 +10,35 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.chunked import ChunkedRows
 from kbench.clustering import weighted_kmeans
 from kbench.clustering.axis_tree import AxisTree, variance_tree
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.kernels.exponential import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods._compiled import CompiledRows
-from kbench.methods._limits import MAX_TIME, limit
+from kbench.methods._limits import MAX_TIME, limit, refuse_with_chunks
+from kbench.methods._out_of_core import Trainer, sample_size
+from kbench.methods._sizes import MOST_GROUPS
+from kbench.methods._survey import Survey, Targets
 from kbench.methods._target_cost import TargetCost, leaf_counts
-from kbench.prediction.landmarks import LocalLandmarks, Router
+from kbench.methods._trained_leaf_chunks import (
+    SAMPLE,
+    TrainedOutOfCore,
+    sampled_tree,
+    train_leaves,
+)
+from kbench.prediction.landmarks import (
+    LocalLandmarks,
+    Router,
+    float32_offset,
+    float32_rows,
+    require_float32_range,
+)
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers.landmark_training import train_landmarks
 from kbench.trace import Deadline, Trace
@@ -95,30 +113,87 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         coef = np.ones((m, n_outputs))
         return LandmarkMachine(np.zeros(n_outputs), landmarks, gammas, coef, features), "none"
 
+    @abstractmethod
+    def _tree(
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        weight: np.ndarray,
+        n_leaves: int,
+        min_rows: int,
+        rng: np.random.RandomState,
+    ) -> AxisTree:
+        """Tree for rows X : (n, d) float32 with targets Y : (n, m) and weights (n,)."""
+
+    @abstractmethod
+    def _targets_of_sample(self, survey: Survey) -> tuple[np.ndarray, np.ndarray]:
+        """Y : (s, m) and weights (s,) of the sample, as `_tree` takes them."""
+
+    @abstractmethod
+    def _leaf_trainer(
+        self, survey: Survey, function: RBF, offset: np.ndarray | None, seeds: np.ndarray
+    ) -> Trainer:
+        """Trains the leaves of rows in chunks, each with its seed."""
+
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        return self.target_cost is None and self.max_time is None
+
+    def _fit_chunks(self, rows: ChunkedRows, targets: Targets, trace: Trace) -> TrainedOutOfCore:
+        """Train on rows in chunks; the subclass sets what describes its targets."""
+        refuse_with_chunks(self)
+        if not self.accepts_chunks:
+            raise ValueError(
+                f"{type(self).__name__} with these parameters needs all rows in memory, not in "
+                "chunks"
+            )
+        with trace.phase("survey"):
+            # Tree and leaves get the random numbers that they get in memory.
+            seed = check_random_state(self.random_state).randint(2**31)
+            size = sample_size(SAMPLE, self.n_leaves or MOST_GROUPS)
+            survey = Survey(rows, targets, size, seed)
+        rng = check_random_state(self.random_state)
+        with trace.phase("cluster"):
+            require_float32_range(survey.sample)
+            function = make_kernel("rbf", survey.sample, gamma=survey.gamma(self.gamma))
+            assert isinstance(function, RBF)
+            offset = float32_offset(survey.sample)
+            sample = float32_rows(survey.sample, offset)
+            Y, weight = self._targets_of_sample(survey)
+            tree, notes = sampled_tree(self, rows, survey, sample, Y, weight, rng)
+        seeds = rng.randint(np.iinfo(np.int32).max, size=tree.n_leaves)
+        trainer = self._leaf_trainer(survey, function, offset, seeds)
+        trained = train_leaves(self, rows, survey, tree, offset, trainer, seed, trace)
+        self.n_features_in_ = rows.n_features
+        self.notes_ = notes + trained.notes
+        self._pack(tree, trained.sizes, trained.machines, rows.n_features, offset, trace)
+        return trained
+
     def _width(self, d: int) -> int:
         return d if self.n_features is None else min(self.n_features, d)
 
     def _pack(
         self,
         tree: AxisTree,
-        labels: np.ndarray,
+        sizes: np.ndarray,
         machines: list[LandmarkMachine],
         n_features: int,
         offset: np.ndarray | None,
         trace: Trace,
     ) -> None:
-        """Set the machine and the attributes that describe it."""
+        """Set the machine and the attributes that describe it; `sizes` are the leaves' rows."""
         with trace.phase("prepare"):
             # Every leaf has rows, because the tree was grown on them.
             self._machine = LocalLandmarks(tree, machines, n_features, offset=offset)
-        self.tree_, self.labels_ = tree, labels
+        self.tree_, self.leaf_sizes_ = tree, sizes
         self.n_leaves_ = tree.n_leaves
         self.n_landmarks_ = sum(
             len(machine.landmarks) for machine in machines if machine.landmarks is not None
         )
         self.n_parameters_ = self._machine.n_parameters + 2 * (tree.n_leaves - 1)
-        comparisons = tree.comparisons()[labels].mean() / n_features
-        self.prediction_flops_ = self._machine.flops(labels) + comparisons
+        comparisons = np.average(tree.comparisons(), weights=sizes) / n_features
+        self.prediction_flops_ = self._machine.flops(sizes) + comparisons
         self.model_bytes_ = self._machine.nbytes
         self.timings_ = dict(trace.timings)
 

@@ -3,11 +3,14 @@
 import ctypes
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from functools import cache
 from typing import Any
 
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
+
+from kbench.errors import KbenchError
 
 # Parameters of mallopt and the values to which glibc itself raises them while a program runs: free
 # memory is kept up to 64 MiB, and blocks up to 32 MiB come from it.
@@ -24,6 +27,11 @@ def in_order(
     they go to the client directly, all at once: joblib hands over few tasks at a time and polls for
     their results, and training 250 clusters of 4,000 rows on two workers took 8.1 s that way and
     5.0 s this way, 7.6 s without workers (`scripts/bench_chunks.py workers`).
+
+    Raises
+    ------
+    KbenchError
+        The Dask cluster is lost. Tasks of a single lost worker are given to others instead.
     """
     client = getattr(get_active_backend()[0], "client", None)
     if client is None:
@@ -35,18 +43,24 @@ def in_order(
     futures = [client.submit(_on_dask, function, *task, pure=False) for task in tasks]
     places = {future.key: k for k, future in enumerate(futures)}
     ready: dict[int, Any] = {}
-    given = 0
+    given, address = 0, client.scheduler.address
     try:
         with client.as_current():  # it need not be the default client of this process
             completed = as_completed(futures, with_results=True)
         for future, result in completed:
+            if isinstance(result, CancelledError):
+                raise KbenchError(
+                    f"the Dask cluster at {address} is lost: {given} of {len(tasks)} tasks of the "
+                    "fit are done"
+                ) from None
             ready[places[future.key]] = result
             future.release()
             while given in ready:
                 yield ready.pop(given)
                 given += 1
     finally:
-        client.cancel(futures)
+        if client.status == "running":  # not if its cluster is lost
+            client.cancel(futures)
 
 
 def _on_dask(function: Callable[..., Any], *task: Any) -> Any:

@@ -68,6 +68,9 @@ shrinking
     -1 and 1; with several classes, the fraction of the votes for each class. There is no
     `dual_coef_`, because each machine has coefficients of its own.
 
+    Each machine sees n / n_estimators rows. Of few rows in all, 500 for each machine can give less
+    accuracy than a linear machine of all rows (covtype: 4,000 rows, 72 % against 74 %).
+
     References
     ----------
     C.-J. Hsieh, S. Si, I. S. Dhillon, "A Divide-and-Conquer Solver for Kernel Support Vector

@@ -119,6 +119,10 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
     Training takes about 1 / K of the kernel values of the exact machine, and O(n (m + p)^2) time
     for the factors. Prediction takes O(d b log_b K + m d + p) time a row, in float32.
 
+    A leaf sees n / K rows through a small number of landmarks. With leaves of 500 rows of many
+    features that can be a point less accurate than a linear machine of all rows (a9a: 4,000 rows,
+    82.4 % against 83.5 %).
+
     References
     ----------
     C.-J. Hsieh, S. Si, I. S. Dhillon, "Fast Prediction for Large-Scale Kernel Machines", NIPS 2014.

@@ -157,9 +157,9 @@ max_iter, max_time, dtype, shrinking
     divide each cluster further before it is solved as a whole. A cluster whose training does not
     fit into the rows' `memory_mb` becomes several, with a warning and a line in `notes_`.
     `support_`, `dual_coef_` and `labels_` are not set, since they have an entry for each row;
-    `cluster_sizes_` is the number of rows of each cluster, and `timings_` has "survey", "divide"
-    and "train". `fit`
-    reports clusters_done and n_clusters to the trace after each cluster.
+    `cluster_sizes_` is the number of rows of each cluster, and `timings_` has "survey", "tree",
+    "divide" and "train". `fit` reports clusters_done and n_clusters to the trace after each
+    cluster.
 
     Training takes about 1/k of the kernel values of the exact machine, and O(n n_samples (d + k))
     for the assignments. Early prediction costs O(n_sv d / k) a row, and O(n_samples d) or O(k d)

@@ -11,18 +11,22 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench import class_labels
 from kbench.clustering.axis_tree import AxisTree, class_tree, variance_tree
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._box_svc import solve_problems
+from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._one_vs_rest import OneVsRest, Targets
-from kbench.methods._penalty import PENALTY
+from kbench.methods._penalty import PENALTY, penalty_of_sample
 from kbench.methods._sizes import number_of_groups
+from kbench.methods._survey import ClassTargets, Survey
+from kbench.methods._trained_leaf_chunks import LeafRecord, record_of
 from kbench.methods._trained_leaves import (
     Task,
     TrainedLeaves,
@@ -106,7 +110,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     classes_ : (n_classes,)
     tree_ : AxisTree
     labels_ : (n,) ints
-        Leaf of each training row.
+        Leaf of each training row; not set after a fit of rows in chunks.
+    leaf_sizes_ : (n_leaves_,) ints
+        Training rows of each leaf.
     n_leaves_, n_landmarks_ : int
     kernel_entries_ : int
         Kernel values that the exact machines took.
@@ -126,6 +132,17 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     -----
     O(n d log n log K) time for the tree, 1 / K of the exact machine's kernel values, and
     O(epochs n m f) for the training. Prediction in float32: O(depth + m f) a row.
+
+    A leaf sees n / K rows, and `n_features` of their features: of few rows of many features a
+    linear machine of all can be one or two points more accurate (a9a: 4,000 rows, 81.5 % against
+    83.5 %). n_features=None takes all features.
+
+    Without target="global", probability, target_cost and max_time, `fit` also takes `ChunkedRows`
+    (`kbench.chunked`), rows that need not fit into memory. They are read twice. The tree is grown
+    on a sample of 20,000 rows or more; the rows are written to disk by leaf, and each leaf is
+    trained from its rows. Where leaves would not fit into memory, the tree gets more of them, and
+    `notes_` says so. If all rows are in the sample and gamma is a number, the model has the bits of
+    the fit in memory. C="loo" is decided on the sample.
 
     Examples
     --------
@@ -162,13 +179,16 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
     probability: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, trace: Trace | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, trace: Trace | None = None
+    ) -> Self:
         """Grow the tree and train its leaves.
 
         Parameters
         ----------
         X : (n, d) array or CSR
-            Kept as a dense float32 array during the fit.
+            Kept as a dense float32 array during the fit. Or `ChunkedRows`, which bring their
+            labels.
         y : (n,) labels
         sample_weight : (n,), optional
             Factors of C, and of the loss of the training, for each row.
@@ -191,6 +211,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
                 f"n_synthetic={self.n_synthetic} needs target='global', got {self.target!r}"
             )
         trace = Trace() if trace is None else trace
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            self.kernel_entries_ = self._fit_chunks(chunks, ClassTargets(), trace).kernel_entries
+            return self
         deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
             self._fit_within(self.target_cost, X, y, sample_weight, trace)
@@ -204,7 +227,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
             offset = float32_offset(targets.X)
             rows = float32_rows(targets.X, offset)
         with trace.phase("cluster"):
-            tree = self._tree(rows, targets, rng)
+            n_leaves = number_of_groups(self.n_leaves, len(rows))
+            weight = targets.C / self.C_
+            tree = self._tree(rows, targets.Y, weight, n_leaves, self.min_rows, rng)
             labels = tree.assign(rows)
         with trace.phase("exact"):
             teacher = None
@@ -228,7 +253,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
                 for (_, members), seed in zip(groups, seeds, strict=True)
             )
         machines = [result.machine for result in results]
-        self._pack(tree, labels, machines, rows.shape[1], offset, trace)
+        self.labels_ = labels
+        sizes = np.bincount(labels, minlength=tree.n_leaves)
+        self._pack(tree, sizes, machines, rows.shape[1], offset, trace)
         self.kernel_entries_ = sum(result.n_entries for result in results)
         if teacher is not None:
             self.kernel_entries_ += teacher.n_entries
@@ -237,13 +264,41 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         self._calibrate(targets.X, y, sample_weight, trace, deadline)
         return self
 
-    def _tree(self, X: np.ndarray, targets: Targets, rng: np.random.RandomState) -> AxisTree:
-        n_leaves = number_of_groups(self.n_leaves, len(X))
+    @property
+    def accepts_chunks(self) -> bool:
+        """Whether `fit` takes `ChunkedRows` with these parameters."""
+        return super().accepts_chunks and self.target != "global" and not self.probability
+
+    def _targets_of_sample(self, survey: Survey) -> tuple[np.ndarray, np.ndarray]:
+        targets = survey.targets
+        assert isinstance(targets, ClassTargets)
+        self.classes_ = targets.classes
+        self.C_ = penalty_of_sample(self, survey)
+        index = class_labels.index_of(self.classes_, survey.sample_y)
+        weight = targets.weights(self.class_weight)[index]
+        return class_labels.signs(index, len(self.classes_)), weight
+
+    def _leaf_trainer(
+        self, survey: Survey, function: RBF, offset: np.ndarray | None, seeds: np.ndarray
+    ) -> "_LeafTrainer":
+        targets = survey.targets
+        assert isinstance(targets, ClassTargets)
+        weights = self.C_ * targets.weights(self.class_weight)
+        return _LeafTrainer(clone(self), function, offset, weights, seeds)
+
+    def _tree(
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        weight: np.ndarray,
+        n_leaves: int,
+        min_rows: int,
+        rng: np.random.RandomState,
+    ) -> AxisTree:
         if self.router == "variance":
-            return variance_tree(X, n_leaves, self.min_rows, rng)
-        classes = targets.Y[:, 0] if targets.Y.shape[1] == 1 else targets.Y.argmax(axis=1)
-        weights = targets.C / self.C_
-        return class_tree(X, classes, n_leaves, self.min_rows, weights)
+            return variance_tree(X, n_leaves, min_rows, rng)
+        classes = Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
+        return class_tree(X, classes, n_leaves, min_rows, weight)
 
     def _teacher(
         self, X: np.ndarray, targets: Targets, function: RBF, deadline: Deadline
@@ -280,6 +335,33 @@ class _Leaf(NamedTuple):
     machine: LandmarkMachine
     n_entries: int = 0  # kernel values that it took
     in_time: bool = True
+
+
+@dataclass(frozen=True)
+class _LeafTrainer:
+    """Trains the leaves of rows in chunks as `fit` trains those of rows in memory."""
+
+    model: DCPredTrainedClassifier  # not fitted
+    function: RBF
+    offset: np.ndarray | None
+    weights: np.ndarray  # (n_classes,) C times the weight of each class
+    seeds: np.ndarray  # (n_leaves,)
+
+    record: ClassVar[type] = LeafRecord
+
+    def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> LeafRecord:
+        leaf = _train_leaf(
+            self.model,
+            float32_rows(X, self.offset),
+            class_labels.signs(targets, len(self.weights)),
+            self.weights[targets],
+            self.function,
+            None,
+            self.model._width(X.shape[1]),
+            self.seeds[cluster],
+            None,
+        )
+        return record_of(leaf.machine, leaf.n_entries)
 
 
 def _exact_coef(

@@ -5,16 +5,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin, _fit_context, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
-from kbench.clustering.axis_tree import target_tree, variance_tree
+from kbench.clustering.axis_tree import AxisTree, target_tree, variance_tree
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
+from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods._new_rows import checked_rows
 from kbench.methods._sizes import number_of_groups
+from kbench.methods._survey import RealTargets, Survey
+from kbench.methods._trained_leaf_chunks import LeafRecord, record_of
 from kbench.methods._trained_leaves import (
     Task,
     TrainedLeaves,
@@ -29,7 +32,7 @@ from kbench.trace import Deadline, Trace
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DCPredTrainedRegressor(RegressorMixin, TrainedLeaves):
+class DCPredTrainedRegressor(ChunkScores, RegressorMixin, TrainedLeaves):
     """Least squares on trained Gaussian landmarks in the leaves of a decision tree.
 
         1. grow a tree of comparisons of single features to at most `n_leaves` leaves;
@@ -62,14 +65,16 @@ class DCPredTrainedRegressor(RegressorMixin, TrainedLeaves):
 
     Attributes
     ----------
-    tree_, labels_, n_leaves_, n_landmarks_, n_parameters_, model_bytes_, prediction_flops_, \
-timings_, sizes_, cost_, choices_, n_features_in_
+    tree_, labels_, leaf_sizes_, n_leaves_, n_landmarks_, n_parameters_, model_bytes_, \
+prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
         As in `DCPredTrainedClassifier`.
 
     Notes
     -----
     O(n d log n log K) time for the tree and O(epochs n m f) for the training. Prediction in
-    float32: O(depth + m f) a row.
+    float32: O(depth + m f) a row. Rows in chunks as in `DCPredTrainedClassifier`; mean and
+    deviation of their targets are summed in another order, so the model is that of the fit in
+    memory up to rounding.
 
     Examples
     --------
@@ -93,13 +98,14 @@ timings_, sizes_, cost_, choices_, n_features_in_
     epochs: int = 40
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, trace: Trace | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, trace: Trace | None = None) -> Self:
         """Grow the tree and train its leaves.
 
         Parameters
         ----------
         X : (n, d) array or CSR
-            Kept as a dense float32 array during the fit.
+            Kept as a dense float32 array during the fit. Or `ChunkedRows`, which bring their
+            targets.
         y : (n,)
         trace : Trace, optional
             Receives the phases.
@@ -115,6 +121,9 @@ timings_, sizes_, cost_, choices_, n_features_in_
             features whose squared distances leave the range of float32.
         """
         trace = Trace() if trace is None else trace
+        if (chunks := rows_in_chunks(X, y)) is not None:
+            self._fit_chunks(chunks, RealTargets(), trace)
+            return self
         deadline = Deadline(self.max_time, trace)
         if self.target_cost is not None:
             self._fit_within(self.target_cost, X, y, None, trace)
@@ -134,10 +143,8 @@ timings_, sizes_, cost_, choices_, n_features_in_
             targets = (y - mean) / scale
         with trace.phase("cluster"):
             n_leaves = number_of_groups(self.n_leaves, len(rows))
-            if self.router == "variance":
-                tree = variance_tree(rows, n_leaves, self.min_rows, rng)
-            else:
-                tree = target_tree(rows, targets, n_leaves, self.min_rows)
+            one = np.ones(len(rows))
+            tree = self._tree(rows, targets[:, None], one, n_leaves, self.min_rows, rng)
             labels = tree.assign(rows)
         with trace.phase("train"):
             groups = group_rows(labels)
@@ -154,12 +161,46 @@ timings_, sizes_, cost_, choices_, n_features_in_
                 for (_, members), seed in zip(groups, seeds, strict=True)
             )
             machines = [_rescaled(machine, mean, scale) for machine, _ in results]
-        self._pack(tree, labels, machines, rows.shape[1], offset, trace)
+        self.labels_ = labels
+        sizes = np.bincount(labels, minlength=tree.n_leaves)
+        self._pack(tree, sizes, machines, rows.shape[1], offset, trace)
         warn_of_time(self, (in_time for _, in_time in results))
         return self
 
+    def _targets_of_sample(self, survey: Survey) -> tuple[np.ndarray, np.ndarray]:
+        targets = survey.targets
+        assert isinstance(targets, RealTargets)
+        if targets.n_outputs > 1:
+            raise ValueError(f"y should have one target for each row, it has {targets.n_outputs}")
+        scale = targets.deviation[0] or 1.0
+        Y = (np.asarray(survey.sample_y, np.float64).reshape(-1, 1) - targets.mean) / scale
+        return Y, np.ones(len(Y))
+
+    def _leaf_trainer(
+        self, survey: Survey, function: RBF, offset: np.ndarray | None, seeds: np.ndarray
+    ) -> "_LeafTrainer":
+        targets = survey.targets
+        assert isinstance(targets, RealTargets)
+        mean, scale = float(targets.mean[0]), float(targets.deviation[0]) or 1.0
+        return _LeafTrainer(clone(self), function.gamma, offset, mean, scale, seeds)
+
+    def _tree(
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        weight: np.ndarray,
+        n_leaves: int,
+        min_rows: int,
+        rng: np.random.RandomState,
+    ) -> AxisTree:
+        if self.router == "variance":
+            return variance_tree(X, n_leaves, min_rows, rng)
+        return target_tree(X, Y[:, 0], n_leaves, min_rows)
+
     def predict(self, X: Any) -> np.ndarray:
-        """Values at rows X : (u, d) array or CSR; (u,) float64."""
+        """Values at rows X : (u, d) array or CSR, or rows in chunks; (u,) float64."""
+        if (chunks := rows_in_chunks(X)) is not None:
+            return np.concatenate([self.predict(block.X) for block in chunks.blocks()])
         X = checked_rows(self, X)
         return self._machine(X)[:, 0]
 
@@ -189,6 +230,26 @@ def _train_leaf(
         task, gamma, model.n_landmarks, model.epochs, deadline, rng, seed
     )
     return LandmarkMachine(constant, landmarks, gammas, coef, features), in_time
+
+
+@dataclass(frozen=True)
+class _LeafTrainer:
+    """Trains the leaves of rows in chunks as `fit` trains those of rows in memory."""
+
+    model: DCPredTrainedRegressor  # not fitted
+    gamma: float
+    offset: np.ndarray | None
+    mean: float  # of the targets of all rows
+    scale: float  # their standard deviation
+    seeds: np.ndarray  # (n_leaves,)
+
+    record: ClassVar[type] = LeafRecord
+
+    def __call__(self, X: Any, targets: np.ndarray, cluster: int) -> LeafRecord:
+        y = (targets[:, 0] - self.mean) / self.scale
+        rows = float32_rows(X, self.offset)
+        machine, _ = _train_leaf(self.model, rows, y, self.gamma, self.seeds[cluster], None)
+        return record_of(_rescaled(machine, self.mean, self.scale))
 
 
 def _rescaled(machine: LandmarkMachine, mean: float, scale: float) -> LandmarkMachine:

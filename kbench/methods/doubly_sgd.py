@@ -17,7 +17,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
-from kbench.methods._chunk_scores import ChunkScores
+from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods._doubly_sgd import SAMPLE, DoublySGD, Weigh
 from kbench.methods._probability import Probabilities
 from kbench.methods._survey import ClassTargets, RealTargets, Survey
@@ -95,7 +95,10 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
         Number of shards of a batch whose gradients and Gram matrices are computed separately and
         added in a fixed order.
     n_jobs : int or None, default=None
-        Shards computed at the same time, by joblib; the result does not depend on it.
+        Shards computed at the same time, by joblib or the workers of a Dask cluster; the result
+        does not depend on it. A worker gets the rows of its shard and the coefficients, draws the
+        features from their seed, and returns sums: 8 MB with the preconditioner of 2,048 features.
+        Large batches hide that (`scripts/bench_chunks.py steps`).
     cache_mb : float, default=64.0
         MiB of random frequencies that are kept; others are drawn again when they are needed.
     checkpoint : str or None, default=None
@@ -159,11 +162,11 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     ) -> Self:
         trace = Trace() if trace is None else trace
         deadline = Deadline(self.max_time, trace)
-        if isinstance(X, ChunkedRows) and self.probability:
-            raise ValueError("probability=True needs all rows in memory, not in chunks")
+        if (chunks := rows_in_chunks(X, y, sample_weight)) is not None:
+            if self.probability:
+                raise ValueError("probability=True needs all rows in memory, not in chunks")
+            return super().fit(chunks, trace=trace)
         super().fit(X, y, sample_weight, trace=trace)
-        if isinstance(X, ChunkedRows):
-            return self
         X, _ = self._checked(X, y, reset=False)
         self._calibrate(X, y, sample_weight, trace, deadline, checkpoint=None)
         return self

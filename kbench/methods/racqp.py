@@ -94,7 +94,8 @@ class RACQPClassifier(CountedPrediction, OneVsRest):
     Notes
     -----
     O(n^2 d + n block_size^2) time an iteration and n block_size kernel values of memory.
-    Prediction costs O(n_sv d) a row.
+    Prediction costs O(n_sv d) a row. 50 iterations do not reach the optimum; `tol` and a larger
+    `max_iter` do.
 
     References
     ----------

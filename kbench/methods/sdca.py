@@ -59,7 +59,8 @@ converged_, n_parameters_, model_bytes_, timings_, n_features_in_
     -----
     Each step uses the result of the steps before it. Unlike the parallel steps of a batch in the
     paper, which are scaled by the batch size, they cannot overshoot. O(n r (d + 1)) time for a pass
-    with r features.
+    with r features. 256 random features of several hundred columns approximate the kernel poorly:
+    with 2,000 rows of w8a the accuracy is 95.7 %, that of a linear machine of 3,000 rows 98.2 %.
 
     Examples
     --------

@@ -53,7 +53,8 @@ shrinking
 
     Notes
     -----
-    The cost of the exact machine of `fraction` n rows.
+    The cost of the exact machine of `fraction` n rows. Of few rows in all, these can give less
+    accuracy than a linear machine of all rows (covtype: 4,000 rows, 72 % against 74 %).
 
     References
     ----------

@@ -73,7 +73,7 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
         X : (n, d) array or CSR
         y : (n,) targets
         trace : Trace, optional
-            Receives the phases and the lowest error of every width.
+            Receives the phases and the error of every width and ridge.
 
         Returns
         -------

@@ -62,6 +62,12 @@ _SCALING_ROWS, _SCALING_GAIN = 1000, 0.01
 # Most features for which "auto" tries a full metric: its eigendecomposition takes O(d^3), a second
 # for 1,000 features.
 _MOST_FULL = 1000
+# Most features that the Laplacian kernel weighs, those with the largest gradients of a Matern
+# machine: its distances are no matrix products, and take 10 times as long for a feature.
+_MOST_L1 = 128
+# Features up to which all of `max_rows` and of `search_rows` are used. Of d > features, the square
+# root of their ratio is: the kernel values of a round then take no longer for more features.
+_WIDE, _WIDE_SEARCH = 256, 1024
 # Most rows that determine means, deviations and quantiles of the columns: 50,000 estimate a mean to
 # half a per cent of the deviation.
 _MAPPED_ROWS = 50_000
@@ -103,7 +109,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     kernel : {"auto", "matern12", "rbf", "laplacian", "any"}, default="auto"
         Kernel of the ridge machines: exp(-gamma r) or exp(-gamma r^2) of the Euclidean distance r,
         which "auto" compares, or "laplacian", exp(-gamma sum |x_j - z_j|), which has a diagonal
-        metric and suits targets that change at thresholds. "any" compares all three.
+        metric and suits targets that change at thresholds. "any" compares all three. Of more than
+        128 features it weighs those that a Matern machine finds steepest.
     scaling : {"standard", "clipped", "quantile", "auto"}, default="standard"
         Map of each column before it is standardised (`kbench.metric.columns`). Only "standard"
         keeps `transform` linear. "auto" compares all, with and without indicators of the values of
@@ -117,10 +124,11 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         What y is. "auto" uses scikit-learn's `type_of_target`: integers are
         classes.
     max_rows : int, default=8000
-        Rows that the metric is learned from, the held-out rows left out.
+        Rows that the metric is learned from, the held-out rows left out; of d > 256 features it is
+        sqrt(256 / d) times as many.
     search_rows : int, default=2000
         Rows on which kernel, structure and ridge are compared, before one choice is fitted to
-        `max_rows`.
+        `max_rows`; of d > 1024 features it is sqrt(1024 / d) times as many.
     gradient_rows : int, default=2500
         Rows at which gradients are taken.
     validation_fraction : float, default=0.2
@@ -246,7 +254,13 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.scores_: list[dict[str, Any]] = []
         ridges = _RIDGES if isinstance(self.ridge, str) else (float(self.ridge),)
 
-        def problem(name: str, indicators: bool, n_rows: int, n_held_out: int) -> _Problem:
+        def problem(
+            name: str,
+            indicators: bool,
+            n_rows: int,
+            n_held_out: int,
+            steep: np.ndarray | None = None,
+        ) -> _Problem:
             """Rows behind a map of the columns."""
             scaler = _Standardised(_columns(sample, name, indicators), sample)
             rows, held = training[:n_rows], held_out[:n_held_out]
@@ -257,6 +271,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 scaler(X[held]),
                 targets.values[held],
                 targets.error,
+                steep,
             )
 
         def compare(
@@ -278,9 +293,12 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         ]
         scaling, indicators = self._scaling(sample, problem, compare, ridges)
         self.scaling_ = scaling + ("+indicators" if indicators else "")
-        n_search = min(self.search_rows, len(training))
-        n_all = min(self.max_rows, len(training))
+        d = self.n_features_in_
+        n_search = min(_rows_of(self.search_rows, d, _WIDE_SEARCH), len(training))
+        n_all = min(_rows_of(self.max_rows, d, _WIDE), len(training))
         data = problem(scaling, indicators, n_search, _MOST_HELD_OUT)
+        if "laplacian" in self._kernels() and data.X.shape[1] > _MOST_L1:
+            data = replace(data, steep=self._steepest(data, ridges, rng))
         best, *others = compare(data, self.scaling_, options, ridges=ridges)
         finalists = [best] + [other for other in others[:1] if other.error <= _CLOSE * best.error]
         for candidate in self._widths(data, best, ridges, rng):
@@ -288,7 +306,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             if candidate.error < finalists[0].error:
                 finalists[0] = candidate
         if n_all > n_search:
-            data = problem(scaling, indicators, n_all, _MOST_HELD_OUT)
+            data = problem(scaling, indicators, n_all, _MOST_HELD_OUT, data.steep)
             fitted = [
                 compare(
                     data,
@@ -336,10 +354,12 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if sp.issparse(X):
             return "standard", False
         kernels = [kernel for kernel in self._kernels() if kernel != "rbf"] or ["rbf"]
-        quick = [(kernel, "diagonal") for kernel in kernels]
 
         def error(name: str, indicators: bool) -> float:
             data = problem(name, indicators, _SCALING_ROWS, 2 * _SCALING_ROWS)
+            # The column maps are much the same for both kernels of order 1/2.
+            many = data.X.shape[1] > _MOST_L1 and len(kernels) > 1
+            quick = [(kernel, "diagonal") for kernel in (kernels[:1] if many else kernels)]
             label = name + ("+indicators" if indicators else "")
             return compare(data, label, quick, ridges=ridges[1::2] or ridges, n_rounds=1)[0].error
 
@@ -391,6 +411,18 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise ValueError(f"n_samples={n} leaves no row to learn from; at least 2 are needed")
         return order[:n_held_out], order[n_held_out:]
 
+    def _steepest(
+        self, data: "_Problem", ridges: Sequence[float], rng: np.random.RandomState
+    ) -> np.ndarray:
+        """The features along which a Matern machine changes most; (128,) ints."""
+        d = data.X.shape[1]
+        root = np.full(d, d**-0.5)
+        Z, matrix, _ = data.matrix(root, "matern12", 1.0, rng)
+        coef = data.solve(root, matrix, ridges)[2]
+        gradient_rows = rng.permutation(len(Z))[: self.gradient_rows]
+        squares = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=True)
+        return np.argsort(-squares, kind="stable")[:_MOST_L1]
+
     def _rounds(
         self,
         data: "_Problem",
@@ -408,6 +440,9 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         n_rounds = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         diagonal = isinstance(structure, str) and structure == "diagonal"
         root = np.full(d, d**-0.5) if diagonal else np.eye(d) / np.sqrt(d)
+        if kernel == "laplacian" and data.steep is not None:
+            root = np.zeros(d)
+            root[data.steep] = len(data.steep) ** -0.5
         gradient_rows = rng.permutation(n)[: self.gradient_rows]
         name = structure if isinstance(structure, str) else "blocks"
         lowest, near = np.inf, ridges
@@ -424,7 +459,11 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             G = gradient_outer_product(matrix, Z, coef, gradient_rows, diagonal=diagonal)
             del matrix
             # Gradients with respect to z = root' x become those with respect to x.
-            metric = root * G * root if diagonal else _blocks(root @ G @ root.T, structure)
+            if diagonal:
+                metric = np.zeros(d)
+                metric[root > 0.0] = root[root > 0.0] * G * root[root > 0.0]
+            else:
+                metric = _blocks(root @ G @ root.T, structure)
             total = float(metric.sum() if diagonal else np.trace(metric))
             if not np.isfinite(total) or total <= 0.0:
                 # A constant function has no gradients: there is nothing to learn.
@@ -518,6 +557,11 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
 
+def _rows_of(most: int, d: int, wide: int) -> int:
+    """Rows to learn from: `most`, fewer of more than `wide` features."""
+    return most if d <= wide else max(2, round(most * (wide / d) ** 0.5))
+
+
 def _columns(X: Any, name: str, indicators: bool) -> ColumnMap:
     if sp.issparse(X):
         empty = np.empty((0, X.shape[1]))
@@ -557,6 +601,7 @@ class _Problem:
     held_rows: np.ndarray
     held_targets: np.ndarray
     error: Callable[[np.ndarray, np.ndarray], float]
+    steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
 
     def matrix(
         self, root: np.ndarray, kernel: str, width: float, rng: np.random.RandomState
@@ -573,13 +618,24 @@ class _Problem:
         new = matrix.kernel.prepare(
             apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
         )
-        tried = []
+        # Several ridges share the kernel values; one ridge leaves the memory to its factor.
+        values = matrix.block(np.arange(len(matrix))) if len(ridges) > 1 else None
+        coefs = []
         for ridge in ridges:
-            factor = shifted_cholesky(matrix, ridge)
-            coef = scipy.linalg.cho_solve(factor, self.Y.astype(np.float32), check_finite=False)
+            factor = shifted_cholesky(matrix, ridge, values=values)
+            coefs.append(
+                scipy.linalg.cho_solve(factor, self.Y.astype(np.float32), check_finite=False)
+            )
             del factor
-            values = expand(matrix.kernel, new, matrix.points(slice(None)), coef, np.float32)
-            tried.append((self.error(values, self.held_targets), ridge, coef))
+        expansions = expand(
+            matrix.kernel, new, matrix.points(slice(None)), np.hstack(coefs), np.float32
+        )
+        tried = [
+            (self.error(held, self.held_targets), ridge, coef)
+            for held, ridge, coef in zip(
+                np.hsplit(expansions, len(ridges)), ridges, coefs, strict=True
+            )
+        ]
         return min(tried, key=lambda attempt: attempt[0])
 
 
@@ -623,8 +679,10 @@ def bandwidth(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomSta
 
 
 def apply_root(X: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Rows root' x."""
-    return X * root if root.ndim == 1 else X @ root
+    """Rows root' x, without the features of weight 0."""
+    if root.ndim == 2:
+        return X @ root
+    return X * root if root.all() else X[:, root > 0.0] * root[root > 0.0]
 
 
 def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:

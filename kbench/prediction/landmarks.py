@@ -356,8 +356,8 @@ class LocalLandmarks:
             if machine.landmarks is not None and machine.coef is not None
         )
 
-    def flops(self, labels: np.ndarray) -> float:
-        """Mean cost of the leaves `labels` : (u,), in units of one product of d numbers.
+    def flops(self, sizes: np.ndarray) -> float:
+        """Mean cost of rows of which leaf i has sizes[i], in units of one product of d numbers.
 
         An exponential counts as ten multiplications; the cost of the router is not included.
         """
@@ -366,7 +366,8 @@ class LocalLandmarks:
         width = self.features.shape[1] + TRANSCENDENTAL + self.constant.shape[1]
         extra = self.constant.shape[1] * landmarks * products / 2
         extra += bounds * (landmarks + TRANSCENDENTAL)
-        return float((landmarks * width + extra)[labels].mean() / self.n_features)
+        mean = np.average(landmarks * width + extra, weights=sizes)
+        return float(mean / self.n_features)
 
     @property
     def nbytes(self) -> int:

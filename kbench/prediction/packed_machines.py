@@ -39,7 +39,7 @@ _MAGIC = b"kbenchM1"
 _ALIGNED = 64
 # Bytes of machines that stay decoded. Blocks of rows visit the machines in order, so the one that
 # was used last is needed last: the first ones that fit are kept and none is replaced.
-_DECODED_BYTES = 256 << 20
+DECODED_BYTES = 256 << 20
 
 
 class MachineWriter:
@@ -225,7 +225,7 @@ class PackedMachines(Mapping[int, KernelExpansion]):
             if not isinstance(machine, KernelExpansion):
                 raise ModelError(f"the record of cluster {cluster} has no machine")
             held = self.__dict__.setdefault("_held_bytes", 0)
-            if held + machine.nbytes <= _DECODED_BYTES:
+            if held + machine.nbytes <= DECODED_BYTES:
                 decoded[cluster] = machine
                 self._held_bytes = held + machine.nbytes
         return machine

@@ -31,6 +31,7 @@ from kbench.report.reading import (
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.reliability import reliability_curves
+from kbench.report.search_chart import searches
 from kbench.report.tables import comparisons
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def make_report(
     elif format == "latex":
         text = latex.latex(tables, environments, shown, settings=settings)
     elif format == "html":
+        curves = folder.read_curves(reference=reference)
         text = page(
             tables,
             None,
@@ -143,7 +145,8 @@ def make_report(
             shown,
             settings=settings,
             remarks=skipped,
-            reliability=reliability_curves(folder.read_curves(reference=reference)),
+            reliability=reliability_curves(curves),
+            searched=searches(curves),
         )
     else:
         text = terminal.terminal(
@@ -319,6 +322,7 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
         make_report(folder, format=format, out=where / name)
     report = read_report(folder)
     compared = comparisons(report.runs.rows)
+    curves = folder.read_curves()
     text = page(
         compared,
         report,
@@ -326,7 +330,8 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
         COSTS,
         settings=SETTINGS,
         remarks=report.skipped,
-        reliability=reliability_curves(folder.read_curves()),
+        reliability=reliability_curves(curves),
+        searched=searches(curves),
     )
     write(where / "index.html", text)
     paths = [where / name for name in ("index.html", *names.values())]

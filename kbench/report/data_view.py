@@ -1,7 +1,8 @@
 """The data sets of a page: a list of problems, and for each the tables and charts of its methods.
 
 A detail has a table for each machine, with every setting of every method, charts of the score
-against fit time and against prediction cost, and reliability curves. Lines and marks open the runs
+against fit time and against prediction cost, reliability curves, and what machines without
+parameters tried. Lines and marks open the runs
 behind them.
 """
 
@@ -13,6 +14,7 @@ from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, 
 from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
 from kbench.report.reliability import Groups, Run, reliability_chart
+from kbench.report.search_chart import Searched, search_charts
 from kbench.report.site import Item, RowStore, View
 from kbench.report.style import styles
 from kbench.report.tables import Comparison, Line, Problem
@@ -47,6 +49,7 @@ def data_view(
     papers: Mapping[str, Sequence[str]] | None = None,
     legend: str = "",
     reliability: Mapping[Run, Groups] | None = None,
+    searched: Mapping[Run, Searched] | None = None,
 ) -> View:
     """The list of problems with their details.
 
@@ -67,9 +70,13 @@ def data_view(
         HTML that explains the variants, above the list.
     reliability : mapping, optional
         Run -> groups of test rows, as `reliability_curves` returns them.
+    searched : mapping, optional
+        Run -> search of a machine without parameters, as `searches` returns them.
     """
     methods = sorted({line.method for one in comparisons for line in one.lines})
-    details = _Details(columns, settings, environments, methods, store, reliability or {})
+    details = _Details(
+        columns, settings, environments, methods, store, reliability or {}, searched or {}
+    )
     items = []
     for group in _by_problem(comparisons):
         problem = group[0].problem
@@ -128,6 +135,7 @@ class _Details:
         methods: Sequence[str],
         store: RowStore,
         reliability: Mapping[Run, Groups],
+        searched: Mapping[Run, Searched],
     ) -> None:
         self.columns = columns
         self.settings = settings
@@ -135,6 +143,7 @@ class _Details:
         self.styles = styles(methods)
         self.store = store
         self.reliability = reliability
+        self.searched = searched
 
     def problem(self, group: Sequence[Comparison]) -> str:
         """A description, and an article for each machine."""
@@ -148,6 +157,7 @@ class _Details:
         shown = sorted({point.line.method for cost in COSTS for point in points(comparison, cost)})
         legend = [(method, self.styles[method]) for method in shown]
         drawn.append(reliability_chart(comparison, self.reliability, self.styles))
+        drawn += search_charts(comparison, self.searched)
         charts = [one for one in drawn if one is not None]
         more = ""
         if cut:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from kbench.report.quantities import SECONDS
-from kbench.report.tables import Comparison, Line
+from kbench.report.tables import Comparison, Line, contended
 
 LEGEND = "mean ± standard deviation over seeds"
 REFERENCE = "† with reference rows, which came with kbench"
@@ -49,6 +49,12 @@ def notes(comparison: Comparison, cut: Mapping[str, int], settings: int, rest: s
         if len(repeated) > _REPEATED:
             texts.append(f"and {len(repeated) - _REPEATED} other lines")
         remarks_below.append(f"Medians of repeated runs: {'; '.join(texts)}.")
+    ok = [row for line in comparison.lines for row in line.ok]
+    if disturbed := sum(map(contended, ok)):
+        remarks_below.append(
+            f"Wall seconds of {disturbed} of {len(ok)} runs are left out, because other processes"
+            " kept the machine busy; CPU seconds are of all runs."
+        )
     if any(line.not_converged for line in comparison.lines):
         counts = ", ".join(
             f"{line.label} ({line.not_converged} of {len(line.ok)})"

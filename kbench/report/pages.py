@@ -13,6 +13,7 @@ from kbench.report.papers.ratios import picture
 from kbench.report.quantities import Quantity
 from kbench.report.reading import package_text
 from kbench.report.reliability import Groups, Run
+from kbench.report.search_chart import Searched
 from kbench.report.site import RowStore, View, site
 from kbench.report.tables import Comparison
 from kbench.report.tags import words
@@ -30,6 +31,7 @@ def page(
     settings: int,
     remarks: Sequence[str] = (),
     reliability: Mapping[Run, Groups] | None = None,
+    searched: Mapping[Run, Searched] | None = None,
 ) -> str:
     """The text of the page.
 
@@ -49,6 +51,8 @@ def page(
         Lines at the top of the page, such as files that could not be read.
     reliability : mapping, optional
         As `reliability_curves` returns it.
+    searched : mapping, optional
+        As `searches` returns it.
     """
     store = RowStore()
     shown: list[View] = []
@@ -77,11 +81,13 @@ def page(
                 papers=papers,
                 legend=_variants(comparisons),
                 reliability=reliability,
+                searched=searched,
             )
         )
     if report is not None:
         systems, budgets = report.system_sheets(), report.budget_sheets()
-        shown.append(views.studies_view(report.counted, systems, budgets, report.rankings))
+        counts = report.counts()
+        shown.append(views.studies_view(counts, systems, budgets, report.rankings))
     used = sorted({one.machine.environment for one in comparisons})
     if report is not None:
         known = {one.machine.environment for one in report.filled if one.machine is not None}

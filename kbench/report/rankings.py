@@ -7,7 +7,8 @@ fastest such setting. Its profile maps a factor to the fraction of data sets tha
 within that factor of the fastest method's time.
 
 A ranking takes the data sets of a task that have at least half as many methods as the data set with
-the most, and the methods that have runs on all of them. A failed run ranks last and solves nothing.
+the most, and the methods that have runs on all of them. A failed run ranks last and solves nothing;
+a method whose package is not installed is left out.
 """
 
 import math
@@ -24,6 +25,7 @@ from kbench.report.recommend import CLOSE, best_lines
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Machine
 from kbench.report.tradeoff import COSTS, FIT, Cost, pareto, points
+from kbench.run.rows import WITHOUT_OUTCOME
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,12 @@ def _standings(core: Sequence[Comparison], methods: Sequence[str]) -> list[Stand
 
 
 def _methods(comparison: Comparison) -> set[str]:
-    return {line.method for line in comparison.lines}
+    """Methods with a run that came to an end; an absent package is no failure of its method."""
+    return {
+        line.method
+        for line in comparison.lines
+        if any(row["status"] not in WITHOUT_OUTCOME for row in line.rows)
+    }
 
 
 def _scores(comparison: Comparison, methods: Sequence[str]) -> list[float]:

@@ -76,7 +76,8 @@ def terminal(
         legend += f"; {REFERENCE}"
     if dropped:
         legend += f"; not shown everywhere for want of width: {', '.join(dropped)}"
-    return "\n\n".join([*blocks, *wrapped([legend], width, "dim", paint)]) + "\n"
+    blocks.append("\n".join(wrapped([legend], width, "dim", paint)))
+    return "\n\n".join(blocks) + "\n"
 
 
 def sheets(tables: Iterable[Sheet], *, width: int, paint: Paint = plain) -> str:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbench.chunked import ChunkedRows
+from kbench.chunked import MEMORY_MB, ChunkedRows
 from kbench.errors import ConfigError
 from kbench.run.task import Task
 
@@ -48,7 +48,7 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
     """The prepared rows in chunks, or None where they are read as arrays."""
     if not wanted(task, data, estimator):
         return None
-    options: dict[str, Any] = {"memory_mb": _FOR_ROWS * task.memory_mb} if task.memory_mb else {}
+    options = {"memory_mb": memory_for_rows(task.memory_mb)}
     # Beside the prepared arrays: a run whose worker was killed finds its clusters there.
     home = Path(task.prepared)
     scratch = home / "scratch" if os.access(home, os.W_OK) else None
@@ -58,6 +58,11 @@ def rows_in_chunks(task: Task, data: Any, estimator: Any) -> RowsInChunks | None
         ChunkedRows.of_arrays(data.X_test, data.y_test, **options),
         f"rows were read in chunks: {_megabytes(data):,.0f} MiB of rows{limit}",
     )
+
+
+def memory_for_rows(memory_mb: float | None) -> float:
+    """MiB that rows in chunks may use where a run may use `memory_mb`, or any amount if None."""
+    return MEMORY_MB if memory_mb is None else _FOR_ROWS * memory_mb
 
 
 def _megabytes(data: Any) -> float:

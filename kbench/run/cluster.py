@@ -302,8 +302,11 @@ def scheduler_of(settings: Settings) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def joblib_on(scheduler: str | None) -> Iterator[None]:
-    """Have joblib compute on a Dask cluster, in this block; None changes nothing."""
+def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[None]:
+    """Have joblib compute on a Dask cluster, in this block; None changes nothing.
+
+    Each worker of the cluster calls `warm_up()` before the block begins.
+    """
     if scheduler is None:
         yield
         return
@@ -314,6 +317,10 @@ def joblib_on(scheduler: str | None) -> Iterator[None]:
         distributed.Client(scheduler, set_as_default=False, timeout="15s") as client,
         joblib.parallel_config("dask", client=client),
     ):
+        addresses = list(client.nthreads())
+        client.gather(
+            [client.submit(warm_up, workers=[address], pure=False) for address in addresses]
+        )
         yield
 
 

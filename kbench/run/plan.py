@@ -207,7 +207,16 @@ def make_plan(
     return plan
 
 
+# Parameters of scikit-learn's estimators -> what does the same in kbench.
+_INSTEAD = {
+    "random_state": ": seed=... sets it",
+    "probability": ": method.calibration=sigmoid adds probabilities",
+}
+
+
 def _hint(name: str, plan: Plan) -> str:
+    if name in _INSTEAD:
+        return _INSTEAD[name]
     return nearest(name, {key for run in plan.runs for key in run.params})
 
 
@@ -225,9 +234,12 @@ class _Method:
     def of(cls, config: Mapping[str, Any]) -> "_Method":
         from kbench.run import registry
 
-        name, meta = config.get("name"), config.get("meta") or {}
-        if "estimator" not in config or name is None:
-            raise ConfigError(f"method {name or dict(config)} names no estimator: and name:")
+        meta = config.get("meta") or {}
+        if absent := [key for key in ("name", "estimator") if config.get(key) is None]:
+            known = config.get("name") or config.get("estimator")
+            lacks = " and ".join(f"`{key}: ...`" for key in absent)
+            raise ConfigError(f"the file of the method{f' {known}' if known else ''} lacks {lacks}")
+        name = config["name"]
         if not isinstance(meta, Mapping):
             raise ConfigError(
                 f"method {name}: meta is {meta!r}, should be a mapping of about, tasks ..."

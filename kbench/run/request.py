@@ -97,7 +97,8 @@ def read_request(composer: Composer, overrides: Sequence[str], *, multirun: bool
 def checked_seed(value: Any) -> int:
     """Return `value` if it can seed a generator; else raise a ConfigError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295")
+        several = "; several are written -m seed=0,1,2" if isinstance(value, list) else ""
+        raise ConfigError(f"seed is {value!r}, should be an integer from 0 to 4294967295{several}")
     return value
 
 

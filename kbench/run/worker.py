@@ -213,7 +213,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         trace.restart()
         contention = measure.Contention()
         with (
-            joblib_on(task.scheduler),
+            joblib_on(task.scheduler, functools.partial(_warm_up_there, task)),
             processes.PeakMemory() as peak,
             measure.Stopwatch(live.compiled) as fit,
         ):
@@ -382,6 +382,14 @@ def _warm_up(task: Task, data: Any) -> None:
         else:
             estimator.fit(X, y)
         estimator.predict(_take(data.X_test, np.arange(min(WARMUP_ROWS, data.X_test.shape[0]))))
+
+
+def _warm_up_there(task: Task) -> None:
+    """`_warm_up` in a process of a cluster, whose imports and compiled code are its own."""
+    from kbench.data import open_prepared
+
+    with contextlib.suppress(Exception):  # of an absent folder, too, which the fit reports
+        _warm_up(task, open_prepared(Path(task.prepared), task.holdout))
 
 
 def _some_rows(y: np.ndarray, *, classes: bool) -> np.ndarray:

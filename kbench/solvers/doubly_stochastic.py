@@ -37,12 +37,13 @@ Rows of a batch enter the step through sums only, so shards of a batch may be co
 processes. The step depends on the division into shards by rounding only, and not on the processes.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.linalg import blas, lapack
 
 from kbench.approximation import philox
@@ -59,6 +60,10 @@ _SMALLEST_SCALE = 1e-6
 _LEAST_DECAY = 1e-12
 _LARGEST = 1e30  # a loss or a coefficient above this means divergence
 _BLOCK_CHOICE = 1 << 18  # stream of the random choice of blocks, distinct from those of features
+
+
+# Results of function(*task), in the order of the tasks, as `itertools.starmap`.
+Compute = Callable[[Callable[..., Any], list[tuple[Any, ...]]], Iterable[Any]]
 
 
 class Memory:
@@ -139,13 +144,13 @@ class DoublyStochastic:
         *,
         weight: np.ndarray | None = None,
         n_shards: int = 1,
-        parallel: Parallel | None = None,
+        compute: Compute = starmap,
     ) -> float:
         """Take a step on a batch X : (b, d), Y : (b, q); returns its mean loss before the step.
 
         `weight` : (b,) are weights of the rows in the gradient and the Gram matrix. `memory` is the
         element of `memories` of this batch. The batch is divided into `n_shards` consecutive shards
-        (at most one for each row), which `parallel` computes.
+        (at most one for each row), whose sums `compute` computes, here or in other processes.
 
         Raises
         ------
@@ -161,23 +166,22 @@ class DoublyStochastic:
         block = self._choose()
         ends = np.linspace(0, len(Y), min(n_shards, len(Y)) + 1).astype(int)
         shards = [slice(*pair) for pair in pairwise(ends)]
-        parallel = Parallel(n_jobs=1) if parallel is None else parallel
-        sums = parallel(
-            delayed(shard_sums)(
-                self.features,
-                self.loss,
-                self.scale,
-                dict(zip(range(first, last), self.coef[first:last], strict=True)),
-                block,
-                X[rows],
-                Y[rows],
-                memory.values[rows],
-                weight=None if weight is None else weight[rows, None].astype(np.float32),
-                gram_dtype=self._gram_dtype if self.preconditioned else None,
-                newton=regularised if newton else None,
-            )
-            for rows in shards
+        function = partial(
+            shard_sums,
+            self.features,
+            self.loss,
+            self.scale,
+            dict(zip(range(first, last), self.coef[first:last], strict=True)),
+            block,
+            self._gram_dtype if self.preconditioned else None,
+            regularised if newton else None,
         )
+        weights = None if weight is None else weight[:, None].astype(np.float32)
+        tasks = [
+            (X[rows], Y[rows], memory.values[rows], None if weights is None else weights[rows])
+            for rows in shards
+        ]
+        sums: list[ShardSums] = list(compute(function, tasks))
         for rows, shard in zip(shards, sums, strict=True):
             memory.values[rows] = shard.values
         memory.n_blocks = last
@@ -306,6 +310,22 @@ class ShardSums(NamedTuple):
     gradient: np.ndarray  # (D, q) float64, Phi' R
     gram: Any  # (D, D) upper triangle of Phi' Phi; None for a plain step
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process gets half of the Gram matrix, which is nearly all that it gets.
+        if self.gram is None:
+            return ShardSums, tuple(self)
+        pack = lapack.strttp if self.gram.dtype == np.float32 else lapack.dtrttp
+        packed, _ = pack(self.gram)
+        return _unpacked, (*self[:3], packed, len(self.gram))
+
+
+def _unpacked(
+    values: np.ndarray, loss: float, gradient: np.ndarray, packed: np.ndarray, D: int
+) -> ShardSums:
+    unpack = lapack.stpttr if packed.dtype == np.float32 else lapack.dtpttr
+    gram, _ = unpack(D, packed)
+    return ShardSums(values, loss, gradient, gram)
+
 
 def shard_sums(
     features: SeededFeatures,
@@ -313,13 +333,12 @@ def shard_sums(
     scale: float,
     coef: dict[int, np.ndarray],
     block: int,
+    gram_dtype: type | None,
+    newton: float | None,
     X: Any,
     Y: np.ndarray,
     values: np.ndarray,
-    *,
     weight: np.ndarray | None = None,
-    gram_dtype: type | None,
-    newton: float | None = None,
 ) -> ShardSums:
     """Evaluate the function at the rows of a shard, and sum gradient and Gram matrix over them.
 
@@ -332,14 +351,14 @@ def shard_sums(
         A_j of the blocks that `values` does not include yet.
     block : int
         Block of the step.
+    gram_dtype : float32, float64 or None
+        None for a step without preconditioner.
+    newton : float or None
+        nu / (nu + ridge) in a step of Newton's method.
     X : (rows, d) float32 or CSR
     Y, values : (rows, q)
     weight : (rows, 1) float32, optional
         None is 1 for every row.
-    gram_dtype : float32, float64 or None
-        None for a step without preconditioner.
-    newton : float, optional
-        nu / (nu + ridge) in a step of Newton's method.
     """
     values = np.array(values)
     D, n_rows = features.n_features, len(Y)

@@ -83,18 +83,23 @@ def inverse(factor: tuple[np.ndarray, bool]) -> Callable[[np.ndarray], np.ndarra
 
 
 def shifted_cholesky(
-    kernel: KernelMatrix, alpha: float, scale: np.ndarray | None = None
+    kernel: KernelMatrix,
+    alpha: float,
+    scale: np.ndarray | None = None,
+    *,
+    values: np.ndarray | None = None,
 ) -> tuple[np.ndarray, bool]:
     """Cholesky factor of K + alpha I; the diagonal is raised if rounding makes it indefinite.
 
-    With scale : (n,) it is that of S K S + alpha I, S = diag(scale).
+    With scale : (n,) it is that of S K S + alpha I, S = diag(scale). `values` : (n, n) is K where
+    it is known; it is copied.
     """
     eps = float(np.finfo(kernel.dtype).eps)
     largest = 1.0 if scale is None else float(scale.max(initial=0.0)) ** 2
     rounding = eps * largest * float(kernel.diagonal().sum())
     shift = 0.0
     while True:
-        gram = kernel.block(np.arange(len(kernel)))
+        gram = kernel.block(np.arange(len(kernel))) if values is None else values.copy()
         if scale is not None:
             s = scale.astype(gram.dtype)
             gram *= s[:, None]

@@ -93,7 +93,8 @@ class RidgeSearch:
             squares = errors_by_ridge(gram.matrix(gamma), z, 2.0**_RIDGES) ** 2
             errors = squares.mean(axis=0)
             deviations = np.sqrt((squares**2).sum(axis=0)) / np.maximum(squares.sum(axis=0), 1e-300)
-            self._trace(validation_error=float(errors.min()) * self._scale**2, gamma=gamma)
+            for alpha, error in zip(2.0**_RIDGES, errors * self._scale**2, strict=True):
+                self._trace(validation_error=error, gamma=gamma, alpha=alpha, n_rows=m)
             self.columns["n_rows"] += [m] * len(_RIDGES)
             self.columns["gamma"] += [gamma] * len(_RIDGES)
             self.columns["alpha"] += list(2.0**_RIDGES)

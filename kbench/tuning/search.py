@@ -193,7 +193,8 @@ def search(
         outcome = first.outcome if number == 0 else _run(rows, task, rung, points)
         for point, measured in zip(points, outcome, strict=True):
             gamma, C = rows.unit * 2.0**point.u, task.scale_of_c * 2.0**point.v
-            trace(validation_error=measured.error, gamma=gamma, C=C)
+            n_rows = len(rung.pairs[0][0])
+            trace(validation_error=measured.error, gamma=gamma, C=C, n_rows=n_rows)
             values = (
                 number,
                 rung.kind,

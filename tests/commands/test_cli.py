@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import yaml
 
@@ -105,6 +106,45 @@ def test_what_hydra_takes_and_kbench_does_not_is_answered_by_what_to_write(
     assert instead in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run method=svc dataset=iris", "'run' is no command: leave it out"),
+        ("svc dataset=iris", "'svc' is no command: write method=svc"),
+        ("report format=xlsx", "latex, html, mlflow"),
+        ("method=svc dataset=iris cv=5", "no key is called 'cv'"),
+        ("method=svc dataset=iris method.random_state=3", "'random_state': seed=... sets it"),
+        ("method=svc dataset=iris method.probability=true", "method.calibration=sigmoid adds"),
+        ("method=svc dataset=iris seed=[0,1]", "several are written -m seed=0,1,2"),
+        ("method=svc limits.wall_s=1m", "limits.wall_s is '1m', should be a number of seconds"),
+        ("method=svc limits.memory_mb=2GB", "is '2GB', should be a number of MiB"),
+        ("method=svc dataset.path=a.json", "does not read .json files; pandas can write"),
+        (
+            "method=svc dataset.path=a.npz",
+            "no array X, there is rows, y; dataset.source.arrays.X=",
+        ),
+        ("method=svc dataset=iris method.kernel=größe", "a character that Hydra does not read"),
+    ],
+)
+def test_a_wish_of_another_tool_is_answered_by_what_to_write(
+    words, said, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", rows=np.eye(4), y=np.arange(4) % 2)
+    assert main(words.split()) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "; a new one is written" not in err
+    assert len(err.splitlines()) == 1
+
+
+def test_help_of_a_command_is_asked_for_in_either_order(capsys):
+    assert main(["help", "report"]) == 0
+    asked_first = capsys.readouterr().out
+    assert main(["report", "--help"]) == 0
+    assert asked_first == capsys.readouterr().out
 
 
 def test_a_csv_needs_its_path_and_has_its_name(tmp_path):

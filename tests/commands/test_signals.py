@@ -1,5 +1,6 @@
 """Signals end every command with one line and a code of 128 plus their number."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -54,6 +55,21 @@ def test_a_command_removes_what_it_has_begun_and_says_one_line(signum, times):
     assert process.returncode == 128 + signum
     assert out == "removed\n"
     assert said == f"kbench: stopped by {signum.name}\n"
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])
+def test_output_that_nobody_reads_ends_a_command_without_a_word(lines):
+    """One line is written at the end of the command, 100,000 are while it prints."""
+    prints = "import sys; from kbench import cli\n"
+    prints += f"cli._dispatch = lambda words: print('x\\n' * {lines}) or 0\nsys.exit(cli.main())"
+    unread, output = os.pipe()
+    os.close(unread)
+    command = subprocess.run(
+        [sys.executable, "-c", prints], stdout=output, stderr=subprocess.PIPE, text=True
+    )
+    os.close(output)
+    assert command.returncode == 128 + signal.SIGPIPE
+    assert command.stderr == ""
 
 
 def test_a_signal_that_nohup_ignores_stays_ignored():

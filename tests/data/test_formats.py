@@ -265,6 +265,12 @@ def test_a_table_of_the_user(folders):
     config = shipped("file", path=str(path), task="binary", source=CATEGORIES, **YES)
     with pytest.warns(UserWarning, match="the last column, '4', is taken as the target"):
         assert opened(config, folders).n_features == 6
+    frame = pd.DataFrame({"a": [0.5, 2.5, 1.0], "y": [0, 1, 1]})
+    frame.to_csv(path)
+    config = shipped("file", path=str(path), task="binary", source={"columns": {"target": "y"}})
+    with pytest.warns(UserWarning, match="counts the rows, as pandas writes its index"):
+        assert opened(config, folders).n_features == 2
+    assert opened(merge(config, {"source": {"columns": {"drop": [1]}}}), folders).n_features == 1
     with pytest.raises(ConfigError, match="format is idx, which takes several files a part"):
         check_config(merge(config, {"source": {"format": "idx"}}))
 

@@ -43,8 +43,15 @@ SPECIFIC: dict[str, dict] = {
     "SDCAClassifier": {"max_iter": 50},
     "BaggingSVC": {"n_estimators": 1},
 }
-# They need extras.
-SKIPPED = {"IntelexSVC", "JointConvolutionClassifier", "XRFMClassifier", "XRFMRegressor"}
+# They need extras, or are scikit-learn's trees.
+SKIPPED = {
+    "IntelexSVC",
+    "JointConvolutionClassifier",
+    "TunedBoostingClassifier",
+    "TunedBoostingRegressor",
+    "XRFMClassifier",
+    "XRFMRegressor",
+}
 DIAGNOSTICS = {"SupportCurves", "DivisionBound", "BlockSpectra", "KernelSpectrum"}
 
 

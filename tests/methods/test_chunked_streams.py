@@ -1,5 +1,6 @@
 """Linearised machines and doubly SGD on rows in chunks are those of the same rows in memory."""
 
+import importlib.util
 import os
 import signal
 
@@ -113,6 +114,38 @@ def test_a_killed_stream_goes_on(tmp_path):
     assert seen[0] == N + 240  # the step that was killed before its checkpoint was written
     wanted = stochastic("real", n_epochs=2).fit(chunked(X, y))
     np.testing.assert_array_equal(found.coef_, wanted.coef_)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")
+def test_shards_on_dask_workers_are_those_of_one_process():
+    """The same bits on one worker, on two, and on two of which one is lost at the third step."""
+    import joblib
+    from distributed import Client, LocalCluster
+
+    X, y = rows_of(targets="three")
+    model = stochastic("three", n_shards=4, n_epochs=2)
+    wanted, losses = clone(model), []
+    wanted.fit(chunked(X, y), trace=Trace(lambda _, state: losses.append(state["loss"])))
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
+        first = next(iter(cluster.workers.values())).pid
+        seen = []
+
+        def lose(_, state):
+            seen.append(state["loss"])
+            if len(seen) == 3:
+                os.kill(first, signal.SIGKILL)
+
+        with joblib.parallel_config("dask"):
+            both = clone(model).fit(chunked(X, y))
+            lost = clone(model).fit(chunked(X, y), trace=Trace(lose))
+    for found in (both, lost):
+        np.testing.assert_array_equal(found.coef_, wanted.coef_)
+    assert seen == losses
+    one = clone(model).set_params(n_shards=1).fit(chunked(X, y))
+    np.testing.assert_allclose(
+        one.decision_function(X), wanted.decision_function(X), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_copies_of_rows_are_passes_of_the_stream():

@@ -43,8 +43,13 @@ OTHERS = [
     ApproximateRidge(BKA(1)),
 ]
 # Every class passes with its defaults. LDKL's take 73 s for all checks, half a second a fit, which
-# the suite saves.
-SETTINGS = {"LDKLClassifier": {"max_iter": 300}}
+# the suite saves; boosting that is tuned takes its time budget.
+_FEW_TREES = {"n_brackets": 0, "max_iter": 5, "time_budget": None}
+SETTINGS = {
+    "LDKLClassifier": {"max_iter": 300},
+    "TunedBoostingClassifier": _FEW_TREES,
+    "TunedBoostingRegressor": _FEW_TREES,
+}
 ESTIMATORS = [getattr(kbench.methods, name)(**SETTINGS.get(name, {})) for name in CLASSES] + OTHERS
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 import kbench.methods
+from kbench.errors import UnavailableError
 from kbench.presets import TABLES
 from kbench.run import registry
 
@@ -152,3 +154,13 @@ def test_every_method_and_every_class_stands_in_the_docs():
     assert set(FILES) <= words
     classes = {name for name in kbench.methods.__all__ if name[0].isupper()}
     assert classes <= words
+
+
+@pytest.mark.parametrize("name", ["neo_ls_svm", "svc_thunder"])
+def test_a_rival_that_is_not_installed_says_so_in_one_line(name, monkeypatch):
+    target = FILES[name]["estimator"]
+    package = target.partition(".")[0]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UnavailableError, match=f"needs the package '{package}'") as error:
+        registry.build(registry.target(target, None), {}, 0)
+    assert "\n" not in str(error.value)

@@ -3,8 +3,10 @@
 import importlib.util
 import os
 import pickle
+import re
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -245,6 +247,31 @@ def test_a_dask_cluster_that_loses_a_worker_makes_the_same_model(data, fitted):
     assert packed[0] == packed[1]
 
 
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")
+def test_a_dask_cluster_that_disappears_is_one_line_and_the_fit_goes_on_without_it(data, tmp_path):
+    import joblib
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with LocalCluster(n_workers=1, **options) as cluster, Client(cluster):
+        (worker,) = cluster.workers.values()
+
+        def disappear():
+            os.kill(worker.pid, signal.SIGKILL)  # so that it trains no other cluster meanwhile
+            cluster.close()
+
+        with (
+            joblib.parallel_config("dask"),
+            pytest.raises(KbenchError, match=r"Dask cluster at tcp://.* is lost: \d+ of 40 tasks"),
+        ):
+            model(40).fit(small(*data, scratch=tmp_path), trace=_Stop(1, disappear))
+    again = model(40).fit(small(*data, scratch=tmp_path))
+    assert re.match(r"an interrupted fit had trained \d+ of 40 clusters", again.notes_[0])
+    wanted = model(40).fit(chunked(*data))
+    assert again.decision_function(data[0]).tobytes() == wanted.decision_function(data[0]).tobytes()
+    assert not list(tmp_path.iterdir())
+
+
 def test_other_rows_or_parameters_do_not_go_on(data, tmp_path):
     X, y = data
     with pytest.raises(KeyboardInterrupt):
@@ -253,6 +280,33 @@ def test_other_rows_or_parameters_do_not_go_on(data, tmp_path):
         found = model(**parameters).fit(small(X, labels, scratch=tmp_path))
         wanted = model(**parameters).fit(chunked(X, labels))
         np.testing.assert_array_equal(found.decision_function(X), wanted.decision_function(X))
+
+
+def test_what_a_fit_has_left_is_removed_by_another_fit_a_week_later(data, tmp_path):
+    def left():
+        return sorted(folder.name for folder in tmp_path.iterdir())
+
+    def interrupt(**parameters):
+        with pytest.raises(KeyboardInterrupt):
+            model(**parameters).fit(small(*data, scratch=tmp_path), trace=_Stop(1, _interrupt))
+
+    (tmp_path / "kbench-of-the-user").mkdir()
+    interrupt(C=3.0)
+    interrupt(C=4.0)
+    model().fit(small(*data, scratch=tmp_path))
+    assert len(left()) == 3
+
+    def a_week_later():
+        last_week = time.time() - 8 * 24 * 3600
+        for lock in tmp_path.glob("kbench-*/lock"):
+            os.utime(lock, (last_week, last_week))
+        model().fit(small(*data, scratch=tmp_path))
+        in_progress.extend(left())
+
+    in_progress = []
+    model(C=3.0).fit(small(*data, scratch=tmp_path), trace=_Stop(2, a_week_later))
+    assert len(in_progress) == 2  # that with C = 4 is gone
+    assert left() == ["kbench-of-the-user"]
 
 
 def test_two_fits_do_not_share_a_folder(data, tmp_path):

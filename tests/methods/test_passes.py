@@ -151,3 +151,12 @@ def test_classes_and_sparse_rows_and_the_report(cls):
 def test_parameters_that_cannot_be_are_named(cls):
     with pytest.raises(ValueError, match=r"'nu' parameter of .* Got 0\.0"):
         cls(nu=0.0).fit(*binary())
+
+
+def test_pegasos_takes_enough_steps_of_few_rows():
+    X, y = binary()
+    machine = PegasosClassifier(10, gamma=GAMMA, random_state=0)
+    assert machine.fit(X, y).n_iter_ == 2000
+    assert machine.set_params(batch_size=1, n_epochs=2).fit(X, y).n_iter_ == 2 * len(y)
+    machine.set_params(batch_size=64, n_epochs=None)
+    assert [machine._passes(n) for n in (64, 10**6)] == [2000, 5]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kbench import presets
+from kbench.approximation import HSSMatrix
 from kbench.config import composer, options, read_yaml
 from kbench.run import registry
 from kbench.run.plan import make_plan
@@ -39,7 +40,7 @@ GRIDS = {
     "n_neighbours": (2, 32),
     "n_trees": (1, 2),
     "rel_tol": (0.1, 0.9),
-    "abs_tol": (0.1, 0.9),
+    "abs_tol": (0.1, 50.0),
     "trace_tol": (1e-3, 0.3),
     "max_rank": (3, 12),
     "max_near": (8, 64),
@@ -100,6 +101,41 @@ def test_values_of_a_grid_are_different_fits_or_an_error(method):
                 assert f"{parameter}=" in one, (preset, parameter)
             else:
                 assert not np.array_equal(one, other), (preset, parameter)
+
+
+# The compressed matrix of 400 rows is compared, because a fit adds a ridge or a limit of steps. The
+# 512 neighbours of "paper_table5" would be all of them, and leave no far columns.
+HSS_ROWS = {"gamma": 0.5, "leaf_size": 32, "n_neighbours": 16, "random_state": 0}
+
+
+@pytest.mark.parametrize("preset", presets.HSS)
+def test_values_of_a_grid_are_different_compressed_matrices_or_a_line_says_that_they_are_not(
+    preset,
+):
+    rng = np.random.default_rng(0)
+    X, V = rng.normal(size=(400, 3)), rng.normal(size=(400, 2))
+    for parameter in presets.HSS[preset]:
+        matrices = [
+            HSSMatrix(**{**HSS_ROWS, "preset": preset, parameter: value})
+            for value in GRIDS[parameter]
+        ]
+        if parameter == "n_trees":
+            with pytest.warns(
+                UserWarning, match="n_trees=[12] has no effect: the neighbours of 400"
+            ):
+                one, other = (matrix.fit(X) @ V for matrix in matrices)
+            np.testing.assert_array_equal(one, other)
+        else:
+            one, other = (matrix.fit(X) @ V for matrix in matrices)
+            assert not np.array_equal(one, other), parameter
+
+
+def test_the_number_of_trees_changes_a_matrix_of_rows_that_are_not_searched_exactly(recwarn):
+    X = np.random.default_rng(0).normal(size=(4_200, 20)).astype(np.float32)
+    settings = {"gamma": 0.05, "max_rank": 10, "sketch": "none", "n_far": 10, "random_state": 0}
+    one, other = (HSSMatrix(n_trees=n, **settings).fit(X) for n in GRIDS["n_trees"])
+    assert not np.array_equal(one @ X[:, 0], other @ X[:, 0])
+    assert not len(recwarn)
 
 
 def outcome(target, params, X, y):

@@ -318,6 +318,13 @@ def test_columns_of_different_scales_are_standardised(cls):
     np.testing.assert_allclose(same, machine.predict(X[400:]), atol=1e-3)
 
 
+def test_indicators_are_not_standardised_because_they_are_rare():
+    rng = np.random.default_rng(0)
+    X = (rng.random((400, 6)) < [0.5, 0.5, 0.5, 0.3, 0.01, 0.01]).astype(float)
+    y = (X[:, 0] + X[:, 1] > X[:, 2]).astype(int)
+    assert TunedKernelSVC(random_state=0).fit(X, y).scaler_ is None
+
+
 def test_the_last_rows_of_each_class_are_held_out():
     index = np.array([0, 1, 0, 0, 2, 1, 0, 0, 1, 1])
     task = Classification(index, 3, balanced=False)

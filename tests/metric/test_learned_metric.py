@@ -252,3 +252,35 @@ def test_a_metric_in_front_of_a_pipeline_can_be_searched():
     grid = {"estimator__alpha": [0.1, 1.0], "metric__structure": ["diagonal", "full"]}
     search = GridSearchCV(machine, grid, cv=2).fit(X, X[:, 0])
     assert search.best_score_ > 0.9
+
+
+def test_the_laplacian_kernel_weighs_128_of_many_features():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 140))
+    y = np.sign(X[:, 5]) + np.sign(X[:, 90])
+    options = {"kernel": "laplacian", "n_rounds": 2, "task": "regression", "random_state": 0}
+    metric = LearnedMetric(**options).fit(X, y)
+    assert metric.transform(X).shape == (400, 128)
+    assert set(np.argsort(metric.feature_importances_)[-2:]) == {5, 90}
+    assert np.count_nonzero(metric.feature_importances_) == 128
+
+
+def test_fewer_rows_are_used_of_many_features():
+    rng = np.random.default_rng(0)
+    options = {"max_rows": 80, "search_rows": 40, "n_rounds": 1, "random_state": 0}
+    rows = {}
+    for d in (256, 1024, 4096):
+        X = rng.normal(size=(150, d))
+        metric = LearnedMetric("diagonal", kernel="rbf", **options).fit(X, X[:, 0])
+        rows[d] = sorted({score["n_rows"] for score in metric.scores_})
+    assert rows == {256: [40, 80], 1024: [40], 4096: [20]}
+
+
+def test_few_ridges_and_many_give_the_error_of_each():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.sin(X[:, 0])
+    options = {"n_rounds": 0, "kernel": "rbf", "structure": "diagonal", "random_state": 0}
+    scores = LearnedMetric(**options).fit(X, y).scores_
+    alone = LearnedMetric(ridge=scores[0]["ridge"], **options).fit(X, y).scores_
+    assert alone[0]["error"] == pytest.approx(scores[0]["error"], rel=1e-5)

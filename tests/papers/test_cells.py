@@ -1,23 +1,13 @@
 """A cell of a paper's table is filled by one line of rows, that of the table's own experiment."""
 
-from pathlib import Path
-
 import pytest
 from paper_rows import rbf, runs
 
 from kbench.report.papers.claims import claims, selectors_of
 from kbench.report.papers.entries import Cell, entry, filled
 from kbench.report.papers.layout import PAPERS, paper
-from kbench.report.papers.report import read_runs
-from kbench.run.results import ResultsFolder
 
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
-RESULTS = Path(__file__).parents[2] / "results"
-
-
-@pytest.fixture(scope="module")
-def reference():
-    return read_runs(ResultsFolder(RESULTS), reference=True)[0]
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -52,9 +52,17 @@ def test_the_best_setting_within_each_budget_is_shown():
     )
     assert found.header[1:4] == ["≤ 20×, accuracy %", "≤ 20×, predict × linear", "≤ 20×, setting"]
     assert lines == {
-        "ijcnn1: on [1]": ["92.00", "18.0", "n_landmarks=8", "95.00", "50.0", "n_landmarks=32"],
-        "ijcnn1: off [1]": ["–", "from 60.0", "", "–", "from 60.0", ""],
-        "ijcnn1: exact [1]": [""] * 6,
+        "ijcnn1: on [1]": [
+            "92.00",
+            "18.0",
+            "n_landmarks=8",
+            "95.00",
+            "50.0",
+            "n_landmarks=32",
+            "5",
+        ],
+        "ijcnn1: off [1]": ["–", "from 60.0", "", "–", "from 60.0", "", "1"],
+        "ijcnn1: exact [1]": [""] * 6 + ["1"],
     }
 
 

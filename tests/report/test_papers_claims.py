@@ -271,19 +271,3 @@ def test_claims_and_systems_in_every_format(folder):
     assert "covtype_93k [1],C=32 gamma=32" in systems_csv
     narrow = make_papers(folder, tables=["systems", "rankings", "cells"], width=80)
     assert [line for line in narrow.splitlines() if line.endswith("…")] == []
-
-
-@pytest.mark.parametrize(
-    "claim", [one for one in claims() if not one.outside], ids=lambda c: c.says
-)
-def test_every_claim_can_hold_hold_weaker_and_fail(claim):
-    """The two bounds point the same way, leave figures between them, and figures beyond both."""
-    assert claim.holds.sign == claim.weaker.sign
-    between = (claim.holds.limit + claim.weaker.limit) / 2
-    beyond = 2 * claim.weaker.limit - claim.holds.limit
-    assert claim.holds.takes(claim.holds.limit)
-    assert claim.weaker.takes(between)
-    assert not claim.holds.takes(between)
-    assert not claim.weaker.takes(beyond)
-    if claim.case is not None:
-        assert 0.0 < claim.weaker.limit < claim.holds.limit <= 1.0

@@ -77,6 +77,14 @@ def test_a_failed_method_ranks_last_and_solves_nothing():
     assert one.rank.mean == 2.0
 
 
+def test_a_method_whose_package_is_absent_is_not_ranked():
+    absent = [
+        failed("absent", "unavailable", dataset=name, task="binary", origin="own") for name in "ab"
+    ]
+    (one,) = ranked([*BASE, *absent])
+    assert [standing.method for standing in one.standings] == ["fast", "svc", "poor"]
+
+
 def test_methods_and_data_sets_without_all_the_runs_are_left_out():
     rare = [row("rare", "a", 0.99, 1.0), row("svc", "c", 0.9, 1.0)]
     (one,) = ranked([*BASE, *rare])

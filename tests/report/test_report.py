@@ -213,6 +213,7 @@ def test_lines_fit_the_terminal_and_dropped_columns_are_named(report, width):
     ]
     text = report(*rows, width=width)
     assert max(map(len, text.splitlines())) <= width
+    assert text.count("\n\n") == 1  # only between the table and the legend
     assert ("model MB" in text.splitlines()[2]) != ("for want of width" in " ".join(text.split()))
 
 
@@ -368,6 +369,13 @@ def test_importing_the_report_is_light():
 def test_compared_seconds_are_cpu_seconds_of_one_thread(threads, cpu, seconds):
     row = make_row("svc", 0.9, fit_wall_s=5.0, fit_cpu_s=cpu, threads=threads)
     assert measured(row, "fit_s") == seconds
+
+
+def test_an_empty_cell_of_wall_seconds_has_its_reason_below_the_table(report):
+    quiet, beside = ({"other_cpus": cpus, "fit_cpu_s": 0.5} for cpus in (0.0, 0.9))
+    assert "left out" not in report(make_row("svc", 0.9, **quiet))
+    with_disturbed = report(make_row("knn", 0.9, **beside))
+    assert "Wall seconds of 1 of 2 runs are left out" in with_disturbed
 
 
 @pytest.mark.parametrize(

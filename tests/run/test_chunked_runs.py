@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from harness import kbench, rows
+from harness import kbench, rows, start, wait_for, workers
 
 from kbench.config import composer, settings
 from kbench.errors import ConfigError
@@ -107,6 +107,41 @@ def test_a_run_that_was_killed_goes_on_with_the_clusters_that_are_trained(tmp_pa
     assert "an interrupted fit had trained 3 of 5 clusters" in fit().notes_[0]
     assert fit().notes_ == []
     assert not list((tmp_path / "scratch").iterdir())
+
+
+PAUSING = """
+name: pausing
+estimator: naughty.Pausing
+meta: {about: stands still, tasks: [binary, multiclass]}
+n_clusters: 5
+"""
+DASK = pytest.param(
+    ["parallel=dask", "parallel.split=model"],
+    marks=pytest.mark.skipif(
+        importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]"
+    ),
+    id="dask",
+)
+
+
+@pytest.mark.parametrize("words", [pytest.param([], id="here"), DASK])
+def test_the_command_of_a_killed_runner_goes_on_where_it_was(tmp_path, words):
+    (tmp_path / "configs/method").mkdir(parents=True)
+    (tmp_path / "configs/method/pausing.yaml").write_text(PAUSING)
+    command = ["method=pausing", "dataset=digits", "dataset.chunks=always", *words]
+    runner = start(tmp_path, *command)
+    wait_for((tmp_path / "paused").exists)
+    runner.kill()
+    runner.communicate()
+    # The worker, and each process of the cluster, fit a few rows before the clock began.
+    assert len(list(tmp_path.glob("warm-*"))) == (3 if words else 1)
+    wait_for(lambda: not workers(tmp_path))
+    (tmp_path / "go").touch()
+    kbench(tmp_path, *command, check=0)
+    (row,) = rows(tmp_path).to_dict("records")
+    assert row["status"] == "ok"
+    assert "an interrupted fit had trained 3 of 5 clusters" in row["message"]
+    assert not [path for path in tmp_path.rglob("scratch/*") if path.is_dir()]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")

@@ -54,7 +54,16 @@ RUNS = {
         ["--only", "ijcnn1", "--switch", "groups", "--repeats", "1", "--limit", "5"],
         {},
     ),
-    "bench_approximation": ([], {"N": 300, "LENGTHS": (64, 128), "ELEMENTS": 2**10}),
+    "bench_approximation": (
+        [],
+        {
+            "N": 300,
+            "LENGTHS": (64, 128),
+            "ELEMENTS": 2**10,
+            "RIDGE_ROWS": (200,),
+            "RIDGE": ("nystrom",),
+        },
+    ),
     "bench_approximation_kernels": (
         [],
         {
@@ -101,7 +110,10 @@ RUNS = {
         ["--only", "ijcnn1", "--repeats", "1", "--first", "300", "--solvers", "kernel_svc", "svc"],
         {},
     ),
-    "bench_tuned": (["ijcnn1:300", "--seeds", "1"], {}),
+    "bench_tuned": (
+        ["ijcnn1:300", "--seeds", "1", "--grid", "grids.json", "--probability"],
+        {"GRID": 2},
+    ),
     "fuzz_formats": (["3", "0", "csv", "npz", "arff"], {}),
     "fuzz_libsvm": (["500"], {}),
 }
@@ -109,6 +121,7 @@ RUNS = {
 OWN_PROCESS = ("ablate_svm", "bench_chunks", "bench_small", "bench_svm")
 # Their own tests run these.
 ELSEWHERE = {
+    "defaults_table": "tests/scripts/test_defaults_table.py",
     "fuzz_models": "tests/prediction/test_model_file.py",
     "reference": "tests/results/test_reference_script.py",
     "torture": "tests/run/test_torture.py",

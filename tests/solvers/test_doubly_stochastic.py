@@ -1,11 +1,13 @@
 """Doubly stochastic descent against what it is in closed form."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
 from kbench.approximation.named_blocks import seeded_features
-from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
+from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory, ShardSums
 from kbench.solvers.losses import LOSSES
 
 SETTINGS = {
@@ -110,6 +112,20 @@ def test_values_that_are_kept_are_those_that_are_computed_anew():
     assert anew.features.n_features_computed == (66 + 12) * 30 * 32
     assert kept.features.n_features_computed == (10 + 11 + 12) * 30 * 32
     np.testing.assert_allclose(kept.values(X), anew.values(X), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_a_shard_are_sent_with_half_of_their_gram_matrix(dtype):
+    rng = np.random.RandomState(0)
+    gram = np.asfortranarray(np.triu(rng.randn(60, 60)).astype(dtype))
+    sums = ShardSums(rng.randn(5, 2), 1.5, rng.randn(60, 2), gram)
+    sent = pickle.dumps(sums, 5)
+    assert len(sent) < 0.55 * gram.nbytes + 3000
+    for wanted, found in zip(sums, pickle.loads(sent), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    plain = pickle.loads(pickle.dumps(sums._replace(gram=None)))
+    assert plain.gram is None
+    assert plain.loss == 1.5
 
 
 @pytest.mark.parametrize("max_blocks", [None, 4])

@@ -8,6 +8,7 @@ products of its children's bases with a small matrix. Storage and products cost 
 `compression` computes the bases, `ulv` factorises the shifted matrix.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -29,7 +30,7 @@ from kbench.approximation.hss.compression import (
 from kbench.approximation.hss.ulv import IndefiniteError, ULVFactor
 from kbench.approximation.operator import KernelApproximation, kernel_error, sampled_rows
 from kbench.clustering.cluster_tree import ClusterTree, cluster_tree
-from kbench.clustering.neighbours import nearest_neighbours
+from kbench.clustering.neighbours import EXACT_ROWS, nearest_neighbours
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.prediction import KernelExpansion, LocalMachines, group_rows, prediction_dtype
 from kbench.presets import HSS, resolve
@@ -74,7 +75,8 @@ class HSSMatrix(BaseEstimator):
     n_neighbours : int or None, default=None
         Nearest neighbours of each point whose columns are sampled; 0 samples far columns only.
     n_trees : int or None, default=None
-        Maximal number of random projection trees of the neighbour search.
+        Maximal number of random projection trees of the neighbour search. Up to 4,096 rows are
+        searched exactly, without a tree; a number that is given is then said to have no effect.
     rel_tol, abs_tol : float or None, default=None
         Smallest accepted pivot, relative to the first pivot and absolute. Both are divided by the
         level of the node.
@@ -278,6 +280,13 @@ class HSSMatrix(BaseEstimator):
             if neighbours is not None:
                 self._near = _inverse(permutation)[neighbours[permutation]]
             elif self._near is None and k and len(self.tree_) > 1:
+                if self.n_trees is not None and n <= EXACT_ROWS:
+                    warnings.warn(
+                        f"n_trees={self.n_trees} has no effect: the neighbours of {n} rows, up to "
+                        f"{EXACT_ROWS}, are searched exactly",
+                        UserWarning,
+                        stacklevel=2,
+                    )
                 # In the order of the tree, neighbouring points are close in memory.
                 self._near = nearest_neighbours(ordered, k, rng, max_trees=settings["n_trees"])
         with trace.phase("compress"):

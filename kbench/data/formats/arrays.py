@@ -52,7 +52,11 @@ def _part(
     """Features and targets from the arrays `names`; paths : the file of X, then that of y."""
     for name in names:
         if name not in arrays:
-            raise DataError(f"{paths[0]}: no array {name}, there is {listed(sorted(arrays))}")
+            key = "X" if name == names[0] else "y"
+            raise DataError(
+                f"{paths[0]}: no array {name}, there is {listed(sorted(arrays))}; "
+                f"dataset.source.arrays.{key}=NAME takes another"
+            )
     X, y = arrays[names[0]], arrays[names[1]]
     for path, name, array in zip((paths[0], paths[-1]), names, (X, y), strict=True):
         require_numbers(array, path, name)

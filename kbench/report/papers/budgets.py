@@ -52,6 +52,7 @@ def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     """The lines that have runs, by data set."""
     columns = (one.score.title, one.cost.title, "setting")
     header = ["", *(f"≤ {limit:g}×, {name}" for limit in one.limits for name in columns)]
+    header.append("settings")
     machines: dict[Machine, int] = {}
     rows = []
     for machine in runs.machines:
@@ -62,9 +63,11 @@ def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
                     continue
                 mark = machines.setdefault(machine, len(machines) + 1)
                 cells = [cell for limit in one.limits for cell in _within(limit, lines, one)]
-                rows.append([f"{title(problem)}: {label} [{mark}]", *cells])
+                rows.append([f"{title(problem)}: {label} [{mark}]", *cells, str(len(lines))])
     said = f"{one.cost.title} is a multiple of a linear model's time for many rows at once."
-    notes = [f"{said} Of the settings the best on the test rows is shown."]
+    notes = [
+        f"{said} Of the settings, counted in the last column, the best on the test rows is shown."
+    ]
     notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
     if not rows:
         notes = [f'No rows: run "kbench -m {one.run}"']

@@ -1,4 +1,4 @@
-"""Notes on a cell: limits at which runs ended, and differences from the paper's data."""
+"""Notes on a cell: limits at which runs ended, differences from the paper's data and settings."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, Table
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import Match
+from kbench.report.papers.settings import departures, stated
 from kbench.report.tables import Line, Problem
 
 
@@ -47,6 +48,13 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
         ends = "s" if match.others > 1 else ""
         notes.append(f"the newest; {match.others} other setting{ends} would do as well")
     return notes
+
+
+def settings(paper: str, column: str, line: Line) -> str:
+    """Settings of the runs that differ from those that the paper states; empty if none does."""
+    of = stated(paper, line.method, column)
+    said = departures(of, line.params) if of is not None else []
+    return f"{line.method}: {'; '.join(said)}" if said else ""
 
 
 def _sizes(table: Table, data: str) -> Mapping[str, float]:

@@ -74,6 +74,12 @@ class Claim:
     ----------
     paper, where, says : str
         The paper, the place in it, and the claim in our words.
+    quantity : str
+        What the query computes, in words; empty if rows cannot decide the claim.
+    quote : str
+        The paper's own words, if they are at hand.
+    ours : bool
+        Whether the paper does not ask this question.
     kind : {"ratio", "difference", "spread", "value", ""}
     terms : tuple
         Terms of the query, each a tuple of cells of which the best counts.
@@ -96,6 +102,14 @@ class Claim:
     weaker: Bound | None = None
     case: Bound | None = None
     outside: str = ""
+    quantity: str = ""
+    quote: str = ""
+    ours: bool = False
+
+    @property
+    def wording(self) -> str:
+        """Whose words the claim is in: `quoted`, `paraphrased`, or `ours`."""
+        return "ours" if self.ours else "quoted" if self.quote else "paraphrased"
 
 
 @dataclass(frozen=True)
@@ -196,13 +210,17 @@ def _claim(
     holds: str | None = None,
     weaker: str | None = None,
     case: str | None = None,
+    quantity: str = "",
+    quote: str = "",
+    ours: bool = False,
     **query: Any,
 ) -> Claim:
     if outside:
-        return Claim(paper, where, says, outside=outside)
+        return Claim(paper, where, says, outside=outside, quote=quote)
     ((kind, terms),) = query.items()
-    if kind not in _KINDS or holds is None or weaker is None:
-        raise ValueError(f"a claim has one of {', '.join(_KINDS)}, `holds` and `weaker`: {says}")
+    if kind not in _KINDS or holds is None or weaker is None or not quantity:
+        kinds = ", ".join(_KINDS)
+        raise ValueError(f"a claim has one of {kinds}, `holds`, `weaker` and `quantity`: {says}")
     listed = terms if isinstance(terms, list) else [terms]
     return Claim(
         paper,
@@ -214,6 +232,9 @@ def _claim(
         Bound.of(holds),
         Bound.of(weaker),
         None if case is None else Bound.of(case),
+        quantity=quantity,
+        quote=quote,
+        ours=ours,
     )
 
 

@@ -8,6 +8,7 @@ number of cells therefore does not depend on any row.
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
+from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.sheet import Sheet
@@ -91,6 +92,33 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
     return Sheet("Cells measured", 1, header, rows, notes)
+
+
+def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
+    """A line for each paper's figures, and one for all: panels and lines with data, and drawn."""
+    header = ["paper", "figures", "panels", "no data", "with data", "drawn", "lines", "drawn", "%"]
+    names = list(dict.fromkeys(one.figure.paper for one in drawings))
+    groups = {paper(name).title: [d for d in drawings if d.figure.paper == name] for name in names}
+    if len(groups) > 1:
+        groups["all"] = list(drawings)
+    rows = []
+    for name, group in groups.items():
+        panels = sum(len(one.figure.panels) for one in group)
+        absent = sum(
+            panel.data in paper(one.figure.paper).absent
+            for one in group
+            for panel in one.figure.panels
+        )
+        lines, drawn = sum(one.wanted for one in group), sum(one.drawn for one in group)
+        charts = sum(len(one.charts) for one in group)
+        counts = (len(group), panels, absent, panels - absent, charts, lines, drawn)
+        share = f"{100 * drawn / lines:.0f} %" if lines else "–"
+        rows.append([name, *(f"{n:,}" for n in counts), share])
+    note = (
+        "Panels of the papers' figures, and lines of those whose data are available; a panel counts"
+        " as drawn if two of its lines have points, or its only one."
+    )
+    return Sheet("Figures drawn", 1, header, rows, [note])
 
 
 def _open(one: Coverage) -> tuple[int | str, ...]:

@@ -29,12 +29,17 @@ _REGRESSOR = "_regressor"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as charts (none if no panel has points), and remarks on panels without points."""
+    """A figure as charts (none if no panel has points), and remarks on panels without points.
+
+    `drawn` and `wanted` count lines with points, and lines of the panels whose data are available.
+    """
 
     figure: Figure
     charts: tuple[Chart, ...]
     legend: tuple[tuple[str, Style], ...]
     remarks: tuple[str, ...]
+    drawn: int = 0
+    wanted: int = 0
 
 
 def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[Drawing]:
@@ -55,7 +60,11 @@ def _drawing(figure: Figure, panels: Sequence[Drawn]) -> Drawing:
             for label, style in _styles(one).items():
                 if one.points.get(label) or one.stopped.get(label):
                     entries.setdefault(label, style)
-    return Drawing(figure, charts, tuple(entries.items()), _remarks(figure, panels))
+    drawn_lines = sum(bool(line) for one in panels for line in one.points.values())
+    absent = paper(figure.paper).absent
+    wanted = sum(len(one.lines) for one in figure.panels if one.data not in absent)
+    remarks = _remarks(figure, panels)
+    return Drawing(figure, charts, tuple(entries.items()), remarks, drawn_lines, wanted)
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kbench.report.papers.cell_notes import differences, limits
+from kbench.report.papers.causes import Cause, cause_of, compared, differs
+from kbench.report.papers.cell_notes import differences, limits, settings
 from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import (
     Choice,
@@ -54,6 +55,10 @@ class Entry:
         Every row that the cell depends on: without one of them it might change.
     absent : bool
         No rows, because neither the paper's data set nor a substitute is available.
+    compared : bool
+        Whether it is a score of which the paper prints a number.
+    cause : Cause, optional
+        Why such a score differs from the printed one, if it does.
     """
 
     printed: Printed | None = None
@@ -64,6 +69,8 @@ class Entry:
     notes: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
     absent: bool = False
+    compared: bool = False
+    cause: Cause | None = None
 
     @property
     def measured(self) -> bool:
@@ -211,8 +218,20 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     value = cell.runs.value(match, measure, wanted.at)
     if value is None:
         return replace(known, match=None)
-    notes = tuple(differences(cell.table, wanted, match))
-    return replace(known, value=value[0], sd=value[1], notes=notes)
+    notes = differences(cell.table, wanted, match)
+    if given is not None and (own := settings(cell.table.paper, cell.column, match.line)):
+        notes.append(own)
+    quantity = quantity_of(measure)
+    scored = compared(given, measure.label, quantity)
+    cause = None
+    if given is not None and scored and differs(given, value[0], quantity):
+        larger = value[0] * quantity.factor > float(given.text)
+        place = cell.table.id, cell.row, cell.column, match.problem.dataset
+        cause = cause_of(*place, larger=larger)
+        notes.append(cause.note)
+    return replace(
+        known, value=value[0], sd=value[1], notes=tuple(notes), compared=scored, cause=cause
+    )
 
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:

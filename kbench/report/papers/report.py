@@ -15,7 +15,9 @@ from kbench.report.charts import document
 from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
+from kbench.report.papers.causes import sheet as cause_sheet
 from kbench.report.papers.claims import claims, verdict
+from kbench.report.papers.coverage import figure_sheet
 from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Filled, filled
@@ -42,7 +44,7 @@ PAPER_FORMATS = ("terminal", "markdown", "csv", "json", "latex", "html")
 # Characters per line of \small type on a landscape page of A4.
 _LATEX_WIDTH = 130
 
-_OTHERS = ("cells", "claims", "systems", "budgets", "rankings")
+_OTHERS = ("cells", "causes", "claims", "systems", "budgets", "rankings")
 
 
 def make_papers(
@@ -61,7 +63,7 @@ def make_papers(
     ----------
     folder : ResultsFolder
     tables : sequence of str, optional
-        Tables as `hss_table5`, papers as `hss`, `cells`, `claims`,
+        Tables as `hss_table5`, papers as `hss`, `cells`, `causes`, `claims`,
         `systems`, `budgets`, `rankings`; all when not given.
     format : {"terminal", "markdown", "csv", "json", "latex", "html"}
     out : Path, optional
@@ -156,8 +158,9 @@ class Report:
         chosen = {table.id: table for name in asked for table in known.get(name, ())}
         self.filled = [one for table in chosen.values() for one in filled(table, runs)]
         self.counted: list[Filled] = []
-        if "cells" in asked:
+        if "cells" in asked or "causes" in asked:
             self.counted = self.filled or [one for table in tables for one in filled(table, runs)]
+        self.overviews = [name for name in ("cells", "causes") if name in asked]
         self.verdicts = [verdict(one, runs) for one in claims()] if "claims" in asked else []
         self.systems = list(systems()) if "systems" in asked else []
         self.budgets = list(budgets()) if "budgets" in asked else []
@@ -173,8 +176,13 @@ class Report:
         return tables + self.counts() + verdict_sheets(self.verdicts, width) + self.studies(width)
 
     def counts(self) -> list[Sheet]:
-        """Number of measured cells, if it is selected."""
-        return [coverage_sheet(self.counted)] if self.counted else []
+        """Numbers of measured cells and drawn figures, causes of differences, if selected."""
+        made = []
+        if "cells" in self.overviews:
+            made += [coverage_sheet(self.counted), figure_sheet(self.counted_drawings)]
+        if "causes" in self.overviews:
+            made.append(cause_sheet(self.counted))
+        return made
 
     def studies(self, width: int | None = None) -> list[Sheet]:
         """Systems, budgets and rankings."""
@@ -208,6 +216,13 @@ class Report:
     @cached_property
     def drawings(self) -> list[Drawing]:
         return drawings(self.runs, {one.table.paper for one in self.filled})
+
+    @cached_property
+    def counted_drawings(self) -> list[Drawing]:
+        """The drawings of the papers whose cells are counted."""
+        if self.filled:
+            return self.drawings
+        return drawings(self.runs, {one.table.paper for one in self.counted})
 
     def html(self) -> str:
         from kbench.report.pages import page

@@ -23,6 +23,9 @@ Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
 
+# The abscissa of curves, where another name than that of a curve is asked for.
+SECONDS = "seconds"
+
 # Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
 # 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
 _NEAR = math.log(1.5)
@@ -115,11 +118,20 @@ class Runs:
         return [(line, one.problem) for one in matches for line in one.lines]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
-        """Values of several curves at their common times, from the first row that has all."""
+        """Values of several curves at their common times, from the first row that has all.
+
+        The name `seconds` stands for the times themselves; the last name must be a curve.
+        """
         for row in rows:
             curves = self._curves.get(identity(row), {})
-            if all(name in curves for name in names):
-                values = [dict(zip(*curves[name], strict=True)) for name in names]
+            if all(name in curves for name in names if name != SECONDS):
+                last = curves[names[-1]][0]
+                values = [
+                    dict(zip(last, last, strict=True))
+                    if name == SECONDS
+                    else dict(zip(*curves[name], strict=True))
+                    for name in names
+                ]
                 times = [t for t in values[-1] if all(t in one for one in values)]
                 return [tuple(one[t] for one in values) for t in times]
         return []

@@ -13,7 +13,7 @@ from kbench.report.sheet import Sheet
 # Columns of `cell_records`.
 CELL_COLUMNS = ["table", "row", "column", "quantity", "printed", "unit", "printed_status"]
 CELL_COLUMNS += ["measured", "sd", "status", "runs", "ok", "dataset", "variant", "n_train"]
-CELL_COLUMNS += ["method", "params", "environment", "threads", "keys", "notes"]
+CELL_COLUMNS += ["method", "params", "environment", "threads", "keys", "notes", "cause"]
 
 RATIO = load("legend.yaml")["ratio"]
 
@@ -85,6 +85,13 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     if filled.machine is not None:
         machine = describe_machine(filled.machine, environments)
         said.append(f"{count}, on {machine}; the paper: {filled.paper.machine}.")
+    entries = [one for group in filled.groups for one in group.entries]
+    if different := sum(one.cause is not None for one in entries):
+        scores = sum(one.compared for one in entries)
+        said.append(
+            f"{different} of {scores} measured scores differ from the printed ones by more than"
+            f" half a point or 5 %; their notes say why."
+        )
     if count.missing:
         which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
         said.append(f'{which}: run "kbench -m {table.run}"')
@@ -139,6 +146,7 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
         "sd": cell.sd,
         "status": ABSENT if cell.absent else cell.status,
         "notes": "; ".join(said(cell)),
+        "cause": "" if cell.cause is None else cell.cause.why,
     }
     if cell.printed is not None:
         record |= {

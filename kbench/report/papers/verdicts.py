@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.report.papers.claims import FAILS, HOLDS, OUTSIDE, WEAKER, Bound, Verdict
+from kbench.report.papers.claims import FAILS, HOLDS, OUTSIDE, WEAKER, Bound, Claim, Verdict
 from kbench.report.papers.layout import paper
 from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet
@@ -14,12 +14,23 @@ LEGEND = (
     "Figures are ratios, differences in points, values, or shares of the settings. For a claim"
     " about several data sets the worst figure counts, with the number of data sets that have"
     " rows. `paper` is the same query over the printed numbers. Verdicts are computed, bounds are"
-    " in kbench/report/papers/claims.yaml."
+    " in kbench/report/papers/claims.yaml. Claims are paraphrases; words in quotation marks are the"
+    " paper's."
 )
 
 # Columns of `verdict_records`.
 VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
-VERDICT_COLUMNS += ["asked", "worst", "why", "data", "keys"]
+VERDICT_COLUMNS += [
+    "asked",
+    "worst",
+    "why",
+    "wording",
+    "quote",
+    "quantity",
+    "refuted",
+    "data",
+    "keys",
+]
 
 # Characters that the five columns beside the claim take; the last two are merged into the others if
 # fewer than _LEAST_CLAIM characters remain for the claim.
@@ -39,7 +50,8 @@ def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]
     for one in verdicts:
         name = f"{paper(one.claim.paper).title}: claims"
         sheet = by_paper.setdefault(name, Sheet(name, len(header), header, []))
-        texts = [one.claim.says, _said(one), _figure(one, one.printed), one.claim.where]
+        says = f"{claimed(one.claim)} {refutation(one)}"
+        texts = [says, _said(one), _figure(one, one.printed), one.claim.where]
         if width is None:
             rows = [[one.outcome, *texts]]
         else:
@@ -84,11 +96,34 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             "asked": one.asked,
             "worst": one.worst,
             "why": one.why,
+            "wording": one.claim.wording,
+            "quote": one.claim.quote,
+            "quantity": one.claim.quantity,
+            "refuted": refutation(one),
             "data": "; ".join(one.data),
             "keys": " ".join(one.keys),
         }
         for one in verdicts
     ]
+
+
+def claimed(claim: Claim) -> str:
+    """The claim, with the paper's words if it has them, or marked as our own question."""
+    if claim.quote:
+        return f"{claim.says} In the paper: “{claim.quote}”."
+    return f"{claim.says} (Our question, not the paper's.)" if claim.ours else claim.says
+
+
+def refutation(one: Verdict) -> str:
+    """The figures that would refute a claim, with their unit, in one sentence."""
+    if one.claim.weaker is None:
+        return "No run can refute it."
+    bound = one.claim.weaker
+    number = f"{100 * bound.limit:g} %" if one.claim.case is not None else f"{bound.limit:g}"
+    beyond = "below" if bound.sign == ">=" else "above"
+    any_ = " on any data set or setting" if one.asked > 1 and one.claim.case is None else ""
+    limit = f"{number} {one.unit}".strip()
+    return f"Refuted if the figure ({one.claim.quantity}) is {beyond} {limit}{any_}."
 
 
 def sentence(one: Verdict) -> str:

@@ -13,11 +13,10 @@ from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
 from kbench.report.papers.claims import Verdict, methods_of, tables_of
 from kbench.report.papers.coverage import Coverage, coverage
-from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import Table, paper
-from kbench.report.papers.verdicts import sentence
+from kbench.report.papers.verdicts import claimed, refutation, sentence
 from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet
@@ -40,7 +39,8 @@ from kbench.report.tags import (
 _CLAIMS = (
     "A verdict compares a figure of the rows with a bound that the paper's own numbers keep, and"
     " with a looser one. A claim about several data sets is decided by the worst of those with"
-    " rows. Queries and bounds stand in kbench/report/papers/claims.yaml."
+    " rows. Claims are paraphrases; words in quotation marks are the paper's. Queries and bounds"
+    " stand in kbench/report/papers/claims.yaml."
 )
 
 _TABLES = (
@@ -71,8 +71,8 @@ def claims_view(verdicts: Sequence[Verdict]) -> View:
         badge = element("span", words(one.outcome), class_=kind)
         cells = (
             row_header(badge, "word")
-            + element("td", words(says.says), class_="long", id=claim_id(number))
-            + cell(sentence(one), "long")
+            + element("td", words(claimed(says)), class_="long", id=claim_id(number))
+            + cell(f"{sentence(one)} {refutation(one)}", "long")
             + element("td", where + element("div", links, class_="links"), class_="long")
         )
         facets = {
@@ -144,12 +144,12 @@ def figures_view(drawings: Sequence[Drawing]) -> View:
 
 
 def studies_view(
-    filled: Sequence[Filled],
+    counts: Sequence[Sheet],
     systems: Sequence[Sheet],
     budgets: Sequence[Sheet],
     rankings: Sequence[Ranking],
 ) -> View:
-    """Rankings over data sets, algorithm against implementation, budgets, and the coverage."""
+    """Rankings, algorithm against implementation, budgets, and counts of cells and figures."""
     items = []
     for i, ranking in enumerate(rankings):
         charts, legend = ranking_charts(ranking)
@@ -159,13 +159,10 @@ def studies_view(
         facets = {"method": methods, "set": [name.partition(" (")[0] for name in sets]}
         name = ranking_sheet(ranking).name
         items.append(_study(f"ranking-{i + 1}", name, f"over {', '.join(sets)}", detail, facets))
-    for kind, studies in (("system", systems), ("budget", budgets)):
+    for kind, studies in (("system", systems), ("budget", budgets), ("count", counts)):
         for i, one in enumerate(studies):
             text = f"{len(one.rows)} lines"
             items.append(_study(f"{kind}-{i + 1}", one.name, text, plain(one), {}))
-    if filled:
-        one = coverage_sheet(filled)
-        items.append(_study("cells", one.name, str(coverage(filled)), plain(one), {}))
     head = [header("study"), header("what it has", kind="word")]
     return View("studies", "Studies", head, items)
 

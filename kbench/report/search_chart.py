@@ -1,0 +1,104 @@
+"""What a machine without parameters tried: kernel width, C or ridge, and held-out errors.
+
+The points are the values that `kbench.tuning` reports to the trace of the fit, which the results
+folder keeps as curves over seconds.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kbench.report.charts import Axis, Chart, Plot, short
+from kbench.report.tables import Comparison
+from kbench.run.rows import RUN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Run = tuple[Any, ...]
+
+# Radii of points measured on the fewest and on the most rows, and of the ring around the choice.
+_RADII, _RING = (3.0, 6.5), 10.0
+# Opacities of the point with the highest and with the lowest error.
+_OPACITIES = (0.08, 1.0)
+
+
+class Tried(NamedTuple):
+    """One machine of a search."""
+
+    gamma: float
+    penalty: float
+    error: float
+    n_rows: float
+
+
+class Searched(NamedTuple):
+    """The search of one run."""
+
+    penalty: str  # "C" or "alpha"
+    points: list[Tried]  # of equal parameters, the one measured last
+    chosen: tuple[float, float]  # gamma and penalty
+
+
+def searches(curves: "pd.DataFrame") -> dict[Run, Searched]:
+    """The search of every run that has one; `curves` as `ResultsFolder.read_curves` has them."""
+    of_choices = curves["curve"].isin(("chosen_C", "chosen_alpha"))
+    runs = curves.loc[of_choices, list(RUN)].drop_duplicates()
+    found = {}
+    for run, own in curves.merge(runs, on=list(RUN)).groupby(list(RUN)):
+        columns = {name: part["value"].tolist() for name, part in own.groupby("curve")}
+        penalty = "C" if "chosen_C" in columns else "alpha"
+        names = ("gamma", penalty, "validation_error", "n_rows")
+        # Rows of earlier versions have no `n_rows`, and no ridge of each error.
+        if len({len(columns.get(name, ())) for name in names}) > 1 or "chosen_gamma" not in columns:
+            continue
+        rows = zip(*(columns[name] for name in names), strict=True)
+        points = {values[:2]: Tried(*values) for values in rows}
+        if points:
+            chosen = columns["chosen_gamma"][-1], columns[f"chosen_{penalty}"][-1]
+            found[run] = Searched(penalty, list(points.values()), chosen)
+    return found
+
+
+def search_charts(comparison: Comparison, found: Mapping[Run, Searched]) -> list[Chart]:
+    """A chart for each method with a search: that of the first run of its best setting."""
+    shown: dict[str, Chart] = {}
+    for line in comparison.lines:
+        for row in line.ok:
+            search = found.get(tuple(row[name] for name in RUN))
+            if search is not None and line.method not in shown:
+                shown[line.method] = _chart(line.label, search)
+    return list(shown.values())
+
+
+def _chart(label: str, search: Searched) -> Chart:
+    gammas = [point.gamma for point in search.points] + [search.chosen[0]]
+    penalties = [point.penalty for point in search.points] + [search.chosen[1]]
+    title = f"{label}: held-out errors of the search\ndarker is lower, larger saw more rows"
+    drawn = Plot(
+        Axis.around("gamma", gammas, log=True),
+        Axis.around(f"{search.penalty} (ring: chosen)", penalties, log=True),
+        label=f"held-out error of {label} over gamma and {search.penalty}",
+        title=title,
+        width=450,
+    )
+    errors = sorted({point.error for point in search.points})
+    sizes = sorted({point.n_rows for point in search.points})
+    for point in sorted(search.points, key=lambda point: -point.error):
+        better = 1.0 - errors.index(point.error) / max(1, len(errors) - 1)
+        larger = sizes.index(point.n_rows) / max(1, len(sizes) - 1)
+        words = f"gamma {point.gamma:.4g}, {search.penalty} {point.penalty:.4g}: "
+        words += f"error {point.error:.4g} with {point.n_rows:.0f} training rows"
+        opacity = f'fill-opacity="{_between(_OPACITIES, better**2):.2f}"'
+        where = _circle(drawn, point.gamma, point.penalty, _between(_RADII, larger))
+        drawn.add(f'<circle class="cell" {where} {opacity}><title>{words}</title></circle>')
+    drawn.add(f'<circle class="sd c1" {_circle(drawn, *search.chosen, _RING)}/>')
+    return drawn.chart()
+
+
+def _circle(plot: Plot, x: float, y: float, radius: float) -> str:
+    across, up = plot.at(x, y)
+    return f'cx="{short(across)}" cy="{short(up)}" r="{short(radius)}"'
+
+
+def _between(ends: tuple[float, float], fraction: float) -> float:
+    return ends[0] + fraction * (ends[1] - ends[0])

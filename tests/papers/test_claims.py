@@ -1,0 +1,183 @@
+"""Every claim holds, holds weaker or fails with the rows: rows made up for it show all three."""
+
+import json
+import math
+
+import pytest
+from paper_rows import runs
+from report_rows import make_row
+
+from kbench.report.papers.claims import FAILS, HOLDS, WEAKER, claims, verdict
+from kbench.report.papers.entries import quantity_of
+from kbench.report.papers.layout import (
+    CurveValue,
+    Ratio,
+    Selector,
+    Sum,
+    Total,
+    measure,
+    paper,
+    put,
+    selector,
+)
+from kbench.report.papers.verdicts import refutation, verdict_records
+
+DECIDED = [one for one in claims() if not one.outside]
+
+
+@pytest.mark.parametrize("outcome", [HOLDS, WEAKER, FAILS])
+@pytest.mark.parametrize("claim", DECIDED, ids=lambda one: one.says[:60])
+def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome):
+    """All repetitions answer alike; of a fraction, as many as the outcome asks for."""
+    made = MadeRows(claim.paper)
+    figure = _figure(claim, outcome)
+    within = len(claim.each) if claim.case is None else round(figure * len(claim.each))
+    for number, names in enumerate(claim.each):
+        if claim.case is not None:
+            answer = claim.case.limit + (1.0 if number < within else -1.0) * _sign(claim.case)
+            answer = answer if claim.kind != "ratio" else 2.0 ** (answer - claim.case.limit)
+        else:
+            answer = figure
+        for term, value in zip(claim.terms, _terms(claim.kind, answer), strict=True):
+            for spelt in term:
+                made.put(put(spelt, names), value)
+    found = verdict(claim, made.runs())
+    assert (found.outcome, found.answered) == (outcome, len(claim.each))
+    assert found.figure == pytest.approx(figure, abs=0.5 / len(claim.each) if claim.case else 1e-6)
+
+
+@pytest.mark.parametrize("claim", DECIDED, ids=lambda one: one.says[:60])
+def test_a_claim_says_what_it_computes_and_what_refutes_it(claim):
+    """The sentence of the refutation has the quantity and the looser bound."""
+    found = verdict(claim, runs())
+    said = refutation(found)
+    assert claim.quantity in said
+    assert f"{100 * claim.weaker.limit if claim.case else claim.weaker.limit:g}" in said
+    (record,) = verdict_records([found])
+    assert record["refuted"] == said
+    assert record["wording"] in ("quoted", "paraphrased", "ours")
+    assert (record["wording"] == "quoted") == bool(record["quote"])
+
+
+def test_a_claim_without_a_query_cannot_be_refuted():
+    for claim in claims():
+        if claim.outside:
+            assert refutation(verdict(claim, runs())) == "No run can refute it."
+
+
+def _sign(bound):
+    return 1.0 if bound.sign == ">=" else -1.0
+
+
+def _figure(claim, outcome):
+    """A figure within the bound, between the two bounds, or beyond both."""
+    holds, weaker = claim.holds.limit, claim.weaker.limit
+    if claim.case is not None:
+        between = math.ceil(weaker * len(claim.each)) / len(claim.each)
+        return {HOLDS: 1.0, WEAKER: between, FAILS: 0.0}[outcome]
+    if outcome == WEAKER:
+        return (holds + weaker) / 2
+    step = abs(holds - weaker) / 2
+    if outcome == HOLDS:
+        inside = holds + step * _sign(claim.holds)
+        return inside if inside > 0.0 or claim.kind == "difference" else holds / 2
+    beyond = weaker - step * _sign(claim.holds)
+    return beyond if beyond > 0.0 or claim.kind == "difference" else weaker / 2
+
+
+def _terms(kind, answer):
+    """Values of the terms with this answer, in the paper's units."""
+    if kind == "value":
+        return (answer,)
+    return (7.0 * answer, 7.0) if kind == "ratio" else (50.0 + answer, 50.0)
+
+
+class MadeRows:
+    """Rows with the values that are put into cells; cells of the same runs share a row."""
+
+    def __init__(self, of):
+        self.paper = paper(of)
+        self.rows, self.curves, self.times = {}, {}, {}
+
+    def put(self, spelt, value):
+        """Set a cell, spelt as claims spell it, to a value in the paper's unit."""
+        if isinstance(spelt, str):
+            name, row, column, label = (part.strip() for part in spelt.split("|"))
+            table = self.paper.tables[name]
+            wanted = table.rows[row] & table.columns[column]
+            self._set(table, row, column, wanted, table.measures[label], value)
+            return
+        own = dict(spelt)
+        names = {"of", "per", "factor", "curve"} & set(own)
+        asked = measure("", **{name: own.pop(name) for name in names})
+        self._set(None, "", "", selector(**own), asked, value)
+
+    def _set(self, table, row, column, wanted, asked, value):
+        if isinstance(asked, Ratio):
+            other, _, label = asked.table, None, asked.denominator
+            below = self.paper.tables[other]
+            self._set(
+                below,
+                row,
+                column,
+                below.rows[row] & below.columns[column],
+                below.measures[label],
+                7.0,
+            )
+            self._set(table, row, column, wanted, table.measures[asked.numerator], 7.0 * value)
+        elif isinstance(asked, Sum):
+            for label in asked.parts:
+                each = value / len(asked.parts)
+                self._set(table, row, column, wanted, table.measures[label], each)
+        elif isinstance(asked, Total):
+            over = self.paper.tables[wanted.table]
+            for name, one in over.rows.items():
+                each = value / len(over.rows)
+                part = over.measures[asked.part]
+                self._set(over, name, column, one & over.columns[column], part, each)
+        elif isinstance(asked, CurveValue):
+            self._curve(wanted, asked, value / quantity_of(asked).factor)
+        else:
+            self._columns(self._row(wanted), asked, value / quantity_of(asked).factor)
+
+    def _row(self, wanted: Selector):
+        choice = self.paper.data[wanted.data][0]
+        params = {
+            name: one[0] if isinstance(one, list) else one
+            for name, one in {**wanted.params, **choice.params}.items()
+        }
+        place = (wanted.methods[0], choice.dataset, choice.variant, json.dumps(params))
+        if place not in self.rows:
+            row = make_row(*place[:1], None, dataset=place[1], variant=place[2], params=place[3])
+            self.rows[place] = row | {"fit_wall_s": None}
+        return self.rows[place]
+
+    def _columns(self, row, asked, value):
+        value /= asked.factor * len(asked.of)
+        if asked.per is not None:
+            row[asked.per] = 500
+            value *= row[asked.per]
+        for name in asked.of:
+            column, _, phase = name.partition(".")
+            if phase:
+                row[column] = {**(row.get(column) or {}), phase: value}
+            else:
+                row[name.replace("_s", "_cpu_s") if name in ("fit_s", "predict_s") else name] = (
+                    value
+                )
+
+    def _curve(self, wanted, asked, value):
+        """A point at a time of its own for each place."""
+        row = self._row(wanted)
+        curves = self.curves.setdefault((row["key"], row["environment"], row["threads"]), {})
+        at = {} if asked.pick == "end" else wanted.at
+        time = float(self.times.setdefault(tuple(sorted(at.items())), len(self.times)))
+        for name, level in {**at, asked.curve: value}.items():
+            curves.setdefault(name, {})[time] = level
+
+    def runs(self):
+        curves = {
+            run: {name: (list(points), list(points.values())) for name, points in one.items()}
+            for run, one in self.curves.items()
+        }
+        return runs(*self.rows.values(), curves=curves)
