@@ -37,10 +37,6 @@ from kbench.solvers.row_cache import RowCache
 # Points in a working set. Larger: fewer updates of e, but O(q) for each step inside. K_WW of 512
 # points in float32 is 1 MB and stays in the L2 cache. Twice as many once that many points are free.
 WORKING_SET = 512
-# Sets S of at most this many points are one working set: K_SS of 2,048 points takes 16 MB in
-# float32 and is kept while S stays the same. With 1,024 points, covtype_30k computes 11 % more
-# kernel values, ijcnn1 5 % and cod-rna 2 % (`scripts/bench_svm.py`, means of four orders of rows).
-_WHOLE = 2048
 # A working set is left when its violation has fallen to this fraction of the violation on S:
 # the steps beyond are mostly undone by the next working set.
 _INNER_RELATIVE = 0.03
@@ -50,8 +46,8 @@ _INNER_RELATIVE = 0.03
 _INNER_TARGET = 0.75
 # Limit on the steps inside a working set, per point.
 _STEPS_PER_POINT = 20
-# Limit on the steps where W = S and leaving it early gains nothing. `max_time` is checked only
-# between working sets, after about two seconds at most.
+# Limit on the steps where S is at most two working sets and leaving it early gains nothing.
+# `max_time` is checked only between working sets, after about two seconds at most.
 _STEPS_WHOLE = 2_000_000
 # Inner steps without intercept are made in float64 if float32 would round e by more than this
 # fraction of the target in one step.
@@ -130,7 +126,11 @@ class BlockDescent:
         options = self.options
         steps_in = options.inner_steps or (pair_steps if it.coupled else coordinate_steps)
         fine = not it.coupled and _rounding(diagonal, upper - lower) > _VISIBLE * target
-        size = WORKING_SET if len(S) > _WHOLE else len(S)
+        few = len(S) <= 2 * WORKING_SET
+        size = 2 * WORKING_SET if few else WORKING_SET
+        # In a regression, minima over all free points of S come between its working sets.
+        if not few and len(S) <= options.whole_set and not it.epsilon:
+            size = len(S)
         W, new = np.empty(0, np.intp), slice(0, 0)
         lowest, stalled, exhausted, since_face = math.inf, 0, 0, 0
         # Each product of a kernel value and a change is rounded: e is off by eps |changes|_2.
@@ -175,7 +175,7 @@ class BlockDescent:
             )
             whole = len(W) == len(S)
             K_W = self._block(W, whole)
-            most = _STEPS_WHOLE if whole else _STEPS_PER_POINT * len(W)
+            most = _STEPS_WHOLE if few else _STEPS_PER_POINT * len(W)
             stop = target if whole else max(_INNER_RELATIVE * violation, _INNER_TARGET * target)
             most = int(min(most, budget.max_iter - budget.n_iter))
             before, beta_W, e_W = beta[W], beta[W], e[W] - it.intercept
