@@ -30,9 +30,9 @@ from kbench.solvers.iterate import Iterate
 # Growth of the subsets from `SolverOptions.first_subset` on. Slower growth repeats the search for
 # violators more often, faster growth starts each level farther from its solution.
 _GROWTH = 4
-# In small problems the first subset has at least this many points, or the 16th part of all if these
-# are more: two levels cheaper than the last. Without this, 4,000 rows of ijcnn1 take 5 % longer and
-# 8,000 rows 24 % (`scripts/bench_small.py`).
+# Points that the first subset has at least, of which there are then two levels before the last; so
+# many violators join S at a time, unless S is larger. Without this, 4,000 rows of ijcnn1 take 5 %
+# longer and 8,000 rows 24 % (`scripts/bench_small.py`).
 _FIRST_OF_FEW, _FIRST_FRACTION = 256, 16
 # The thresholds below are in units of the mean |z|, which is 1 for classification. They trade the
 # size of S against updates of the residual outside it. Set by hand on cod-rna and a9a; the counts
@@ -72,7 +72,8 @@ class NestedSubsets:
         self.iterate, self.descent, self.rng = iterate, descent, rng
         n = len(iterate)
         self._in_S = np.zeros(n, bool)
-        self._first_subset = descent.options.first_subset
+        few = max(_FIRST_OF_FEW, n // _FIRST_FRACTION)
+        self._first_subset = min(descent.options.first_subset, few)
         self._removals = np.full(n, _REMOVALS if all_in_S else 0, np.int8)
         if all_in_S:
             self._add(np.arange(n))
@@ -83,8 +84,7 @@ class NestedSubsets:
         """
         it, n = self.iterate, len(self.iterate)
         sizes = [n]
-        first = min(self._first_subset, max(_FIRST_OF_FEW, n // _FIRST_FRACTION))
-        while sizes[0] // _GROWTH >= first and not self._in_S.any():
+        while sizes[0] // _GROWTH >= self._first_subset and not self._in_S.any():
             sizes.insert(0, sizes[0] // _GROWTH)
         order = self.rng.permutation(n)
         loose = max(target, _LOOSE * it.scale)
