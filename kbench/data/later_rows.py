@@ -51,8 +51,9 @@ def read_rows(
     source = dict(config["source"])
     single = source["kind"] == "file"
     if single and not own_source:
-        name = preparation.source.get("format") or "libsvm"
-        if not (FORMATS[name].pieces or FORMATS[name].splits):
+        # Without a format, as of a bundled data set, the suffix of the new file decides.
+        name = preparation.source.get("format")
+        if name is None or not (FORMATS[name].pieces or FORMATS[name].splits):
             source |= {**preparation.source, "format": name}
     merged = complete({**merged, "source": source})
     source = dict(merged["source"])

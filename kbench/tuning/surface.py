@@ -99,7 +99,7 @@ class Surface:
         self,
         candidates: np.ndarray,
         rung: tuple[float, float],
-        goal: float,
+        goal: tuple[float, float],
         count: int,
         known: np.ndarray,
     ) -> np.ndarray:
@@ -109,8 +109,8 @@ class Surface:
         ----------
         candidates : (q, 2) of (u, v)
         rung : (t, local) of the next machines
-        goal : float
-            t at which the parameters are to be best.
+        goal : (t, local)
+            Where the parameters are to be best.
         count : int
         known : (q,) bool
             Candidates that have been tried on the rows of the rung already.
@@ -123,7 +123,7 @@ class Surface:
             if nothing is expected to improve.
         """
         q = len(candidates)
-        at_goal = np.column_stack([candidates, np.full(q, goal), np.zeros(q)])
+        at_goal = np.column_stack([candidates, np.tile(goal, (q, 1))])
         of_rung = np.column_stack([candidates, np.tile(rung, (q, 1))])
         mean, covariance = self._moments(np.vstack([at_goal, of_rung]))
         here, mean = int(mean[q:].argmin()), mean[:q]

@@ -114,11 +114,6 @@ class Classification:
         loss, _, weight = self._sums(wrong[:, None], rows)[0]
         return float(loss / weight)
 
-    def deviation(self, differing: np.ndarray, rows: np.ndarray) -> float:
-        """Standard error of the difference of two errors that differ on some of the rows."""
-        _, squares, weight = self._sums(differing[:, None], rows)[0]
-        return float(np.sqrt(squares) / weight)
-
     def losses(
         self,
         gram: Gram,

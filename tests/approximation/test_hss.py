@@ -252,7 +252,8 @@ def test_a_typed_value_wins_over_its_preset_and_limits_can_be_lifted():
     # Without a sketch and a limit on near columns, the sampled columns themselves decide.
     table4 = {"preset": "paper_table4", "leaf_size": 64}
     settings = HSS["paper_table4"] | {"leaf_size": 64}
-    spelt_out = fit(X, preset="fast", **settings)
+    with pytest.warns(UserWarning, match="n_trees=6 has no effect"):
+        spelt_out = fit(X, preset="fast", **settings)
     np.testing.assert_array_equal(spelt_out.toarray(), fit(X, **table4).toarray())
     assert (fit(X, sketch=5, **table4).toarray() != spelt_out.toarray()).any()
 

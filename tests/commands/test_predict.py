@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 
 from kbench.commands import predicting
 from kbench.data.piece_sizes import changed_piece_sizes
@@ -146,6 +147,17 @@ def test_predictions_and_scores_are_those_of_the_run(digits, predict, tmp_path, 
         assert list(frame.columns) == ["prediction", *(f"decision_{k}" for k in range(10))]
         found = frame.to_numpy()
     np.testing.assert_array_equal(found[:, 0], found[:, 1:].argmax(axis=1))
+
+
+def test_a_model_of_bundled_rows_takes_a_table_of_the_user(digits, predict, tmp_path):
+    """Bundled rows have no format, so that the suffix of the new file is what says it is CSV."""
+    X, y = load_digits(return_X_y=True)
+    new = pd.DataFrame(X[:50]).add_prefix("pixel_").assign(label=y[:50])
+    new.to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "out.csv"
+    path = f"dataset.path={tmp_path / 'new.csv'}"
+    predict(digits, f"model={key(digits)[:6]}", path, f"out={out}")
+    assert (pd.read_csv(out)["prediction"] == y[:50]).mean() > 0.9
 
 
 def test_a_table_is_encoded_as_the_training_file_was(mixed, predict, tmp_path):

@@ -165,14 +165,14 @@ def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
     assert one.value == pytest.approx(0.985)
     assert one.sd == pytest.approx(0.005 * 2**0.5)
     assert one.printed.text == "98.69"
-    assert one.notes == ()
+    assert one.notes == ("svc: an intercept, which the paper's LIBSVM does not have",)
 
 
 def test_a_stand_in_for_the_papers_data_set_says_so():
     found = runs(rbf("svc", 0.91, gamma=32, dataset="covtype_93k", n_train=74370, n_features=54))
     one = cell(found, "LIBSVM", "covtype", "accuracy")
     assert one.value == 0.91
-    assert one.notes == ("covtype_93k has 74,370 training rows; the paper's covtype 464,810",)
+    assert one.notes[0] == "covtype_93k has 74,370 training rows; the paper's covtype 464,810"
 
 
 def test_the_papers_own_data_set_comes_before_its_stand_in():
@@ -395,7 +395,7 @@ def test_a_rank_is_read_where_row_and_column_are_the_cell_s():
 def test_other_matching_lines_are_counted():
     a, b = rbf("svc", 0.9), rbf("svc", 0.8, params='{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}')
     one = cell(runs(a, b), "LIBSVM", "ijcnn1", "accuracy")
-    assert one.notes == ("the newest; 1 other setting would do as well",)
+    assert one.notes[0] == "the newest; 1 other setting would do as well"
 
 
 pool = [

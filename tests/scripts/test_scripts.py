@@ -114,11 +114,12 @@ RUNS = {
         ["ijcnn1:300", "--seeds", "1", "--grid", "grids.json", "--probability"],
         {"GRID": 2},
     ),
+    "compare_chunks": (["compared", "9000", "rbf_300"], {}),
     "fuzz_formats": (["3", "0", "csv", "npz", "arff"], {}),
     "fuzz_libsvm": (["500"], {}),
 }
 # These choose the number of threads of the libraries and the cores before they import anything.
-OWN_PROCESS = ("ablate_svm", "bench_chunks", "bench_small", "bench_svm")
+OWN_PROCESS = ("ablate_svm", "bench_chunks", "compare_chunks", "bench_small", "bench_svm")
 # Their own tests run these.
 ELSEWHERE = {
     "defaults_table": "tests/scripts/test_defaults_table.py",

@@ -1,0 +1,295 @@
+"""The steps of LaSVM on an expansion that is held by slots: PROCESS and REPROCESS, compiled.
+
+Bordes, Ertekin, Weston and Bottou (JMLR 6, 2005), section 3.2; `kbench.solvers.lasvm` has the
+algorithm and its notation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+SLOTS, CLOCK, STEPS, KNOWN = range(4)  # entries of `State.counts`
+NONE = -1
+
+
+class State(NamedTuple):
+    """The expansion by slots, and the cached rows; compiled code changes it in place."""
+
+    counts: np.ndarray  # slots in use, clock of the cache, steps, slots at the start of the chunk
+    member: np.ndarray  # (capacity,) point of a slot, -1 if it was removed
+    alpha: np.ndarray  # (capacity,) signed
+    g: np.ndarray  # (capacity,)
+    lower: np.ndarray  # (capacity,) A
+    upper: np.ndarray  # (capacity,) B
+    diagonal: np.ndarray  # (capacity,)
+    place: np.ndarray  # (capacity,) position in the current chunk of a slot that it added
+    row_of: np.ndarray  # (capacity,) cached row of a slot, or -1
+    rows: np.ndarray  # (n_rows, capacity)
+    owner: np.ndarray  # (n_rows,) slot, or -1
+    length: np.ndarray  # (n_rows,) number of slots for which the row has values
+    last_use: np.ndarray  # (n_rows,)
+
+
+class Chunk(NamedTuple):
+    """Points to visit and their kernel values with S and with each other."""
+
+    points: np.ndarray  # (b,)
+    y: np.ndarray  # (b,)
+    C: np.ndarray  # (b,)
+    diagonal: np.ndarray  # (b,)
+    against: np.ndarray  # (b, slots at the start)
+    among: np.ndarray  # (b, b)
+
+
+@njit(cache=True)
+def visit(
+    state: State,
+    chunk: Chunk,
+    at: int,
+    intercept: bool,
+    seeding: bool,
+    tol: float,
+    max_steps: int,
+) -> tuple[int, int]:
+    """Visit the chunk from stage `at` on; a point has three stages: test, step, REPROCESS.
+
+    Returns the stage to continue with, and the slot whose row must be supplied for it, or -1.
+    """
+    n_stages = 3 * len(chunk.points)
+    while at < n_stages:
+        if state.counts[STEPS] >= max_steps and not seeding:
+            return n_stages, NONE
+        b, stage = at // 3, at % 3
+        if stage == 0:
+            g = _gradient(state, chunk, b)
+            if seeding or _violates(state, chunk.y[b], g, intercept):
+                _insert(state, chunk, b, g)
+                at += 3 if seeding else 1
+            else:
+                at += 2
+            continue
+        if stage == 1:
+            wanted = _step_with_newest(state, chunk, intercept)
+        else:
+            wanted = _reprocess(state, chunk, intercept, tol)
+        if wanted >= 0:
+            return at, wanted
+        if stage == 2:
+            _evict(state, intercept)
+        at += 1
+    return at, NONE
+
+
+@njit(cache=True, fastmath={"contract", "reassoc"})
+def _gradient(state: State, chunk: Chunk, b: int) -> float:
+    """y - f(x) of a point of the chunk."""
+    g = chunk.y[b]
+    known = state.counts[KNOWN]
+    for s in range(known):
+        g -= state.alpha[s] * chunk.against[b, s]
+    for s in range(known, state.counts[SLOTS]):
+        g -= state.alpha[s] * chunk.among[b, state.place[s]]
+    return g
+
+
+@njit(cache=True)
+def _violates(state: State, y: float, g: float, intercept: bool) -> bool:
+    """Whether a point outside S with this gradient forms a violating pair."""
+    if not intercept:
+        return y * g > 0.0
+    low, _, high, _ = extremes(state)
+    return g > low if y > 0.0 else g < high
+
+
+@njit(cache=True)
+def _insert(state: State, chunk: Chunk, b: int, g: float) -> None:
+    """Append a point of the chunk to the slots, and its row to the cache."""
+    slot = state.counts[SLOTS]
+    state.counts[SLOTS] = slot + 1
+    state.member[slot] = chunk.points[b]
+    state.alpha[slot] = 0.0
+    state.g[slot] = g
+    state.lower[slot] = min(0.0, chunk.C[b] * chunk.y[b])
+    state.upper[slot] = max(0.0, chunk.C[b] * chunk.y[b])
+    state.diagonal[slot] = chunk.diagonal[b]
+    state.place[slot] = b
+    state.row_of[slot] = -1
+    acquire(state, slot)
+    _ready(state, chunk, slot)
+
+
+@njit(cache=True)
+def acquire(state: State, slot: int) -> int:
+    """Assign the least recently used cached row to the slot."""
+    row = int(np.argmin(state.last_use))
+    if state.owner[row] >= 0:
+        state.row_of[state.owner[row]] = -1
+    state.owner[row] = slot
+    state.row_of[slot] = row
+    state.length[row] = 0
+    _touch(state, row)
+    return row
+
+
+@njit(cache=True)
+def _touch(state: State, row: int) -> None:
+    state.counts[CLOCK] += 1
+    state.last_use[row] = state.counts[CLOCK]
+
+
+@njit(cache=True)
+def _ready(state: State, chunk: Chunk, slot: int) -> int:
+    """Complete the cached row of a slot from the chunk; its index, or -1 if it must be supplied."""
+    known = state.counts[KNOWN]
+    row = state.row_of[slot]
+    arrived = slot >= known
+    if row < 0 and arrived:
+        row = acquire(state, slot)
+    if row < 0 or (state.length[row] < known and not arrived):
+        return -1
+    values = state.rows[row]
+    if arrived:
+        for s in range(state.length[row], known):
+            values[s] = chunk.against[state.place[slot], s]
+    for s in range(max(known, state.length[row]), state.counts[SLOTS]):
+        if arrived:
+            values[s] = chunk.among[state.place[slot], state.place[s]]
+        else:
+            values[s] = chunk.against[state.place[s], slot]
+    state.length[row] = state.counts[SLOTS]
+    _touch(state, row)
+    return row
+
+
+@njit(cache=True)
+def extremes(state: State) -> tuple[float, int, float, int]:
+    """Smallest g of a coefficient above its lower bound, largest below its upper bound; slots."""
+    n = state.counts[SLOTS]
+    alpha, g = state.alpha[:n], state.g[:n]
+    low, high = _bounds(alpha, g, state.lower[:n], state.upper[:n])
+    falls, rises = -1, -1
+    for s in range(n):
+        if g[s] == low and alpha[s] > state.lower[s]:
+            falls = s
+            break
+    for s in range(n):
+        if g[s] == high and alpha[s] < state.upper[s]:
+            rises = s
+            break
+    return low, falls, high, rises
+
+
+@njit(cache=True, fastmath={"nnan", "nsz", "reassoc"})
+def _bounds(
+    alpha: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[float, float]:
+    """The values of `extremes`, in a separate loop without indices, so that it vectorises."""
+    low, high = np.inf, -np.inf
+    for s in range(len(g)):
+        low = min(low, g[s] if alpha[s] > lower[s] else np.inf)
+        high = max(high, g[s] if alpha[s] < upper[s] else -np.inf)
+    return low, high
+
+
+@njit(cache=True)
+def _step_with_newest(state: State, chunk: Chunk, intercept: bool) -> int:
+    """A step with the newest slot; -1, or the slot whose row must be supplied."""
+    newest = state.counts[SLOTS] - 1
+    if not intercept:
+        return _step(state, chunk, newest)
+    _, falls, _, rises = extremes(state)
+    if state.upper[newest] > 0.0:
+        rises = newest
+    else:
+        falls = newest
+    if rises < 0 or falls < 0 or state.g[rises] <= state.g[falls]:
+        return NONE
+    return _pair_step(state, chunk, rises, falls)
+
+
+@njit(cache=True)
+def _reprocess(state: State, chunk: Chunk, intercept: bool, tol: float) -> int:
+    """A step with the most violating pair; -1, or the slot whose row must be supplied."""
+    low, falls, high, rises = extremes(state)
+    violation = high - low if intercept else max(high, -low)
+    if not violation > tol or (intercept and (rises < 0 or falls < 0)):
+        return NONE
+    if intercept:
+        return _pair_step(state, chunk, rises, falls)
+    return _step(state, chunk, rises if high >= -low else falls)
+
+
+@njit(cache=True, fastmath={"contract", "nsz", "arcp"})
+def _step(state: State, chunk: Chunk, slot: int) -> int:
+    """Move one coordinate to its optimum."""
+    row = _ready(state, chunk, slot)
+    if row < 0:
+        return slot
+    before = state.alpha[slot]
+    best = before + state.g[slot] / state.diagonal[slot]
+    state.alpha[slot] = min(max(best, state.lower[slot]), state.upper[slot])
+    change = state.alpha[slot] - before
+    values = state.rows[row]
+    for s in range(state.counts[SLOTS]):
+        state.g[s] -= change * values[s]
+    state.counts[STEPS] += 1
+    return NONE
+
+
+@njit(cache=True, fastmath={"contract", "nsz", "arcp"})
+def _pair_step(state: State, chunk: Chunk, i: int, j: int) -> int:
+    """Increase a_i and decrease a_j by the same optimal amount within the bounds."""
+    row_i = _ready(state, chunk, i)
+    if row_i < 0:
+        return i
+    row_j = _ready(state, chunk, j)
+    if row_j < 0:
+        return j
+    up, down = state.rows[row_i], state.rows[row_j]
+    curvature = max(state.diagonal[i] + state.diagonal[j] - 2.0 * up[j], 1e-12)
+    best = (state.g[i] - state.g[j]) / curvature
+    most_i, most_j = state.upper[i] - state.alpha[i], state.alpha[j] - state.lower[j]
+    step = min(best, most_i, most_j)
+    state.alpha[i] = state.upper[i] if step == most_i else state.alpha[i] + step
+    state.alpha[j] = state.lower[j] if step == most_j else state.alpha[j] - step
+    for s in range(state.counts[SLOTS]):
+        state.g[s] -= step * (up[s] - down[s])
+    state.counts[STEPS] += 1
+    return NONE
+
+
+@njit(cache=True)
+def _evict(state: State, intercept: bool) -> None:
+    """Remove the points with a_s = 0 that form no violating pair."""
+    n = state.counts[SLOTS]
+    low, high = 0.0, 0.0
+    if intercept:
+        low, _, high, _ = extremes(state)
+    if not _some_idle(state.alpha[:n], state.g[:n], state.upper[:n], low, high):
+        return
+    for s in range(n):
+        positive = state.upper[s] > 0.0
+        if state.alpha[s] == 0.0 and (
+            state.g[s] <= low if positive else high <= state.g[s] < np.inf
+        ):
+            state.member[s] = -1
+            state.lower[s] = state.upper[s] = 0.0
+            state.g[s] = np.inf
+            row = state.row_of[s]
+            if row >= 0:
+                state.owner[row] = -1
+                state.row_of[s] = -1
+                state.last_use[row] = 0
+
+
+@njit(cache=True, fastmath={"nnan", "nsz", "reassoc"})
+def _some_idle(
+    alpha: np.ndarray, g: np.ndarray, upper: np.ndarray, low: float, high: float
+) -> bool:
+    """Whether `_evict` would remove a point; slots of removed points have g = inf."""
+    count = 0
+    for s in range(len(g)):
+        beyond = g[s] <= low if upper[s] > 0.0 else high <= g[s] < np.inf
+        count += 1 if alpha[s] == 0.0 and beyond else 0
+    return count > 0
