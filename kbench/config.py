@@ -83,10 +83,10 @@ class Settings:
     parallel: Parallel = field(default_factory=Parallel)
 
 
-def nearest(word: str, known: Iterable[str], *, n: int = 3) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     """' (nearest: a, b)' for a message; '' if no known word is similar."""
     by_fold = {name.casefold(): name for name in sorted(set(known))}
-    folded = difflib.get_close_matches(word.casefold(), by_fold, n=n, cutoff=0.5)
+    folded = difflib.get_close_matches(word.casefold(), by_fold, n=3, cutoff=0.5)
     close = [by_fold[name] for name in folded]
     return f" (nearest: {', '.join(close)})" if close else ""
 

@@ -14,6 +14,9 @@ from kbench.approximation.seeded_features import (
     TensorSketchBlocks,
 )
 
+# Rows whose pairs give the median distance: 500,000 distances.
+_MEDIAN_ROWS = 1000
+
 
 def seeded_features(
     kernel: str,
@@ -42,14 +45,14 @@ def seeded_features(
     return cls[kernel](d, n_features, seed, gamma, cache_mb=cache_mb)
 
 
-def median_gamma(X: Any, rng: np.random.RandomState, n_samples: int = 1000) -> float:
-    """gamma = 1 / (2 m^2), m the median nonzero distance between `n_samples` rows of X.
+def median_gamma(X: Any, rng: np.random.RandomState) -> float:
+    """gamma = 1 / (2 m^2), m the median nonzero distance between 1,000 rows of X.
 
-    1 if all distances are zero. O(n_samples^2 d).
+    1 if all distances are zero. O(1000^2 d).
     """
     from scipy.spatial.distance import pdist
 
-    sample = X[rng.choice(X.shape[0], min(n_samples, X.shape[0]), replace=False)]
+    sample = X[rng.choice(X.shape[0], min(_MEDIAN_ROWS, X.shape[0]), replace=False)]
     sample = sample.toarray() if sp.issparse(sample) else sample
     distances = pdist(np.asarray(sample, np.float64))
     distances = distances[distances > 0]

@@ -110,6 +110,6 @@ def exp2(builder: Any, t: Any) -> Any:
     return builder.bitcast(builder.add(builder.bitcast(p, BITS), power), VECTOR)
 
 
-def accumulators(builder: Any, count: int, value: float = 0.0) -> list[Any]:
-    """Allocate `count` vectors on the stack, filled with `value`; returns their pointers."""
-    return [cgutils.alloca_once_value(builder, constant(value)) for _ in range(count)]
+def accumulators(builder: Any, count: int) -> list[Any]:
+    """Allocate `count` vectors on the stack, filled with zeros; returns their pointers."""
+    return [cgutils.alloca_once_value(builder, constant(0.0)) for _ in range(count)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-LEVEL = 0.95  # coverage of intervals
+LEVEL = 0.95  # nominal coverage of intervals
 
 # Number of bootstrap samples of an interval. The Monte Carlo error of its limits falls with the
 # square root of this number, and the time grows with it. Set by hand.
@@ -32,7 +32,7 @@ class Interval:
     high: float | None = None
 
 
-def bootstrap_mean(groups: Sequence[ArrayLike], level: float = LEVEL) -> Interval:
+def bootstrap_mean(groups: Sequence[ArrayLike]) -> Interval:
     """The mean over groups of the means of their values, with a bootstrap interval.
 
     Groups (data sets) are drawn with replacement, and then values (seeds) within each drawn group.
@@ -42,8 +42,6 @@ def bootstrap_mean(groups: Sequence[ArrayLike], level: float = LEVEL) -> Interva
     ----------
     groups : sequence of array of shape (n_g,), n_g >= 1
         Paired differences of each data set, one for each seed.
-    level : float
-        Nominal coverage.
 
     Notes
     -----
@@ -60,7 +58,7 @@ def bootstrap_mean(groups: Sequence[ArrayLike], level: float = LEVEL) -> Interva
         here = drawn == number
         picks = rng.integers(len(group), size=(np.count_nonzero(here), len(group)))
         means[here] = group[picks].mean(axis=1)
-    return _interval(estimate, means.mean(axis=1), level)
+    return _interval(estimate, means.mean(axis=1))
 
 
 def ranks(scores: ArrayLike, sign: int) -> Array:
@@ -83,7 +81,7 @@ def ranks(scores: ArrayLike, sign: int) -> Array:
     return rankdata(np.where(np.isnan(losses), np.inf, losses), axis=1)
 
 
-def mean_ranks(rank_matrix: ArrayLike, level: float = LEVEL) -> list[Interval]:
+def mean_ranks(rank_matrix: ArrayLike) -> list[Interval]:
     """Mean rank of each method, with an interval from drawing data sets.
 
     `rank_matrix` has shape (n_datasets, n_methods); for one data set there is no interval.
@@ -94,9 +92,7 @@ def mean_ranks(rank_matrix: ArrayLike, level: float = LEVEL) -> list[Interval]:
     rng = np.random.default_rng(_SEED)
     drawn = rng.integers(len(table), size=(RESAMPLES, len(table)))
     resampled = table[drawn].mean(axis=1)
-    return [
-        _interval(float(column.mean()), resampled[:, j], level) for j, column in enumerate(table.T)
-    ]
+    return [_interval(float(column.mean()), resampled[:, j]) for j, column in enumerate(table.T)]
 
 
 def friedman(rank_matrix: ArrayLike) -> tuple[float, float] | None:
@@ -122,15 +118,15 @@ def friedman(rank_matrix: ArrayLike) -> tuple[float, float] | None:
     return statistic, float(chi2.sf(statistic, k - 1))
 
 
-def critical_difference(n_methods: int, n_datasets: int, level: float = LEVEL) -> float:
+def critical_difference(n_methods: int, n_datasets: int) -> float:
     """The smallest significant difference of two mean ranks (Nemenyi test)."""
     from scipy.stats import studentized_range
 
-    q = float(studentized_range.ppf(level, n_methods, np.inf)) / np.sqrt(2.0)
+    q = float(studentized_range.ppf(LEVEL, n_methods, np.inf)) / np.sqrt(2.0)
     return float(q * np.sqrt(n_methods * (n_methods + 1.0) / (6.0 * n_datasets)))
 
 
-def _interval(estimate: float, resampled: NDArray[Any], level: float) -> Interval:
-    tail = (1.0 - level) / 2.0
+def _interval(estimate: float, resampled: NDArray[Any]) -> Interval:
+    tail = (1.0 - LEVEL) / 2.0
     low, high = np.quantile(resampled, [tail, 1.0 - tail])
     return Interval(estimate, float(low), float(high))

@@ -19,7 +19,7 @@ def rank_chart(ranking: Ranking) -> Chart:
     """One bar for each method of a ranking, the best mean rank on top."""
     standings = ranking.standings[::-1]
     k, n = len(standings), len(ranking.comparisons)
-    difference = critical_difference(k, n, LEVEL)
+    difference = critical_difference(k, n)
     means = [one.rank.mean for one in standings]
     ends = [mean + sign * difference / 2.0 for mean in means for sign in (-1.0, 1.0)]
     level = f"{100 * (1.0 - LEVEL):.0f} % level"

@@ -77,10 +77,10 @@ def table(
     return element("div", content, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
-def article(content: str, *, title: str = "", id: str = "", wide: bool = False) -> str:
+def article(content: str, *, title: str = "", wide: bool = False) -> str:
     """A piece of a page: HTML below a title."""
     heading = element("h3", words(title)) if title else ""
-    return element("article", heading + content, id=id, class_="wide" if wide else "")
+    return element("article", heading + content, class_="wide" if wide else "")
 
 
 def is_wide(columns: int) -> bool:
