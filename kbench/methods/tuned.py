@@ -413,7 +413,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         deadline: Deadline,
         trace: Trace,
     ) -> None:
-        """Lower C, then gamma, while held-out errors of machines of nearly all rows do not rise.
+        """Lower C, then gamma, while the held-out error of machines of nearly all rows falls.
 
         Only of many rows, where the search has seen no machine of nearly all of them, and only
         where those are cheap. The held-out rows are the last ones of each class: where rows are in
@@ -453,7 +453,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
             while count < _MOST_AT_FULL_SIZE and not deadline.passed:
                 gamma, C = of_gamma * result.gamma, of_c * result.C
                 tried = measured(gamma, C)
-                if tried[:2] > best[:2]:
+                if tried[:2] >= best[:2]:
                     break
                 best, result.gamma, result.C = tried, gamma, C
         _, result.error, result.support_fraction = best

@@ -45,8 +45,9 @@ _FIRST_VALIDATION, _VALIDATION = 4000, 8000
 _PRECISE = 600**-0.5
 # Limits on steps of a machine for each training row, of the first rung and of later ones.
 _FIRST_STEPS, STEPS = 10, 25
-# Points of each later rung, and of the last sample: after each rung the surface is fitted again.
-_COUNTS, _SAMPLE_COUNT = (5, 4, 4), 5
+# Points of each later rung, of those of cells, and of the last sample: after each rung the surface
+# is fitted again.
+_COUNTS, _CELL_COUNTS, _SAMPLE_COUNT = (5, 4, 4), (5, 4), 5
 # Grid of the first rung, and of all that may be proposed, in octaves of gamma and C.
 _FIRST_GRID = (np.arange(-5.0, 8.0, 2.0), np.arange(-3.0, 10.0, 2.0))
 _GRID = (np.arange(-6.0, 9.0), np.arange(-4.0, 11.0))
@@ -281,7 +282,9 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
             plan.append(replace(plan[-1], count=_COUNTS[2]))
         return plan
     cells = [_cell(rows, int(row), rng) for row in rng.integers(n, size=_MOST_CELLS)]
-    plan += [Rung("cell", -1.0, cells, count, STEPS, _PRECISE, _LEAST_CELLS) for count in _COUNTS]
+    plan += [
+        Rung("cell", -1.0, cells, count, STEPS, _PRECISE, _LEAST_CELLS) for count in _CELL_COUNTS
+    ]
     plan.append(_samples(order, _SAMPLE, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
     return plan
 

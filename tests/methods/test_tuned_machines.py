@@ -337,7 +337,7 @@ def test_many_rows_are_decided_by_machines_of_nearly_all_of_them():
     assert set(results["rows"]) == {"sample", "cell", "holdout"}
     last = results["rows"] == "holdout"
     assert np.all(results["n_rows"][last] == 17_000 - 3400)
-    # C, then gamma, are lowered while the error does not rise.
+    # C, then gamma, are lowered while the error falls.
     assert machine.cv_error_ == results["error"][last].min()
     assert np.all(np.diff(results["gamma"][last]) <= 0)
     assert np.sum(last) <= 6
