@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
@@ -13,24 +12,20 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from kbench.kernels import Kernel, KernelMatrix
+from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
 from kbench.methods._box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
+from kbench.methods._kernel_svc_fit import Data, LastFit, Solution
 from kbench.methods._small_machine import (
     PAIR_ERROR,
     VALUE_ERROR,
     is_dense_gaussian,
-    small_rows,
 )
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
-from kbench.solvers import BoxDualResult
 from kbench.solvers.small import (
-    GaussianRows,
     Limits,
-    MatrixRows,
-    SmallDualResult,
     is_small,
     solve_each,
     solve_pairs,
@@ -44,59 +39,6 @@ _USABLE_ERROR = 1e-4
 
 _CONSTRAINTS = dict(BoxSVC._parameter_constraints)
 _CONSTRAINTS["cache_size"] = _CONSTRAINTS.pop("cache_mb")
-
-
-class _LastFit(NamedTuple):
-    """What the next fit with `warm_start` can begin at."""
-
-    kernel: Kernel
-    rows_key: str  # hash of X
-    labels: np.ndarray
-    C: np.ndarray
-    coef: np.ndarray  # as _Solution.coef
-    results: list[BoxDualResult] | None  # of all problems, if the large engine solved them
-
-
-class _Data:
-    """A checked training set with its kernel, and what both engines need of it."""
-
-    def __init__(self, X: Any, labels: np.ndarray, C: np.ndarray, kernel: Kernel) -> None:
-        self.X, self.labels, self.C, self.kernel = X, labels, C, kernel
-        self.order = np.argsort(labels, kind="stable")
-
-    def matrix(self, dtype: Any) -> KernelMatrix:
-        """The kernel matrix of the rows, in their own order."""
-        return KernelMatrix(self.kernel, self.X, dtype)
-
-    @cached_property
-    def sorted_rows(self) -> GaussianRows | MatrixRows:
-        """Kernel values for the small engine, rows sorted by class."""
-        return small_rows(self.kernel, self.X, self.order)
-
-
-class _Solution:
-    """Solutions of m binary problems, collected from both engines.
-
-    Parameters
-    ----------
-    m : int
-    coef : (m, n), or (n_classes - 1, n) for pairs
-        y_i a_i, in the order of the rows; see `SmallDualResult`.
-    """
-
-    def __init__(self, m: int, coef: np.ndarray) -> None:
-        self.coef = coef
-        self.intercept, self.objective, self.violation, self.duality_gap = np.zeros((4, m))
-        self.n_iter = np.zeros(m, np.int64)
-        self.reasons = ["tol"] * m
-        self.small_entries = 0  # kernel values that the small engine computed
-        self.results: list[BoxDualResult] | None = None  # if the large engine solved all problems
-
-    def record(self, problems: Any, result: SmallDualResult | BoxDualResult) -> None:
-        """Copy the numbers of one or several problems."""
-        for name in ("intercept", "objective", "violation", "duality_gap"):
-            getattr(self, name)[problems] = getattr(result, name)
-        self.n_iter[problems] += result.n_iter
 
 
 class KernelSVC(BoxSVC):
@@ -323,7 +265,7 @@ class KernelSVC(BoxSVC):
         trace = Trace() if trace is None else trace
         with trace.phase("prepare"):
             X, index, C = self._checked(X, y, sample_weight)
-            data = _Data(X, index, C, self._kernel(X))
+            data = Data(X, index, C, self._kernel(X))
             key = joblib.hash(X) if self.warm_start else ""
         with trace.phase("solve"):
             deadline = Deadline(self.max_time, trace)
@@ -338,9 +280,9 @@ class KernelSVC(BoxSVC):
                     self.class_weight, classes=self.classes_, y=self.classes_[index]
                 )
         self.timings_ = dict(trace.timings)
-        self._last: _LastFit | None = None
+        self._last: LastFit | None = None
         if self.warm_start:
-            self._last = _LastFit(data.kernel, key, index, C, solution.coef, solution.results)
+            self._last = LastFit(data.kernel, key, index, C, solution.coef, solution.results)
         self._calibrate(
             data.X,
             y,
@@ -382,23 +324,23 @@ class KernelSVC(BoxSVC):
         }
 
     def _solve(
-        self, data: _Data, key: str, deadline: Deadline, trace: Trace
-    ) -> tuple[_Solution, KernelMatrix | None]:
+        self, data: Data, key: str, deadline: Deadline, trace: Trace
+    ) -> tuple[Solution, KernelMatrix | None]:
         """Solve all problems, each by the engine that is faster for it.
 
         Returns
         -------
-        solution : _Solution
+        solution : Solution
         matrix : KernelMatrix or None
             Of the large engine, if it solved any problem.
         """
         (n,), k = data.labels.shape, len(self.classes_)
         m = k * (k - 1) // 2 if self._takes_pairs else 1 if k == 2 else k
-        solution = _Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
+        solution = Solution(m, np.zeros((k - 1 if self._takes_pairs else m, n)))
         last = self._comparable_last_fit(data)
         small = self._small_problems(data) if self.fit_intercept else []
         if small:
-            coef0 = None if last is None else _scaled(last, data.C)
+            coef0 = None if last is None else last.scaled(data.C)
             limits = Limits(self.tol, self.max_iter, deadline, trace)
             self._solve_small(data, small, coef0, limits, solution)
         unsolved = sorted(set(range(m)) - {p for p in small if solution.reasons[p] != "precision"})
@@ -434,7 +376,7 @@ class KernelSVC(BoxSVC):
         solution.results = results if len(results) == m else None
         return solution, matrix
 
-    def _small_problems(self, data: _Data) -> list[int]:
+    def _small_problems(self, data: Data) -> list[int]:
         """Numbers of the problems that the small engine should solve."""
         sizes = np.bincount(data.labels, minlength=len(self.classes_))
         X = None if self.kernel == "precomputed" else data.X
@@ -450,11 +392,11 @@ class KernelSVC(BoxSVC):
 
     def _solve_small(
         self,
-        data: _Data,
+        data: Data,
         problems: list[int],
         coef0: np.ndarray | None,
         limits: Limits,
-        solution: _Solution,
+        solution: Solution,
     ) -> None:
         """Solve problems of these numbers by the small engine; set their part of `solution`."""
         C, rows = data.C[data.order], data.sorted_rows
@@ -475,9 +417,9 @@ class KernelSVC(BoxSVC):
             solution.reasons[p] = reason
         solution.small_entries = result.kernel_entries
 
-    def _comparable_last_fit(self, data: _Data) -> _LastFit | None:
+    def _comparable_last_fit(self, data: Data) -> LastFit | None:
         """The last fit, if it had the same classes in the same rows and proportional bounds."""
-        last: _LastFit | None = getattr(self, "_last", None)
+        last: LastFit | None = getattr(self, "_last", None)
         if not self.warm_start or last is None or not np.array_equal(last.labels, data.labels):
             return None
         ratio = data.C.max() / last.C.max()
@@ -489,11 +431,11 @@ class KernelSVC(BoxSVC):
         Scaling keeps y'a = 0 and leaves points at their upper bound there. If kernel and rows are
         the same as well, the gradient Qa - e is known, because Qa scales with a.
         """
-        data = _Data(problem.X, problem.labels, problem.C, problem.kernel.kernel)
+        data = Data(problem.X, problem.labels, problem.C, problem.kernel.kernel)
         last = self._comparable_last_fit(data)
         if last is None:
             return None
-        coef = _scaled(last, problem.C)
+        coef = last.scaled(problem.C)
         if self._takes_pairs:
             alpha = np.zeros(problem.Y.shape)
             for p, (a, b) in enumerate(self._pairs):
@@ -510,7 +452,7 @@ class KernelSVC(BoxSVC):
         gradient = np.column_stack([result.gradient for result in last.results])
         return Start(alpha, ratio * (gradient + 1.0) - 1.0, error)
 
-    def _set_solution(self, data: _Data, solution: _Solution, matrix: KernelMatrix | None) -> None:
+    def _set_solution(self, data: Data, solution: Solution, matrix: KernelMatrix | None) -> None:
         """Set the attributes that describe the solution, and the machine that predicts."""
         support = np.flatnonzero(solution.coef.any(axis=0))
         support = support[np.argsort(data.labels[support], kind="stable")]
@@ -530,7 +472,7 @@ class KernelSVC(BoxSVC):
         if reasons:
             warn_of_limits(reasons, self.violation_, self.tol)
 
-    def _new_machine(self, data: _Data, matrix: KernelMatrix | None) -> Any:
+    def _new_machine(self, data: Data, matrix: KernelMatrix | None) -> Any:
         coef = self.dual_coef_
         kernel = data.kernel
         if matrix is None and isinstance(kernel, RBF) and is_dense_gaussian(kernel, data.X):
@@ -614,8 +556,3 @@ class KernelSVC(BoxSVC):
                 for a, b in self._pairs
             ]
         )
-
-
-def _scaled(last: _LastFit, C: np.ndarray) -> np.ndarray:
-    """Coefficients of the last fit times the ratio of the bounds C : (n,), within the bounds."""
-    return np.clip(last.coef * float(C.max() / last.C.max()), -C, C)

@@ -34,7 +34,13 @@ class SolverOptions:
     inner_steps : callable, optional
         Replacement for `pair_steps` (with intercept) or `coordinate_steps`.
     first_subset : int
-        Points of the first nested subset: two working sets by default.
+        Points of the first nested subset, at least: two working sets by default. Fewer in problems
+        of fewer than 16 times as many points (`nested_subsets`).
+    whole_set : int
+        Without epsilon, sets S of at most this many points are one working set: K_SS of 2,048
+        points takes 16 MB in float32 and is kept while S stays the same. With 1,024 points,
+        covtype_30k computes 11 % more kernel values, ijcnn1 5 % and cod-rna 2 %
+        (`scripts/bench_svm.py`, means of four orders of rows).
     few_points : int
         Problems of at most this many points are solved with all points active and are not
         searched for duplicates and groups: their kernel rows are short, and both searches cost as
@@ -51,6 +57,7 @@ class SolverOptions:
     refinement: bool = True
     inner_steps: Callable[..., int] | None = None
     first_subset: int = 1024
+    whole_set: int = 2048
     few_points: int = 2000
     smallest_group: int = 512
 

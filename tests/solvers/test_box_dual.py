@@ -18,7 +18,7 @@ from kbench.solvers.options import SolverOptions
 from kbench.trace import Trace
 
 # Nested subsets, bounded memory and groups already for small problems.
-MANY_LEVELS = SolverOptions(first_subset=64, few_points=100)
+MANY_LEVELS = SolverOptions(first_subset=64, few_points=100, whole_set=1024)
 
 
 def problem(n, d=4, seed=0, noise=0.3):
@@ -339,7 +339,11 @@ def test_reported_objectives_fall_and_the_last_is_the_result():
     X, y = problem(1500)
     states = []
     result = solve_box_dual(
-        matrix(X, np.float64), y, 10.0, trace=Trace(lambda seconds, state: states.append(state))
+        matrix(X, np.float64),
+        y,
+        10.0,
+        trace=Trace(lambda seconds, state: states.append(state)),
+        options=SolverOptions(whole_set=1024),
     )
     objectives = [state["objective"] for state in states]
     assert len(objectives) > 3

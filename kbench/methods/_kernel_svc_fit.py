@@ -1,0 +1,68 @@
+"""A fit of `KernelSVC`: its data, the solutions of its problems, and the start of the next fit."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kbench.kernels import Kernel, KernelMatrix
+from kbench.methods._small_machine import small_rows
+from kbench.solvers import BoxDualResult
+from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
+
+
+class LastFit(NamedTuple):
+    """What the next fit with `warm_start` can begin at."""
+
+    kernel: Kernel
+    rows_key: str  # hash of X
+    labels: np.ndarray
+    C: np.ndarray
+    coef: np.ndarray  # as Solution.coef
+    results: list[BoxDualResult] | None  # of all problems, if the large engine solved them
+
+    def scaled(self, C: np.ndarray) -> np.ndarray:
+        """Coefficients times the ratio of the bounds C : (n,) to those of this fit, within C."""
+        return np.clip(self.coef * float(C.max() / self.C.max()), -C, C)
+
+
+class Data:
+    """A checked training set with its kernel, and what both engines need of it."""
+
+    def __init__(self, X: Any, labels: np.ndarray, C: np.ndarray, kernel: Kernel) -> None:
+        self.X, self.labels, self.C, self.kernel = X, labels, C, kernel
+        self.order = np.argsort(labels, kind="stable")
+
+    def matrix(self, dtype: Any) -> KernelMatrix:
+        """The kernel matrix of the rows, in their own order."""
+        return KernelMatrix(self.kernel, self.X, dtype)
+
+    @cached_property
+    def sorted_rows(self) -> GaussianRows | MatrixRows:
+        """Kernel values for the small engine, rows sorted by class."""
+        return small_rows(self.kernel, self.X, self.order)
+
+
+class Solution:
+    """Solutions of m binary problems, collected from both engines.
+
+    Parameters
+    ----------
+    m : int
+    coef : (m, n), or (n_classes - 1, n) for pairs
+        y_i a_i, in the order of the rows; see `SmallDualResult`.
+    """
+
+    def __init__(self, m: int, coef: np.ndarray) -> None:
+        self.coef = coef
+        self.intercept, self.objective, self.violation, self.duality_gap = np.zeros((4, m))
+        self.n_iter = np.zeros(m, np.int64)
+        self.reasons = ["tol"] * m
+        self.small_entries = 0  # kernel values that the small engine computed
+        self.results: list[BoxDualResult] | None = None  # if the large engine solved all problems
+
+    def record(self, problems: Any, result: SmallDualResult | BoxDualResult) -> None:
+        """Copy the numbers of one or several problems."""
+        for name in ("intercept", "objective", "violation", "duality_gap"):
+            getattr(self, name)[problems] = getattr(result, name)
+        self.n_iter[problems] += result.n_iter
