@@ -449,7 +449,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
                 machine.fit(Z[training], index[training])
             error = task.error(machine.predict(Z[held_out]) != index[held_out], held_out)
             solved = machine.converged_
-            trace(validation_error=error, gamma=gamma, C=C)
+            trace(validation_error=error, gamma=gamma, C=C, n_rows=len(training))
             values = (rung, "holdout", len(training), gamma, C, error, len(held_out), solved)
             for column, value in zip(result.columns.values(), values, strict=True):
                 column.append(value)

@@ -330,13 +330,18 @@ def test_the_last_rows_of_each_class_are_held_out():
     np.testing.assert_array_equal(task.last(0.4), [4, 6, 7, 8, 9])
 
 
-def test_many_rows_are_decided_by_machines_of_nearly_all_of_them():
+def test_many_rows_are_decided_by_machines_of_most_of_them():
     X, y = moons(17_000)
-    machine = TunedKernelSVC(random_state=0).fit(X, y)
+    states = []
+    trace = Trace(lambda seconds, state: states.append(state))
+    machine = TunedKernelSVC(random_state=0).fit(X, y, trace=trace)
     results = machine.search_results_
     assert set(results["rows"]) == {"sample", "cell", "holdout"}
     last = results["rows"] == "holdout"
     assert np.all(results["n_rows"][last] == 17_000 - 3400)
+    tried = [state for state in states if "validation_error" in state]
+    assert len(tried) == len(results["gamma"])
+    assert all({"gamma", "C", "n_rows"} <= set(state) for state in tried)
     # C, then gamma, are lowered while the error falls.
     assert machine.cv_error_ == results["error"][last].min()
     assert np.all(np.diff(results["gamma"][last]) <= 0)
