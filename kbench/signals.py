@@ -1,8 +1,9 @@
-"""What Ctrl-C, a SIGTERM, a closed terminal and a reader that ends do to a command.
+"""What Ctrl-C, a SIGTERM, a closed terminal and a closed pipe do to a command.
 
 The first signal raises `Stopped`, so that the command removes what it has begun. Signals that
 follow at once are ignored, as an impatient user or a supervisor sends several; a later one ends the
-process where it is. Under nohup, which ignores SIGHUP, it stays ignored.
+process where it is. While runs are in progress the runner's own handler replaces this one, and a
+second signal ends it at once. Under nohup, which ignores SIGHUP, it stays ignored.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 Prints for every method and data set how many runs there are and how many have a row already (in
 this environment and with this number of threads), which tuned files apply, what was dropped and
-why, and which data are absent. Nothing is downloaded and nothing runs.
+why, and which data are absent. Nothing is downloaded and, without scale.rows, nothing runs.
 `kbench plan ... show=runs` prints one command per run.
 
 kbench plan method=dcsvm_early dataset=NAME scale.rows=1e8,1e9 [scale.KEY=VALUE ...]: simulates fits

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from kbench.config import composer, nearest, options, read_yaml
 from kbench.errors import ConfigError, KbenchError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER = "_scale"  # of results_dir
 PREFIX = "scale."
-# Key -> default; None: of this machine.
+# Key -> default; None is a number that has to be given, or that this machine has.
 KEYS: dict[str, float | None] = {
     "rows": None,
     "test_rows": 1e6,
@@ -34,6 +34,26 @@ KEYS: dict[str, float | None] = {
     "disk_mb": 500,
 }
 _WHOLE = ("rows", "test_rows", "cluster_rows", "machines", "workers")
+
+
+class Costs(Protocol):
+    """What a class that `meta.scale` names has: a dataclass of numbers, beside a class `Machines`
+    with the fields that `simulate` below sets.
+    """
+
+    cores: int  # of this machine
+    ram: float  # bytes of its memory
+
+    @classmethod
+    def measure(cls, model: Any, X: Any, y: Any, **options: Any) -> Self:
+        """Measure on rows X, y; options are memory_mb, cluster_rows and cores."""
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Self:
+        """The costs that `dataclasses.asdict` made a dictionary of."""
+
+    def simulate(self, n: float, on: Any, test_rows: float) -> Any:
+        """A fit of n rows on `Machines`: n_clusters, seconds, model_bytes, stages and notes."""
 
 
 def simulate(overrides: Sequence[str]) -> int:
@@ -98,7 +118,7 @@ def _number(key: str, text: str) -> float:
     return value
 
 
-def _costs(words: Sequence[str], cluster_rows: int) -> Any:
+def _costs(words: Sequence[str], cluster_rows: int) -> Costs:
     """The stored costs of the one run of a command, or those that are measured now."""
     from kbench.run.environment import provenance
     from kbench.run.plan import make_plan
@@ -136,7 +156,7 @@ def _costs(words: Sequence[str], cluster_rows: int) -> Any:
     return costs
 
 
-def _class_of(method: str) -> Any:
+def _class_of(method: str) -> type[Costs]:
     files = {name: read_yaml(path) for name, path in options("method").items()}
     named = {name: file["meta"]["scale"] for name, file in files.items() if "scale" in file["meta"]}
     if method not in named:
@@ -147,7 +167,7 @@ def _class_of(method: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _measure(kind: Any, plan: "Plan", run: "Run", cluster_rows: int) -> Any:
+def _measure(kind: type[Costs], plan: "Plan", run: "Run", cluster_rows: int) -> Any:
     from kbench.data import open_prepared
     from kbench.run import registry
     from kbench.run.chunked import memory_for_rows

@@ -34,15 +34,15 @@ from kbench.tuning.search import FEW_ROWS, STEPS, FirstRung, Search, search, val
 from kbench.tuning.tasks import Classification, Regression
 
 # Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
-# is fitted instead: 2^34 take minutes.
+# is fitted instead: 2^34 take a minute or more.
 _MOST_ENTRIES = 2.0**34
 # Seconds of one kernel value in the exact fit, to compare with a time budget: 54 features at one
 # thread (`scripts/bench_tuned.py`).
 _SECONDS_PER_ENTRY = 3e-9
-# Kernel values of the exact fit, as above, up to which machines of four fifths of the rows are
-# compared, each of which takes less than a second: half as many rows are support vectors then as in
-# a sample. Factor of C and gamma from one to the next, and how many there are at most.
-_CHEAP_ENTRIES, _SMOOTHER, _MOST_AT_FULL_SIZE = 2.0**30, 0.25, 6
+# Kernel values of the exact fit, as above, up to which larger machines are compared after the
+# search, each of which takes less than a second. Factor of C and gamma from one to the next, and
+# how many there are at most.
+_CHEAP_ENTRIES, _SMOOTHER, _MOST_LARGER = 2.0**30, 0.25, 6
 # Rows of those machines at most: with 40,000 rows five of them take 3 s on ijcnn1, with these 1.3.
 _MOST_TRAINED = 20_000
 # Held-out rows of that comparison: a fraction of all rows, and a limit. Tolerance of its fits.
@@ -267,8 +267,9 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
     ----------
     kernel : {"rbf", "laplacian"}, default="rbf"
     time_budget : float or None, default=None
-        Wall seconds that `fit` should take. The search ends after half of it, and early DC-SVM
-        replaces the exact machine if that is expected to take longer than the rest.
+        Wall seconds that `fit` should take. The search ends after half of it (the
+        comparison of larger machines may take more), and early DC-SVM replaces the exact machine if
+        that is expected to take longer than the rest.
     scoring : {"accuracy", "balanced_accuracy"} or None, default=None
         What the search maximises; None is "accuracy".
     metric : {"auto"} or None, default=None
@@ -393,7 +394,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         rng = self._generator()
         with trace.phase("search"):
             Z, result, task, _ = self._search(X, index, rng, trace)
-            self._smoother_at_full_size(Z, task, index, result, rng, deadline, trace)
+            self._smoother_by_larger_machines(Z, task, index, result, rng, deadline, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
             self.cv_error_interval_ = wilson_interval(result.error, result.n_validation)
@@ -406,7 +407,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         self.timings_ = dict(trace.timings)
         return self
 
-    def _smoother_at_full_size(
+    def _smoother_by_larger_machines(
         self,
         Z: Any,
         task: Classification,
@@ -457,7 +458,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
 
         best = measured(result.gamma, result.C)
         for of_gamma, of_c in ((1.0, _SMOOTHER), (_SMOOTHER, 1.0)):
-            while count < _MOST_AT_FULL_SIZE and not deadline.passed:
+            while count < _MOST_LARGER and not deadline.passed:
                 gamma, C = of_gamma * result.gamma, of_c * result.C
                 tried = measured(gamma, C)
                 if tried[:2] >= best[:2]:

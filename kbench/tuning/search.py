@@ -2,7 +2,8 @@
 
     rung 1: a coarse grid of (gamma, C) on a few hundred rows
     rung r: points that the surface of the errors so far proposes, on more rows
-    answer: minimum of the surface at all rows, among the points near those tried
+    answer: minimum of the surface at all rows (after cells: halfway to all rows), among the points
+            near those tried
 
 A rung is a list of pairs of training and validation rows. One kernel matrix for each gamma and
 pair serves all C. Up to 1,500 rows the pairs are folds; up to 16,000 rows both halves of the data,
@@ -59,10 +60,10 @@ _SPACING, _TRUST = 0.25, 0.75
 _SMOOTHER = 0.05
 # Cost in log error of an octave of C above 2^5, where solvers take more steps with every octave.
 _DEAR_C, _DEAR = 5.0, 0.012
-# t at which cells are extrapolated to: halfway, because the logarithm of the error flattens. Half
-# of what sets cells apart from samples counts, because a machine of all rows has the cells' density
-# but sees more than a neighbourhood. Without it, gamma is 11 or 13 in two of eight seeds on
-# covtype's training rows and 36 to 72 in the others; 11 costs 1.4 points.
+# The surface after cells is minimised at this t: halfway to all rows, because the logarithm of the
+# error flattens. Half of what sets cells apart from samples counts, because a machine of all rows
+# has the cells' density but sees more than a neighbourhood. Without it, gamma is 11 or 13 in two of
+# eight seeds on covtype's training rows and 36 to 72 in the others; 11 costs 1.4 points.
 _GOAL_OF_CELLS, _LOCAL_GOAL = -0.5, 0.5
 # A log error has the deviation of a binomial count, less what is common to machines of the same
 # rows.
