@@ -65,8 +65,8 @@ _SETS_PER_FACE = 5e5
 _MOST_FREE = 4000
 # The minimum over the free points of W is computed once pairs have taken this many steps a point
 # and the solution has at most _FREE_OF_SET |W| free points: with more, the next sets undo it. The
-# number falls after an attempt that found the minimum, and rises after one that did not, within limits.
-# On cadata and cpusmall with C = 100, 10,000 rows, it saves a quarter of the time
+# number falls after an attempt that found the minimum, and rises after one that did not, within
+# limits. On cadata and cpusmall with C = 100, 10,000 rows, it saves a quarter of the time
 # (`bench_small.py --regression`).
 _PAIRS_BEFORE_FACE, _FEWEST_PAIRS, _MOST_PAIRS = 12.0, 6.0, 16.0
 _AFTER_SUCCESS, _AFTER_FAILURE = 0.8, 1.5
