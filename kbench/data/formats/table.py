@@ -123,7 +123,7 @@ def read_tables(
                 if coding.has_categories:
                     group.append(table)
                     continue
-                X = coding.features(table)
+                X = coding.numbers(table)
                 if spill is None:
                     file = features_file(folder, part)
                     spill = stack.enter_context(DenseSpill(file, X.shape[1]))
@@ -239,17 +239,12 @@ class Coding:
         columns = {name: sorted(self._seen.get(name, ())) for name in used}
         return Layout(columns=columns, target=target)
 
-    def features(self, table: Table) -> Any:
-        """Features of a recorded table: dense float32, or CSR if there are categories.
+    def numbers(self, table: Table) -> np.ndarray:
+        """Features of a recorded table without categories, float32, shape (n, d)."""
+        X: np.ndarray = _features(table, self.layout["columns"], self._unknown_is_error)
+        return X
 
-        Raises
-        ------
-        DataError
-            A row has a category that the training rows lack.
-        """
-        return _features(table, self.layout["columns"], self._unknown_is_error)
-
-    def part(self, tables: list[Table], X: np.ndarray | None = None) -> Part:
+    def part(self, tables: list[Table], X: Any = None) -> Part:
         """The concatenated rows of recorded tables; X : (n, d), their features if computed before.
 
         Raises
@@ -257,10 +252,12 @@ class Coding:
         DataError
             A row has a category that the training rows lack, or no target.
         """
-        labels = self.labels
-        features = _stack([self.features(t) for t in tables]) if X is None else X
+        layout, labels = self.layout, self.labels
+        if X is None:
+            unknown = self._unknown_is_error
+            X = _stack([_features(t, layout["columns"], unknown) for t in tables])
         y = [_target(t, labels, may_lack=self.known is not None) for t in tables]
-        return Part(features, np.concatenate(y), labels, _where(tables), self.layout)
+        return Part(X, np.concatenate(y), labels, _where(tables), layout)
 
 
 def _same_columns(table: Table, first: Table) -> None:
