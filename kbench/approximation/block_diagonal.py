@@ -6,7 +6,6 @@ error is the sum of the squares of the entries left out, which is small where ga
 """
 
 import copy
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -18,6 +17,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from kbench.approximation.clipped import clipped
 from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import KernelApproximation, Machine
 from kbench.approximation.spectrum import leading_eigenpairs
@@ -134,17 +134,6 @@ class BlockDiagonalKernel(KernelApproximation):
         return apply
 
 
-def clipped_clusters(n_clusters: int, n: int) -> int:
-    """The number of clusters for n rows, with a UserWarning if it is below `n_clusters`."""
-    if n_clusters > n:
-        warnings.warn(
-            f"n_clusters={n_clusters} is more than n_samples={n}: {n} clusters are used",
-            UserWarning,
-            stacklevel=3,
-        )
-    return min(n_clusters, n)
-
-
 def _factor(block: np.ndarray, alpha: float) -> tuple[np.ndarray, bool]:
     """Cholesky factor of a block plus alpha I, float64."""
     regular = block.astype(np.float64)
@@ -242,7 +231,7 @@ class BKA(BaseEstimator):
         """Approximate the kernel matrix of rows X : (n, d), dense or CSR."""
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         n = X.shape[0]
-        n_clusters = clipped_clusters(self.n_clusters, n)
+        n_clusters = clipped("n_clusters", self.n_clusters, n)
         trace = Trace() if trace is None else trace
         rng = check_random_state(self.random_state)
         self.kernel_ = kernel = make_kernel(

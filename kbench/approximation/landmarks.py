@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from kbench.approximation.clipped import clipped
 from kbench.approximation.feature_map import FeatureMap
 from kbench.approximation.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
@@ -105,7 +106,7 @@ class LandmarkFeatures(FeatureMap):
 
     def _n_wanted(self, n: int) -> int:
         """Number of landmarks for n rows."""
-        return self.n_components
+        return clipped("n_components", self.n_components, n, stacklevel=5)
 
     def _choose(self, X: Any, size: int, rng: np.random.RandomState) -> Any:
         """`size` landmarks : (size, d)."""

@@ -39,7 +39,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench import presets
-from kbench.approximation.block_diagonal import clipped_clusters
+from kbench.approximation.clipped import clipped
 from kbench.approximation.factored import FactoredKernel
 from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import Machine
@@ -328,7 +328,9 @@ class MEKA(BaseEstimator):
         rng = check_random_state(self.random_state)
         use = self._settings()
         self.effective_params_ = vars(use)
-        n_clusters = clipped_clusters(self.n_clusters, n)
+        if self.rank is not None:
+            clipped("rank", self.rank, n)
+        n_clusters = clipped("n_clusters", self.n_clusters, n)
         self.kernel_ = kernel = make_kernel(
             self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0
         )

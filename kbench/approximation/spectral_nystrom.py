@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
+from kbench.approximation.clipped import clipped
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
 from kbench.approximation.stored_numbers import CONSTRAINTS, chosen_rank
@@ -144,6 +145,8 @@ class SpectralNystrom(LandmarkFeatures):
     def _fit(self, X: Any, rng: np.random.RandomState) -> None:
         # Landmarks and eigensolver draw from equal streams, so that neither depends on the other.
         seed = rng.randint(2**31)
+        if self.rank is not None:
+            clipped("rank", self.rank, X.shape[0], stacklevel=4)
         super()._fit(X, np.random.RandomState(seed))
         size = -(-len(self.landmarks_) // self.n_experts)
         needed = 8.0 * size**2 / 2**20

@@ -28,6 +28,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import Machine, kernel_error
+from kbench.approximation.clipped import clipped
 from kbench.kernels import KernelMatrix
 from kbench.methods._limits import MAX_TIME
 from kbench.methods._ridge import (
@@ -133,7 +134,7 @@ class FalkonRidge(KernelRidgeMachine):
         deadline = Deadline(self.max_time, trace)
         n = len(Y)
         rng = check_random_state(self.random_state)
-        m = min(self.n_components, n)
+        m = clipped("n_components", self.n_components, n, stacklevel=5)
         chosen = np.sort(rng.choice(n, m, replace=False))
         with trace.phase("landmarks"):
             kernel = KernelMatrix(self._kernel(X), X)

@@ -42,6 +42,7 @@ def rows(n=150, d=7, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
+@pytest.mark.filterwarnings("ignore:.* is more than n_samples:UserWarning")
 @parametrize_with_checks(MAPS)
 def test_check(estimator, check):
     check(estimator)

@@ -46,6 +46,7 @@ def test_every_family_is_among_them():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.* is more than n_samples:UserWarning")
 @pytest.mark.parametrize("machine", LEARNING, ids=str)
 def test_a_dask_collection_is_the_rows_that_it_holds(machine):
     """The same model, values and score as of `ChunkedRows` of the same rows."""

@@ -397,15 +397,25 @@ def test_parameters_that_cannot_be_are_named(model, message):
 @pytest.mark.parametrize("part", [MEKA(500, n_clusters=2), SpectralNystrom(500)])
 def test_a_rank_above_the_number_of_rows_is_the_number_of_rows(part):
     X, y = data()
-    model = ApproximateRidge(part.set_params(gamma=0.3), random_state=0).fit(X, y)
+    model = ApproximateRidge(part.set_params(gamma=0.3), random_state=0)
+    with pytest.warns(UserWarning, match="rank=500 is more than n_samples=240: 240 is used"):
+        model.fit(X, y)
     exact = KernelRidge(gamma=0.3).fit(X, y)
     np.testing.assert_allclose(model.predict(X), exact.predict(X), atol=0.02)
+
+
+def test_more_centres_of_falkon_than_rows_are_reduced_with_a_warning():
+    X, y = data()
+    model = FalkonRegressor(500, gamma=0.3, random_state=0)
+    with pytest.warns(UserWarning, match="n_components=500 is more than n_samples=240"):
+        model.fit(X, y)
+    assert len(model.dual_coef_) == 240
 
 
 @pytest.mark.parametrize("part", [MEKA(5, n_clusters=300), BKA(300)])
 def test_more_clusters_than_rows_are_reduced_with_a_warning(part):
     X, y = data()
-    with pytest.warns(UserWarning, match="n_clusters=300 is more than n_samples=240: 240 clusters"):
+    with pytest.warns(UserWarning, match="n_clusters=300 is more than n_samples=240: 240 is used"):
         ApproximateRidge(part.set_params(gamma=0.3), random_state=0).fit(X, y)
 
 

@@ -54,6 +54,7 @@ def test_every_estimator_that_iterates_has_a_limit():
     assert {"IntelexSVC", "JointConvolutionClassifier"} < SKIPPED  # oneDAL has none; PyTorch's has
 
 
+@pytest.mark.filterwarnings("ignore:.* is more than n_samples:UserWarning")
 @pytest.mark.parametrize("machine", LIMITED, ids=str)
 def test_a_limit_of_no_time_ends_a_fit_of_random_labels_with_a_usable_model(machine):
     X, y = random_labels()

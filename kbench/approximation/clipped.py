@@ -1,0 +1,18 @@
+"""Sizes that users set without knowing how many rows there are."""
+
+import warnings
+
+
+def clipped(name: str, size: int, n_samples: int, *, stacklevel: int = 3) -> int:
+    """`size`, or `n_samples` with a UserWarning if that is less, as scikit-learn's Nystroem does.
+
+    `name` is that of the parameter; `stacklevel` as in `warnings.warn`.
+    """
+    if size <= n_samples:
+        return size
+    warnings.warn(
+        f"{name}={size} is more than n_samples={n_samples}: {n_samples} is used",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+    return n_samples
