@@ -28,8 +28,10 @@ def read_with_kbench(config: Config, path: Path) -> tuple[int, int]:
     """CSR features and targets of the training file."""
     from kbench.data import formats
 
-    rows = formats.read("csv", {"all": [path]}, config["source"], "binary")["all"]
-    return tuple(rows.X.shape)
+    with tempfile.TemporaryDirectory() as scratch:
+        parts = {"all": [path]}
+        rows = formats.read("csv", parts, config["source"], "binary", None, Path(scratch))["all"]
+        return tuple(rows.X.shape)
 
 
 def read_with_pandas(config: Config, path: Path) -> tuple[int, int]:

@@ -184,11 +184,11 @@ def outcome(name: str, content: bytes, folder: Path) -> str:
     source = {"format": form, "columns": {"categorical": [2]} if form == "csv" else {}}
     request = (form, {"all": paths}, source, "multiclass", None)
     try:
+        scratch = folder / "scratch"
         if formats.FORMATS[form].guarded:
-            scratch = folder / "scratch"
             found = guarded.read(*request, scratch, memory_mb=MEMORY_MB, start=forked)
         else:
-            found = formats.read(*request)
+            found = formats.read(*request, scratch)
         read_bytes(path)
     except (DataError, ConfigError) as error:
         message = str(error)

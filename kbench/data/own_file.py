@@ -126,11 +126,8 @@ def _targets(
         return
     with tempfile.TemporaryDirectory() as folder:
         request = (name, parts, {**source, "format": name}, "multiclass", None)
-        found_parts = (
-            guarded.read(*request, Path(folder) / "arrays")
-            if formats.FORMATS[name].guarded
-            else formats.read(*request)
-        )
+        read = guarded.read if formats.FORMATS[name].guarded else formats.read
+        found_parts = read(*request, Path(folder) / "arrays")
         for part in found_parts.values():
             labels = part.labels
             y = np.array(part.y)

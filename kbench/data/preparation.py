@@ -73,9 +73,11 @@ def prepare(
 
     Notes
     -----
-    O(bytes) time, once. Memory for LIBSVM text and uncompressed .npy files of any size: blocks of
-    32 MiB and about 40 bytes per row; the values of LIBSVM text are kept on disk meanwhile, 8 bytes
-    each. Other formats need memory for the text and the values. Generators need 8 bytes per row.
+    O(bytes) time, once. Memory for LIBSVM text, uncompressed .npy files and tables of numbers (CSV,
+    ARFF, Parquet) of any size: blocks of 32 MiB, about 40 bytes per row, and for Parquet a page and
+    a dictionary of each column; the values are kept on disk meanwhile, 8 bytes each of LIBSVM text
+    and 4 of tables. Tables with categories and other formats need memory for the values, and files
+    of other formats for the text. Generators need 8 bytes per row.
     """
     if not isinstance(config, Mapping):
         raise ConfigError(f"config is {config!r}, should be a mapping of a data set's keys")

@@ -154,7 +154,7 @@ def read_parts(
     if formats.FORMATS[name].guarded:
         rows_by_part = guarded.read(*request, scratch, memory_mb=memory_mb)
     else:
-        rows_by_part = formats.read(*request)
+        rows_by_part = formats.read(*request, scratch)
     widths = {part: rows.X.shape[1] for part, rows in rows_by_part.items()}
     if len(set(widths.values())) > 1:
         shown = " and ".join(f"{width} ({part})" for part, width in widths.items())

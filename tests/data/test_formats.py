@@ -3,22 +3,25 @@
 import gzip
 import io
 import lzma
+import shutil
 import tarfile
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 import scipy.io
 import scipy.io.arff
 from hypothesis import given
 from hypothesis import strategies as st
-from support import left_over, merge, named, shipped
+from support import left_over, merge, named, shipped, user_file
 
-from kbench.data import check_config, fingerprint, influence, open_prepared, prepare
-from kbench.data.formats import read
+from kbench.data import check_config, fingerprint, guarded, influence, open_prepared, prepare
+from kbench.data.formats import parquet, read
 from kbench.data.formats.molecules import BOHR, coulomb_matrix, sorted_triangle
+from kbench.data.piece_sizes import changed_piece_sizes
 from kbench.errors import ConfigError, DataError
 
 TRAIN = "a,tcp,1.5,yes\nb,udp,2,no\nc,tcp,0,no\nb,tcp,-1e3,yes\n"
@@ -74,7 +77,7 @@ def test_one_hot_is_that_of_pandas(tmp_path_factory, data):
     frame = pd.DataFrame({"x": numbers, "word": column, "y": range(n)})
     frame.to_csv(path, index=False)
     source = {"columns": {"categorical": ["word"]}}
-    part = read("csv", {"all": [path]}, source, "regression")["all"]
+    part = read("csv", {"all": [path]}, source, "regression", None, path.parent)["all"]
     dummies = pd.get_dummies(frame["word"], dtype=float)
     np.testing.assert_array_equal(part.X[:, 0].toarray().ravel(), frame["x"].astype(np.float32))
     np.testing.assert_array_equal(part.X[:, 1:].toarray(), dummies[sorted(dummies)])
@@ -169,7 +172,7 @@ def test_a_damaged_table_is_read_or_refused_in_one_line(tmp_path_factory, place,
     path.write_text(text, newline="")
     refused = None
     try:
-        found = read("csv", {"all": [path]}, CATEGORIES, "binary")["all"]
+        found = read("csv", {"all": [path]}, CATEGORIES, "binary", None, path.parent)["all"]
     except DataError as error:
         refused = str(error)
     if refused is None:
@@ -291,6 +294,64 @@ def test_a_table_of_the_user(folders):
 def test_sources_that_cannot_be(source, message):
     with pytest.raises(ConfigError, match=message):
         check_config(named(source=source))
+
+
+def _written(frame, path):
+    """Write a table of numbers as the format that the suffix names."""
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    elif path.suffix == ".csv":
+        pa.csv.write_csv(pa.Table.from_pandas(frame, preserve_index=False), path)
+    else:
+        attributes = "".join(f"@attribute {name} numeric\n" for name in frame.columns)
+        rows = frame.to_csv(index=False, header=False)
+        path.write_text(f"@relation toy\n{attributes}@data\n{rows}")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arff"])
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_prepared_numbers_of_a_table_do_not_depend_on_the_size_of_pieces(
+    folders, monkeypatch, form, task
+):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(500, 4)).astype(np.float32)).rename(columns="x{}".format)
+    frame["y"] = rng.integers(0, 3, 500)
+    path = folders.read_only[0] / f"toy.{form}"
+    _written(frame, path)
+    source = {"format": form, "columns": {"target": "y"}}
+    config = user_file(path, task=task, source=source, scale="standard")
+    files = []
+    for text, values in ((1 << 20, 1 << 18), (700, 60)):
+        monkeypatch.setattr(parquet, "_BATCH_VALUES", values)
+        monkeypatch.setattr(guarded, "_start", _in_this_process)
+        with changed_piece_sizes(text=text):
+            folder = prepare(config, folders)
+        files.append({file.name: file.read_bytes() for file in folder.glob("*.npy")})
+        assert "X_train.npy" in files[-1]
+        assert not (folder / "scratch").exists()
+        shutil.rmtree(folder)
+    assert files[0] == files[1]
+
+
+def _in_this_process(folder):
+    """The guarded reader without its limit of memory, which would stay."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guarded, "_limit_memory", lambda _: None)
+        guarded.answer(folder)
+    return 0
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_table_of_numbers_is_held_a_piece_at_a_time(tmp_path, peak_bytes, form):
+    """12 MB of features, read in pieces of 1 MB, a few of which are in memory at a time."""
+    n, d = 60_000, 50
+    frame = pd.DataFrame(np.random.default_rng(0).integers(1, 9, (n, d)).astype(np.float32))
+    frame["y"] = 1.5
+    path = tmp_path / f"toy.{form}"
+    _written(frame.rename(columns="x{}".format), path)
+    request = (form, {"all": [path]}, {}, "regression", None, tmp_path / "scratch")
+    with changed_piece_sizes(text=1 << 16):
+        assert peak_bytes(lambda: read(*request)) < (4 * n * d) / 2
 
 
 def test_parquet_knows_its_types(folders):

@@ -8,12 +8,14 @@ import signal
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import scipy.io
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import left_over, named, shipped
+from support import left_over, named, one_file, shipped
 
 from kbench.data import open_prepared, prepare, remove_abandoned
 from kbench.data.fetch import exclusive
@@ -87,7 +89,7 @@ def test_arrays_of_every_form_come_back_as_they_were_written(
         np.save(folder / "X.npy", dense)
         np.save(folder / "y.npy", y)
         paths = [folder / "X.npy", folder / "y.npy"]
-        found = read(name, {"all": paths}, {"format": name}, "regression")["all"]
+        found = read(name, {"all": paths}, {"format": name}, "regression", None, folder)["all"]
     read_back = found.X if isinstance(found.X, np.ndarray) else found.X.toarray()
     np.testing.assert_array_equal(read_back, X)
     np.testing.assert_array_equal(found.y, y)
@@ -150,6 +152,33 @@ def test_a_file_that_unpacks_to_more_than_the_memory_allowed(folders):
         prepare(config, folders, memory_mb=100)
     assert "\n" not in str(error.value)
     assert left_over(folders.own) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="limits memory on Linux only")
+def test_a_parquet_file_larger_than_the_memory_allowed_is_prepared(folders):
+    """One row group of 122 MiB, read by a fresh process that may allocate 115 MiB.
+
+    The process needs about 60 MiB for pyarrow, and the rest for pages and targets.
+    """
+    n, d = 500_000, 64
+    X = np.random.default_rng(0).random((d, n), dtype=np.float32)
+    table = pa.table([*X, X[0] > 0.5], names=[*map(str, range(d)), "y"])
+    path = folders.read_only[0] / "toy"
+    pa.parquet.write_table(
+        table,
+        path,
+        row_group_size=n,
+        compression="none",
+        use_dictionary=False,
+        data_page_size=1 << 16,
+    )
+    assert path.stat().st_size > 115 << 20
+    split = {"kind": "first", "n_train": n - 1000, "test_fraction": None}
+    config = one_file(source={"format": "parquet"}, split=split)
+    data = open_prepared(prepare(config, folders, memory_mb=115))
+    assert np.array_equal(data.X_train, X[:, :-1000].T)
+    assert np.array_equal(data.X_test, X[:, -1000:].T)
+    assert np.array_equal(data.y_train, np.where(X[0, :-1000] > 0.5, 1, -1))
 
 
 def _fuzz_formats():

@@ -106,7 +106,7 @@ def test_errors_of_tables_do_not_know_the_size_of_pieces(tmp_path, chunk, size, 
     with pytest.raises(DataError, match=f"{message}"):
         list(chunks(tmp_path / "f", format="csv", task="regression"))
     with pytest.raises(DataError, match=f"{message}"):
-        read("csv", {"all": [tmp_path / "f"]}, {}, "regression")
+        read("csv", {"all": [tmp_path / "f"]}, {}, "regression", None, tmp_path)
 
 
 def test_a_category_is_located_in_any_piece(tmp_path, chunk):
@@ -116,7 +116,7 @@ def test_a_category_is_located_in_any_piece(tmp_path, chunk):
     for size in (1, 6, 50, 1 << 20):
         chunk(size)
         with pytest.raises(DataError, match=r"test:28: column '1' is 'c', which no training row"):
-            read("csv", parts, {"columns": {"categorical": [1]}}, "regression")
+            read("csv", parts, {"columns": {"categorical": [1]}}, "regression", None, tmp_path)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.uint8])
@@ -155,12 +155,20 @@ def test_a_number_that_is_missing_is_named_with_row_and_chunk(tmp_path):
         list(chunks(tmp_path / "X.npy", tmp_path / "y.npy", format="npy", rows=10))
 
 
-def test_a_parquet_file_is_held_a_few_row_groups_at_a_time(tmp_path):
-    n, d, groups = 80_000, 20, 40
+@pytest.mark.parametrize("groups", [1, 40])
+def test_a_parquet_file_is_held_a_few_pages_at_a_time(tmp_path, groups):
+    n, d = 400_000, 10
     X = np.random.default_rng(0).random((n, d)).astype(np.float32)
     table = pa.table([*X.T, np.ones(n)], names=[*(f"x{j}" for j in range(d)), "y"])
     path = tmp_path / "f.parquet"
-    pa.parquet.write_table(table, path, row_group_size=n // groups, compression="none")
+    pa.parquet.write_table(
+        table,
+        path,
+        row_group_size=n // groups,
+        compression="none",
+        use_dictionary=False,
+        data_page_size=1 << 15,
+    )
     del table
     before, peak = pa.total_allocated_bytes(), 0
     for _ in chunks(path, format="parquet", rows=1000):

@@ -1,8 +1,9 @@
 """Readers of raw files other than LIBSVM text, one module per format.
 
 Each module has `read(parts, source, task)`. It takes the files of the parts `train` and `test`, or
-`all`, and returns the rows of each part as the files hold them. A module is imported when a file of
-its format is read.
+`all`, and returns the rows of each part as the files hold them. Readers of tables also take a
+folder, in which they keep features that may be larger than memory. A module is imported when a file
+of its format is read.
 """
 
 import math
@@ -39,19 +40,22 @@ class Format(NamedTuple):
     guarded : bool
         Whether files are read by a child process (`kbench.data.guarded`), because a damaged file
         may crash the parser or make it allocate without bound.
+    table : bool
+        Whether the module's `read` takes a folder for the features, see `features_file`.
     """
 
     module: str | None
     pieces: tuple[str, ...] = ()
     splits: bool = False
     guarded: bool = True
+    table: bool = False
 
 
 FORMATS = {
     "libsvm": Format(None, guarded=False),
-    "csv": Format("csv_text", guarded=False),
-    "parquet": Format("parquet"),
-    "arff": Format("arff", guarded=False),
+    "csv": Format("csv_text", guarded=False, table=True),
+    "parquet": Format("parquet", table=True),
+    "arff": Format("arff", guarded=False, table=True),
     "idx": Format("idx", pieces=("images", "labels")),
     "npy": Format("arrays", pieces=("X", "y"), guarded=False),
     "npz": Format("arrays", splits=True),
@@ -119,7 +123,8 @@ def read(
     parts: Mapping[str, list[Path]],
     source: Mapping[str, Any],
     task: str,
-    target_range: Sequence[float] | None = None,
+    target_range: Sequence[float] | None,
+    folder: Path,
 ) -> dict[str, Part]:
     """Read the rows of each part.
 
@@ -133,8 +138,11 @@ def read(
         `source` of the config: `columns` and `arrays` say how to interpret the files.
     task : str
         Targets of a regression must be numbers; those of other tasks may be texts.
-    target_range : pair of float, optional
+    target_range : pair of float or None
         Least and largest target allowed (`facts.target`).
+    folder : Path
+        Where readers of tables keep features; it is made if it is needed. The arrays map files in
+        it, so the caller deletes it when the rows are no longer used.
 
     Raises
     ------
@@ -143,11 +151,17 @@ def read(
         `target_range`.
     """
     module = import_module(f"{__name__}.{FORMATS[name].module}")
-    rows_by_part: dict[str, Part] = module.read(parts, source, task)
+    scratch = (folder,) if FORMATS[name].table else ()
+    rows_by_part: dict[str, Part] = module.read(parts, source, task, *scratch)
     for part in rows_by_part.values():
         assert part.where is not None
         require_targets(part.y, part.where, target_range)
     return rows_by_part
+
+
+def features_file(folder: Path, part: str) -> Path:
+    """The .npy file of the dense features of a part, where a reader or its caller keeps them."""
+    return folder / f"{part}.X.npy"
 
 
 def require_targets(

@@ -27,9 +27,11 @@ _ATTRIBUTE = re.compile(
 _NUMERIC = ("numeric", "real", "integer")
 
 
-def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+def read(
+    parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
+) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`. O(bytes) time, in Python."""
-    return read_tables(parts, source, _tables)
+    return read_tables(parts, source, folder, _tables)
 
 
 def _tables(path: Path, options: Mapping[str, Any]) -> Iterator[Table]:

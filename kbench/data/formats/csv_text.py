@@ -52,14 +52,17 @@ class _Form(NamedTuple):
     text_target: bool
 
 
-def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+def read(
+    parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
+) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`.
 
     Notes
     -----
-    O(bytes) time. Memory: 4 bytes per field, and the result.
+    O(bytes) time. Memory as of `read_tables`: a piece, or with categories 4 bytes per field and the
+    result.
     """
-    return read_tables(parts, source, partial(tables, text_target=task != "regression"))
+    return read_tables(parts, source, folder, partial(tables, text_target=task != "regression"))
 
 
 def tables(path: Path, options: Mapping[str, Any], *, text_target: bool) -> Iterator[Table]:

@@ -12,15 +12,20 @@ from kbench.errors import DataError
 
 _MAGIC = b"PAR1"
 _BATCH_VALUES = 1 << 18  # values decoded at a time: 2 MiB in float64
+_BUFFER_BYTES = 1 << 16  # bytes of a column that are read at a time
 
 
-def read(parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str) -> dict[str, Part]:
+def read(
+    parts: Mapping[str, list[Path]], source: Mapping[str, Any], task: str, folder: Path
+) -> dict[str, Part]:
     """Rows of each part; see `kbench.data.formats.read`."""
-    return read_tables(parts, source, tables)
+    return read_tables(parts, source, folder, tables)
 
 
 def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) -> Iterator[Table]:
-    """Read a file batch by batch; an uncompressed file needs memory for one of its row groups.
+    """Read a file batch by batch, with memory for a page and the dictionary of each column.
+
+    A file that is compressed as a whole is decompressed into memory.
 
     Parameters
     ----------
@@ -38,7 +43,12 @@ def tables(path: Path, options: Mapping[str, Any], *, chunk: int | None = None) 
     with parsing(path, "a Parquet file"):
         with open(path, "rb") as raw:
             plain = raw.read(len(_MAGIC)) == _MAGIC
-        opened = parquet.ParquetFile(path if plain else pa.BufferReader(read_bytes(path)))
+        # With pyarrow's defaults a row group, which may be the whole file, is read at once.
+        opened = parquet.ParquetFile(
+            path if plain else pa.BufferReader(read_bytes(path)),
+            buffer_size=_BUFFER_BYTES,
+            pre_buffer=False,
+        )
         with opened:
             rows = max(1, _BATCH_VALUES // max(1, len(opened.schema_arrow)))
             # An iterator over all groups would keep the pages of those that it has read.

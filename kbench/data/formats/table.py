@@ -7,7 +7,8 @@ Features are in the order of the file's columns.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.config import nearest
-from kbench.data.formats import Layout, Part, listed, number, printable
+from kbench.data.formats import Layout, Part, features_file, listed, number, printable
+from kbench.data.spill import DenseSpill
 from kbench.errors import DataError
 
 
@@ -48,6 +50,11 @@ class Table:
     target: str | None
     n: int
     where: Callable[[int], str]
+
+    def only_target(self) -> "Table":
+        """The table without its features."""
+        kept = {name: column for name, column in self.columns.items() if name == self.target}
+        return replace(self, columns=kept)
 
 
 def choose(names: list[str], wanted: str | int, key: str, path: Path) -> str:
@@ -86,24 +93,45 @@ def target_of(names: list[str], options: Mapping[str, Any], path: Path) -> str |
 def read_tables(
     parts: Mapping[str, list[Path]],
     source: Mapping[str, Any],
+    folder: Path,
     tables: Callable[[Path, Mapping[str, Any]], Iterable[Table]],
 ) -> dict[str, Part]:
     """The rows of each part, whose files `tables(path, options)` reads piece by piece.
 
     options : `source.columns`, with the name of the target where the layout is known.
+
+    Notes
+    -----
+    If all features are numbers they are written to `folder` and mapped, so that memory is needed
+    for a piece and for about 24 bytes per row. Tables with categories are kept in memory until the
+    last row has been read, because only then all categories are known.
     """
     options = dict(source.get("columns") or {})
     known = source.get("known") or {}
     coding = Coding(options, known.get("layout"), known.get("labels"))
     if coding.known is not None:
         options["known_target"] = coding.known["target"]
-    tables_by_part = {
-        p: [t for path in paths for t in tables(path, options)] for p, paths in parts.items()
-    }
-    for k, group in enumerate(tables_by_part.values()):
-        for table in group:
-            coding.learn(table, training=k == 0)
-    return {part: coding.part(group) for part, group in tables_by_part.items()}
+    folder.mkdir(exist_ok=True)
+    tables_by_part: dict[str, list[Table]] = {}
+    maps: dict[str, np.ndarray] = {}
+    for part, paths in parts.items():
+        group = tables_by_part[part] = []
+        with ExitStack() as stack:
+            spill = None
+            for table in (table for path in paths for table in tables(path, options)):
+                coding.learn(table, training=len(tables_by_part) == 1)
+                if coding.has_categories:
+                    group.append(table)
+                    continue
+                X = coding.numbers(table)
+                if spill is None:
+                    file = features_file(folder, part)
+                    spill = stack.enter_context(DenseSpill(file, X.shape[1]))
+                spill.write(X)
+                group.append(table.only_target())
+            if spill is not None:
+                maps[part] = spill.close()
+    return {part: coding.part(group, maps.get(part)) for part, group in tables_by_part.items()}
 
 
 def require_finite(arrays: Mapping[str, Column], where: Callable[[int], str]) -> None:
@@ -188,6 +216,11 @@ class Coding:
         return not self._seen and self._texts is None
 
     @property
+    def has_categories(self) -> bool:
+        """Whether a feature of the recorded tables, or of the known layout, holds texts."""
+        return any(self.known["columns"].values()) if self.known is not None else bool(self._seen)
+
+    @property
     def labels(self) -> tuple[str, ...] | None:
         if self.known is not None:
             return self._known_labels
@@ -206,8 +239,13 @@ class Coding:
         columns = {name: sorted(self._seen.get(name, ())) for name in used}
         return Layout(columns=columns, target=target)
 
-    def part(self, tables: list[Table]) -> Part:
-        """The concatenated rows of recorded tables.
+    def numbers(self, table: Table) -> np.ndarray:
+        """Features of a recorded table without categories, float32, shape (n, d)."""
+        X: np.ndarray = _features(table, self.layout["columns"], self._unknown_is_error)
+        return X
+
+    def part(self, tables: list[Table], X: Any = None) -> Part:
+        """The concatenated rows of recorded tables; X : (n, d), their features if computed before.
 
         Raises
         ------
@@ -215,9 +253,11 @@ class Coding:
             A row has a category that the training rows lack, or no target.
         """
         layout, labels = self.layout, self.labels
-        X = [_features(t, layout["columns"], self._unknown_is_error) for t in tables]
+        if X is None:
+            unknown = self._unknown_is_error
+            X = _stack([_features(t, layout["columns"], unknown) for t in tables])
         y = [_target(t, labels, may_lack=self.known is not None) for t in tables]
-        return Part(_stack(X), np.concatenate(y), labels, _where(tables), layout)
+        return Part(X, np.concatenate(y), labels, _where(tables), layout)
 
 
 def _same_columns(table: Table, first: Table) -> None:
@@ -312,7 +352,7 @@ def _target(table: Table, labels: tuple[str, ...] | None, *, may_lack: bool) -> 
             where = table.where(int(empty[0]))
             raise DataError(f"{where}: target {name!r} is empty, should be a label")
     if column.categories is None:
-        y = column.values.astype(np.float64)
+        y = column.values.astype(np.float64, copy=False)
     elif labels is None:
         y = np.array([float(text or "nan") for text in categories])[column.values]
     else:
