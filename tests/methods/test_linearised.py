@@ -213,7 +213,8 @@ def test_the_map_is_cloned_seeded_and_searched():
     np.testing.assert_array_equal(LinearizedSVC(part, random_state=0).fit(X, y).coef_, model.coef_)
     search = GridSearchCV(model, {"feature_map__n_components": [2, 200]}, cv=2).fit(X, y)
     assert search.best_estimator_.feature_map_.n_features_out_ == 200
-    assert isinstance(LinearizedSVC(random_state=0).fit(X, y).feature_map_, Nystrom)
+    with pytest.warns(UserWarning, match="n_components=1000 is more than n_samples=300"):
+        assert isinstance(LinearizedSVC(random_state=0).fit(X, y).feature_map_, Nystrom)
 
 
 def test_few_landmarks_are_evaluated_sixteen_at_a_time_and_many_as_an_expansion():

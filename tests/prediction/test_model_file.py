@@ -76,6 +76,7 @@ def through_file(model, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:the approximate kernel matrix has eigenvalues:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.* is more than n_samples:UserWarning")
 @pytest.mark.parametrize(("name", "task"), list(shipped()))
 def test_every_method_comes_back_bit_for_bit(tmp_path, name, task):
     config = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())
@@ -101,7 +102,9 @@ def test_every_method_comes_back_bit_for_bit(tmp_path, name, task):
     assert_same_bits(model, twin, X)
     assert type(twin) is type(model)
     assert plain_params(twin) == plain_params(model)
-    if meta["role"] != "diagnostic" and not type(model).__module__.startswith("sklearn."):
+    # scikit-learn counts no multiplications.
+    of_sklearn = type(model).__module__.startswith("sklearn.") or name == "tuned_boosting"
+    if meta["role"] != "diagnostic" and not of_sklearn:
         assert twin.prediction_flops_ == model.prediction_flops_ > 0
 
 

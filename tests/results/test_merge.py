@@ -32,10 +32,11 @@ def accuracies(folder):
     return frame["accuracy"].to_dict()
 
 
-def write_rows(folder, numbers):
+def write_rows(folder, numbers, pause=0.0):
     results = ResultsFolder(folder)
     for number in numbers:
         results.write(make_row(number))
+        time.sleep(pause)
 
 
 def merge_until(folder, stop, working):
@@ -46,7 +47,7 @@ def merge_until(folder, stop, working):
 
 def test_merge_while_another_process_writes(tmp_path):
     write_rows(tmp_path, range(200))
-    writer = SPAWN.Process(target=write_rows, args=(tmp_path, range(200, 400)))
+    writer = SPAWN.Process(target=write_rows, args=(tmp_path, range(200, 400), 0.01))
     writer.start()
     merges = 0
     while writer.is_alive():
