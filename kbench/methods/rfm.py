@@ -30,8 +30,8 @@ from kbench.clustering import Centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods._ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin
 from kbench.metric import LearnedMetric
-from kbench.metric.learned import apply_root
 from kbench.metric.local import local_root
+from kbench.metric.ridge_problem import apply_root
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.solvers.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace

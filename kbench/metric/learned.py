@@ -19,9 +19,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-from scipy.spatial.distance import pdist
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -33,19 +31,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kbench import class_labels
-from kbench.kernels import KernelMatrix
-from kbench.kernels.matrix import expand
-from kbench.kernels.named import make_kernel
 from kbench.metric.columns import ColumnMap, code_columns, has_curved_maps
 from kbench.metric.gradients import gradient_outer_product
-from kbench.solvers.kernel_ridge import shifted_cholesky
+from kbench.metric.ridge_problem import Problem, Standardised, Targets
 from kbench.trace import Trace
 
-# Kernel widths in units of the median distance between training rows under the current metric.
-# On kin40k, protein, wine and pendigits the better of the two kernels is within 2 % of the lowest
-# held-out error over the widths 1/4, 1/2, 1 and 2 (`scripts/bench_metric.py widths`).
-_WIDTH = {"matern12": 1.0, "rbf": 0.5, "laplacian": 1.0}
 # Ridges that are compared, in units of the kernel's diagonal; targets have unit variance.
 _RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # Factor by which a width is changed while that lowers the held-out error, and how often at most.
@@ -71,12 +61,8 @@ _WIDE, _WIDE_SEARCH = 256, 1024
 # Most rows that determine means, deviations and quantiles of the columns: 50,000 estimate a mean to
 # half a per cent of the deviation.
 _MAPPED_ROWS = 50_000
-# Rows whose pairwise distances estimate the median; 500 rows give 125,000 pairs.
-_MEDIAN_ROWS = 500
 # Most held-out rows: 4,000 estimate an error rate of 10 % to half a point.
 _MOST_HELD_OUT = 4000
-# Weight of the squared error of a classifier beside its error rate; it decides between equal rates.
-_TIE_BREAK = 1e-3
 
 
 @dataclass(frozen=True)
@@ -248,7 +234,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True
         )
         rng = check_random_state(self.random_state)
-        targets = _Targets.of(y, self._is_classification(y))
+        targets = Targets.of(y, self._is_classification(y))
         held_out, training = self._rows(X.shape[0], rng)
         sample = X[training[:_MAPPED_ROWS]]
         self.scores_: list[dict[str, Any]] = []
@@ -260,11 +246,11 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             n_rows: int,
             n_held_out: int,
             steep: np.ndarray | None = None,
-        ) -> _Problem:
+        ) -> Problem:
             """Rows behind a map of the columns."""
-            scaler = _Standardised(_columns(sample, name, indicators), sample)
+            scaler = Standardised(_columns(sample, name, indicators), sample)
             rows, held = training[:n_rows], held_out[:n_held_out]
-            return _Problem(
+            return Problem(
                 scaler,
                 scaler(X[rows]),
                 targets.values[rows],
@@ -275,7 +261,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
 
         def compare(
-            data: _Problem, scaling: str, options: Sequence[tuple[str, Any]], **how: Any
+            data: Problem, scaling: str, options: Sequence[tuple[str, Any]], **how: Any
         ) -> list[Candidate]:
             """The best candidate of each kernel, the lowest error first."""
             best: dict[str, Candidate] = {}
@@ -340,7 +326,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _scaling(
         self,
         X: Any,
-        problem: Callable[..., "_Problem"],
+        problem: Callable[..., Problem],
         compare: Callable[..., list[Candidate]],
         ridges: Sequence[float],
     ) -> tuple[str, bool]:
@@ -412,7 +398,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return order[:n_held_out], order[n_held_out:]
 
     def _steepest(
-        self, data: "_Problem", ridges: Sequence[float], rng: np.random.RandomState
+        self, data: Problem, ridges: Sequence[float], rng: np.random.RandomState
     ) -> np.ndarray:
         """The features along which a Matern machine changes most; (128,) ints."""
         d = data.X.shape[1]
@@ -425,7 +411,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _rounds(
         self,
-        data: "_Problem",
+        data: Problem,
         kernel: str,
         structure: Any,
         *,
@@ -472,7 +458,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _widths(
         self,
-        data: "_Problem",
+        data: Problem,
         best: Candidate,
         ridges: Sequence[float],
         rng: np.random.RandomState,
@@ -491,7 +477,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             if lowest < best.error:
                 return
 
-    def _set(self, best: Candidate, scaler: "_Standardised") -> None:
+    def _set(self, best: Candidate, scaler: Standardised) -> None:
         self.kernel_, self.structure_ = best.kernel, best.structure
         self.ridge_, self.n_rounds_ = best.ridge, best.n_round
         self.column_map_ = scaler.columns
@@ -567,122 +553,6 @@ def _columns(X: Any, name: str, indicators: bool) -> ColumnMap:
         empty = np.empty((0, X.shape[1]))
         return ColumnMap(empty, empty)
     return ColumnMap.of(X, name, indicators=indicators)
-
-
-class _Standardised:
-    """Mapped features with mean 0 and variance 1 on the training rows; constant ones become 0."""
-
-    def __init__(self, columns: ColumnMap, X: Any) -> None:
-        self.columns = columns
-        X = columns(X)
-        if sp.issparse(X):
-            self.mean = np.asarray(X.mean(axis=0), np.float64).ravel()
-            squares = np.asarray(X.multiply(X).mean(axis=0), np.float64).ravel()
-            variance = np.maximum(squares - self.mean**2, 0.0)
-        else:
-            self.mean = X.mean(axis=0, dtype=np.float64)
-            variance = X.var(axis=0, dtype=np.float64)
-        constant = variance <= np.finfo(np.float64).eps * self.mean**2
-        self.deviation = np.where(constant, np.inf, np.sqrt(variance))
-
-    def __call__(self, X: Any) -> np.ndarray:
-        X = self.columns(X)
-        rows = X.toarray() if sp.issparse(X) else X
-        return (rows - self.mean) / self.deviation
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """Standardised training and held-out rows with their targets."""
-
-    scaler: _Standardised
-    X: np.ndarray  # (n, d)
-    Y: np.ndarray  # (n, m)
-    held_rows: np.ndarray
-    held_targets: np.ndarray
-    error: Callable[[np.ndarray, np.ndarray], float]
-    steep: np.ndarray | None  # features that the Laplacian kernel weighs; None: all
-
-    def matrix(
-        self, root: np.ndarray, kernel: str, width: float, rng: np.random.RandomState
-    ) -> tuple[np.ndarray, KernelMatrix, float]:
-        """Training rows in a metric, their kernel matrix, and its gamma."""
-        Z = apply_root(self.X, root).astype(np.float32)
-        gamma = bandwidth(kernel, Z, width, rng)
-        return Z, KernelMatrix(make_kernel(kernel, Z, gamma=gamma), Z, np.float32), gamma
-
-    def solve(
-        self, root: np.ndarray, matrix: KernelMatrix, ridges: Sequence[float]
-    ) -> tuple[float, float, np.ndarray]:
-        """Lowest held-out error, its ridge and coefficients (n, m)."""
-        new = matrix.kernel.prepare(
-            apply_root(self.held_rows, root).astype(np.float32), np.dtype(np.float32)
-        )
-        # Several ridges share the kernel values; one ridge leaves the memory to its factor.
-        values = matrix.block(np.arange(len(matrix))) if len(ridges) > 1 else None
-        coefs = []
-        for ridge in ridges:
-            factor = shifted_cholesky(matrix, ridge, values=values)
-            coefs.append(
-                scipy.linalg.cho_solve(factor, self.Y.astype(np.float32), check_finite=False)
-            )
-            del factor
-        expansions = expand(
-            matrix.kernel, new, matrix.points(slice(None)), np.hstack(coefs), np.float32
-        )
-        tried = [
-            (self.error(held, self.held_targets), ridge, coef)
-            for held, ridge, coef in zip(
-                np.hsplit(expansions, len(ridges)), ridges, coefs, strict=True
-            )
-        ]
-        return min(tried, key=lambda attempt: attempt[0])
-
-
-@dataclass(frozen=True)
-class _Targets:
-    """Targets as columns of unit variance, or classes as columns of -1 and +1."""
-
-    values: np.ndarray  # (n, m) float64
-    classes: bool
-
-    @staticmethod
-    def of(y: Any, classes: bool) -> "_Targets":
-        if classes:
-            labels, index = class_labels.encode(y)
-            class_labels.require_two(len(labels))
-            return _Targets(class_labels.signs(index, len(labels)), True)
-        values = np.asarray(y, np.float64).reshape(len(y), -1)
-        deviation = values.std(axis=0)
-        return _Targets(
-            (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), False
-        )
-
-    def error(self, values: np.ndarray, truth: np.ndarray) -> float:
-        """Held-out error: mean squared error, or the fraction of rows in the wrong class with ties
-        broken by it."""
-        squared = float(np.mean((values - truth) ** 2))
-        if not self.classes:
-            return squared
-        wrong = np.mean(class_labels.winners(values) != class_labels.winners(truth))
-        return float(wrong) + _TIE_BREAK * squared
-
-
-def bandwidth(kernel: str, Z: np.ndarray, width: float, rng: np.random.RandomState) -> float:
-    """1 / width, or 1 / width^2 for the Gaussian kernel; the width is given in units of the usual
-    multiple of the median distance between rows."""
-    some = Z[rng.permutation(len(Z))[:_MEDIAN_ROWS]].astype(np.float64)
-    distances = pdist(some, "cityblock" if kernel == "laplacian" else "euclidean")
-    median = float(np.median(distances)) if len(some) > 1 else 1.0
-    width *= _WIDTH[kernel] * (median or 1.0)
-    return 1.0 / (width**2 if kernel == "rbf" else width)
-
-
-def apply_root(X: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Rows root' x, without the features of weight 0."""
-    if root.ndim == 2:
-        return X @ root
-    return X * root if root.all() else X[:, root > 0.0] * root[root > 0.0]
 
 
 def _blocks(metric: np.ndarray, structure: Any) -> np.ndarray:
