@@ -5,9 +5,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 
+from kbench.methods._tuned_machine import TunedMachine, normal_interval
 from kbench.methods.falkon import FalkonRegressor
 from kbench.methods.kernel_ridge import KernelRidge
-from kbench.methods.tuned import TunedMachine, normal_interval
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import RidgeSearch

@@ -15,7 +15,7 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
-from kbench.methods.tuned import wilson_interval
+from kbench.methods._tuned_machine import wilson_interval
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import errors_by_ridge

@@ -1,0 +1,250 @@
+"""What machines that choose their parameters have in common."""
+
+from abc import abstractmethod
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from kbench.metric import LearnedMetric
+from kbench.trace import Deadline, Trace
+from kbench.tuning.gram import Rows
+from kbench.tuning.search import FirstRung, Search, search, validation_error
+from kbench.tuning.tasks import Classification, Regression
+
+# Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
+# is fitted instead: 2^34 take a minute or more.
+_MOST_ENTRIES = 2.0**34
+# Seconds of one kernel value in the exact fit, to compare with a time budget: 54 features at one
+# thread (`scripts/bench_tuned.py`).
+_SECONDS_PER_ENTRY = 3e-9
+# Fraction of the time budget that the search may take.
+_SEARCH_BUDGET = 0.5
+# Coverage of the interval of the estimated error.
+_CONFIDENCE = 0.95
+# Rows on which the Euclidean and the learned metric are compared, of which a half is held out.
+_METRIC_ROWS = 4000
+# Relative improvement of the held-out error from which on the learned metric is kept. A metric that
+# does not matter costs a product with a (d, d) matrix for every row to predict.
+_METRIC_GAIN = 0.02
+# Ratio of the columns' deviations from which on standardised columns are compared with those given,
+# and the relative improvement of the first rung's error for which they are taken.
+_SCALES, _SCALER_GAIN = 3.0, 0.05
+# Half the width of the tube during the search, in deviations of y.
+_SEARCH_TUBE = 0.05
+
+
+class TunedMachine(BaseEstimator):
+    """Base of the two estimators: metric, search, and which machine is fitted in the end."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [StrOptions({"rbf", "laplacian"})],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "metric": [StrOptions({"auto"}), None],
+        "scaler": [StrOptions({"auto"}), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        time_budget: float | None = None,
+        metric: str | None = None,
+        scaler: str | None = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.time_budget = time_budget
+        self.metric = metric
+        self.scaler = scaler
+        self.random_state = random_state
+
+    def _task(self, targets: np.ndarray) -> Classification | Regression:
+        """What the search minimises, for class numbers or targets (m,) of some rows."""
+        return Regression(targets, _SEARCH_TUBE)
+
+    def _regression_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        """Rows and targets of a regression; a ValueError for fewer than two."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        return X, np.asarray(y, np.float64)
+
+    @staticmethod
+    def _weighted_rows(
+        X: Any, y: np.ndarray, sample_weight: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        """The rows of positive weight, with their weights; all rows and None without weights."""
+        if sample_weight is None:
+            return X, y, None
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        rows = np.flatnonzero(weight > 0.0)
+        return X[rows], y[rows], weight[rows]
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31 - 1))
+        return np.random.default_rng(self.random_state)
+
+    def _search(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, trace: Trace
+    ) -> tuple[Any, Search, Any, Rows]:
+        """The rows in the metric that was kept, and the result of the search on them."""
+        budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
+        deadline = Deadline(budget, trace)
+        X, rows, first = self._mapped(X, targets, rng, deadline)
+        task = self._task(targets)
+        result = search(rows, task, rng, deadline, trace, first)
+        return X, result, task, rows
+
+    def _keep(self, result: Search, trace: Trace) -> None:
+        """Set the attributes that describe the search."""
+        self.search_results_ = {name: np.array(column) for name, column in result.columns.items()}
+        self.gamma_, self.C_ = result.gamma, result.C
+        trace(chosen_gamma=self.gamma_, chosen_C=self.C_)
+
+    def _mapped(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+    ) -> tuple[Any, Rows, FirstRung | None]:
+        """The rows in the learned metric or standardised, where that helps; sets the maps.
+
+        Also returns the rows as the search takes them, and its first rung if that was measured.
+        """
+        self.metric_: LearnedMetric | None = None
+        self.scaler_: StandardScaler | None = None
+        if self.metric == "auto":
+            self.metric_ = self._useful_metric(X, targets, rng, deadline)
+            if self.metric_ is not None:
+                X = self.metric_.transform(X)
+        as_given = self.scaler is None or self.metric_ is not None or sp.issparse(X)
+        if as_given or not _has_different_scales(X):
+            return X, Rows(X, self.kernel, rng), None
+        scaler, task = StandardScaler().fit(X), self._task(targets)
+        order = task.order(rng)
+        rows = Rows(X, self.kernel, rng)
+        first = FirstRung(rows, task, order)
+        standardised = scaler.transform(X)
+        other_rows = Rows(standardised, self.kernel, rng)
+        other = FirstRung(other_rows, task, order)
+        if other.error < (1.0 - _SCALER_GAIN) * first.error:
+            self.scaler_ = scaler
+            return standardised, other_rows, other
+        return X, rows, first
+
+    def _useful_metric(
+        self, X: Any, targets: np.ndarray, rng: np.random.Generator, deadline: Deadline
+    ) -> LearnedMetric | None:
+        """A metric learned from half of a sample, if it lowers the error of a search on it."""
+        sample = self._task(targets).order(rng)[:_METRIC_ROWS]
+        learned, held_out = np.array_split(np.arange(len(sample)), 2)
+        y = targets[sample]
+        if len(np.unique(y[learned])) < 2 or len(held_out) < 2:
+            return None
+        options: dict[str, Any] = {
+            "task": self._kind,
+            "kernel": "laplacian" if self.kernel == "laplacian" else "auto",
+            "scaling": "auto",
+            "random_state": int(rng.integers(2**31)),
+        }
+        metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
+        errors = [
+            self._error_of_half(Z, y, learned, held_out, deadline)
+            for Z in (X[sample], metric.transform(X[sample]))
+        ]
+        if errors[1] >= (1.0 - _METRIC_GAIN) * errors[0]:
+            return None
+        return LearnedMetric(**options).fit(X, targets)
+
+    def _error_of_half(
+        self,
+        Z: Any,
+        targets: np.ndarray,
+        learned: np.ndarray,
+        held_out: np.ndarray,
+        deadline: Deadline,
+    ) -> float:
+        """Error on some rows of a machine that is tuned and fitted on others."""
+        rng = np.random.default_rng(0)
+        half = Rows(Z[learned], self.kernel, rng)
+        result = search(half, self._task(targets[learned]), rng, deadline, Trace())
+        rows = Rows(Z, self.kernel, rng)
+        return validation_error(rows, self._task(targets), result, learned, held_out)
+
+    @property
+    @abstractmethod
+    def _kind(self) -> str: ...
+
+    def _describe_exact(self, n: int, fraction: float, seconds_left: float | None) -> str:
+        """Why the exact machine is fitted, or "" if it would take too long."""
+        entries = n * max(fraction * n, 1.0)
+        if entries > _MOST_ENTRIES:
+            return ""
+        seconds = entries * _SECONDS_PER_ENTRY
+        if seconds_left is not None and seconds > seconds_left:
+            return ""
+        return f"exact machine: about {entries:.2g} kernel values"
+
+    def _rows_to_predict(self, X: Any) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if self.scaler_ is not None:
+            # The machine was chosen on dense rows.
+            return self.scaler_.transform(X.toarray() if sp.issparse(X) else X)
+        return X if self.metric_ is None else self.metric_.transform(X)
+
+    @property
+    def prediction_flops_(self) -> float:
+        """Cost of predicting one row with the final machine, in units of a linear model's."""
+        return float(self.best_estimator_.prediction_flops_)
+
+    @property
+    def model_bytes_(self) -> int:
+        """Bytes that prediction keeps."""
+        check_is_fitted(self, "best_estimator_")
+        metric = 0 if self.metric_ is None else self.metric_.nbytes_
+        return int(self.best_estimator_.model_bytes_) + metric
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _has_different_scales(X: np.ndarray) -> bool:
+    """Whether the deviations of the columns with more than two values differ.
+
+    The deviation of an indicator is how rare it is, not a unit of measurement: standardised, the
+    rarest keywords of a text count most.
+    """
+    at_extreme = np.equal(X, X.min(axis=0)) | np.equal(X, X.max(axis=0))
+    deviations = X[:, ~at_extreme.all(axis=0)].std(axis=0)
+    return len(deviations) > 1 and bool(deviations.max() > _SCALES * deviations.min())
+
+
+def normal_interval(error: float, relative_deviation: float) -> np.ndarray:
+    """Normal interval of a mean squared error, at 95 %; (2,)."""
+    half = ndtri(0.5 + 0.5 * _CONFIDENCE) * relative_deviation * error
+    return np.array([max(error - half, 0.0), error + half])
+
+
+def wilson_interval(rate: float, n: int) -> np.ndarray:
+    """Wilson's interval of an error rate measured on n rows, at 95 %; (2,)."""
+    z = ndtri(0.5 + 0.5 * _CONFIDENCE)
+    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    low = centre - half if rate > 0.0 else 0.0
+    return np.array([low, min(centre + half, 1.0)])
