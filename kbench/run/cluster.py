@@ -17,6 +17,7 @@ import importlib
 import logging
 import multiprocessing
 import platform
+import socket
 import threading
 import time
 import uuid
@@ -302,13 +303,14 @@ def scheduler_of(settings: Settings) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[None]:
+def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[Callable[[], float]]:
     """Have joblib compute on a Dask cluster, in this block; None changes nothing.
 
-    Each worker of the cluster calls `warm_up()` before the block begins.
+    Each worker of the cluster calls `warm_up()` before the block begins. The value of the block is
+    a function: CPU seconds so far of the workers on this machine.
     """
     if scheduler is None:
-        yield
+        yield lambda: 0.0
         return
     import joblib
 
@@ -321,7 +323,20 @@ def joblib_on(scheduler: str | None, warm_up: Callable[[], None]) -> Iterator[No
         client.gather(
             [client.submit(warm_up, workers=[address], pure=False) for address in addresses]
         )
-        yield
+
+        def workers_cpu_s() -> float:
+            found = {}
+            # If the cluster is lost, the fit has failed and says so.
+            with contextlib.suppress(OSError, RuntimeError, ValueError):
+                found = client.run(_host_and_cpu_s, on_error="ignore")
+            here = socket.gethostname()
+            return float(sum(cpu_s for host, cpu_s in found.values() if host == here))
+
+        yield workers_cpu_s
+
+
+def _host_and_cpu_s() -> tuple[str, float]:
+    return socket.gethostname(), time.process_time()
 
 
 def _local_dask(settings: Settings) -> Any:

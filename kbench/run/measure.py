@@ -38,19 +38,25 @@ class Stopwatch:
     ----------
     compiled : CompileClock, optional
         Seconds that it counts during the block, those of compiling, are subtracted.
+    helpers_cpu_s : callable
+        CPU seconds so far of processes that work for the block and are not children of this one.
     """
 
     wall_s = 0.0
     cpu_s = 0.0
 
-    def __init__(self, compiled: CompileClock | None = None) -> None:
-        self._compiled = compiled
+    def __init__(
+        self,
+        compiled: CompileClock | None = None,
+        helpers_cpu_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._compiled, self._helpers_cpu_s = compiled, helpers_cpu_s
 
     def __enter__(self) -> "Stopwatch":
         if self._compiled is not None:
             self._compiling = self._compiled.wall_s, self._compiled.cpu_s
         # Looking for children takes longer than a fast prediction: it is outside of all clocks.
-        self._children = _children_cpu_s()
+        self._children = _children_cpu_s() + self._helpers_cpu_s()
         self._cpu = time.process_time()
         self._wall = time.perf_counter()
         return self
@@ -58,7 +64,7 @@ class Stopwatch:
     def __exit__(self, *_: object) -> None:
         self.wall_s = time.perf_counter() - self._wall
         self.cpu_s = time.process_time() - self._cpu
-        self.cpu_s += _children_cpu_s() - self._children
+        self.cpu_s += _children_cpu_s() + self._helpers_cpu_s() - self._children
         if self._compiled is not None:
             self.wall_s -= self._compiled.wall_s - self._compiling[0]
             self.cpu_s -= self._compiled.cpu_s - self._compiling[1]
@@ -81,6 +87,11 @@ def timed_call(
             return result, statistics.median(walls), statistics.median(cpus)
 
 
+def own_cpu_s() -> float:
+    """CPU seconds so far of this process with its children."""
+    return time.process_time() + _children_cpu_s()
+
+
 class Contention:
     """How much other processes disturbed a fit, between construction and `close`.
 
@@ -100,7 +111,7 @@ class Contention:
     Parameters
     ----------
     own_cpu_s, busy_cpu_s : callable
-        CPU seconds so far of this process with its children, and of all processes.
+        CPU seconds so far of this process with its children and helpers, and of all processes.
     """
 
     SHORTEST_S = 0.2
@@ -110,7 +121,7 @@ class Contention:
 
     def __init__(
         self,
-        own_cpu_s: Callable[[], float] = lambda: time.process_time() + _children_cpu_s(),
+        own_cpu_s: Callable[[], float] = own_cpu_s,
         busy_cpu_s: Callable[[], float] = processes.busy_seconds,
     ) -> None:
         self._own_cpu_s, self._busy_cpu_s = own_cpu_s, busy_cpu_s

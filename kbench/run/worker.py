@@ -210,15 +210,15 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
     live.started()
     with _warnings() as warned:
-        trace.restart()
-        contention = measure.Contention()
-        with (
-            joblib_on(task.scheduler, functools.partial(_warm_up_there, task)),
-            processes.PeakMemory() as peak,
-            measure.Stopwatch(live.compiled) as fit,
-        ):
-            estimator.fit(*training, **keywords)
-        contention.close()
+        with joblib_on(task.scheduler, functools.partial(_warm_up_there, task)) as workers_cpu_s:
+            trace.restart()
+            contention = measure.Contention(lambda: measure.own_cpu_s() + workers_cpu_s())
+            with (
+                processes.PeakMemory() as peak,
+                measure.Stopwatch(live.compiled, workers_cpu_s) as fit,
+            ):
+                estimator.fit(*training, **keywords)
+            contention.close()
         live.phase("predict")
         predicted, predict_wall_s, predict_cpu_s = measure.timed_call(
             lambda: estimator.predict(X_test), live.compiled

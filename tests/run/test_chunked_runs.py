@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +14,9 @@ from harness import kbench, rows, start, wait_for, workers
 from kbench.config import composer, settings
 from kbench.errors import ConfigError
 from kbench.methods import DCSVC
-from kbench.run import chunked
+from kbench.methods._workers import in_order
+from kbench.run import chunked, measure
+from kbench.run.cluster import joblib_on
 from kbench.run.task import About, Task
 from kbench.trace import Trace
 
@@ -153,6 +156,20 @@ def test_a_cluster_that_trains_a_model_gives_the_row_of_this_machine(tmp_path):
     again = rows(tmp_path).query("attempt == 2")
     assert again[same].to_dict("records") == alone
     assert again["jobs"].tolist() == [2]
+
+
+def test_cpu_seconds_of_the_workers_are_those_of_the_fit():
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        joblib_on(cluster.scheduler_address, lambda: None) as workers_cpu_s,
+        measure.Stopwatch(None, workers_cpu_s) as watch,
+    ):
+        before = time.process_time()
+        assert len(list(in_order(sum, [(range(30_000_000),)], None))) == 1
+        here = time.process_time() - before
+    assert watch.cpu_s - here > 0.1  # such a sum takes a third of a second and more
 
 
 def test_a_model_is_divided_by_dask_alone():
