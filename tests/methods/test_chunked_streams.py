@@ -118,7 +118,7 @@ def test_a_killed_stream_goes_on(tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs kbench[dask]")
 def test_shards_on_dask_workers_are_those_of_one_process():
-    """The same bits on one worker, on two, and on two of which one is lost at the third step."""
+    """The same bits here, on two workers, and on four of which one is lost at the third step."""
     import joblib
     from distributed import Client, LocalCluster
 
@@ -127,7 +127,7 @@ def test_shards_on_dask_workers_are_those_of_one_process():
     wanted, losses = clone(model), []
     wanted.fit(chunked(X, y), trace=Trace(lambda _, state: losses.append(state["loss"])))
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster):
+    with LocalCluster(n_workers=2, **options) as cluster, Client(cluster) as client:
         first = next(iter(cluster.workers.values())).pid
         seen = []
 
@@ -138,6 +138,8 @@ def test_shards_on_dask_workers_are_those_of_one_process():
 
         with joblib.parallel_config("dask"):
             both = clone(model).fit(chunked(X, y))
+            cluster.scale(4)
+            client.wait_for_workers(4)
             lost = clone(model).fit(chunked(X, y), trace=Trace(lose))
     for found in (both, lost):
         np.testing.assert_array_equal(found.coef_, wanted.coef_)
