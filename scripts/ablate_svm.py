@@ -134,6 +134,7 @@ def switches(coupled: bool) -> dict[str, Setting]:
         "nested_subsets": Setting(SolverOptions(nested_subsets=False)),
         "groups": Setting(groups=False),
         "duplicates": Setting(SolverOptions(duplicates=False)),
+        "whole_set": Setting(SolverOptions(whole_set=1024)),
         "keep_half": Setting(SolverOptions(keep_half=False)),
         "face_newton": Setting(SolverOptions(face_newton=False)),
         "recompute_rows": Setting(SolverOptions(recompute_rows=False)),
