@@ -342,13 +342,14 @@ def _host_and_cpu_s() -> tuple[str, float]:
 def _local_dask(settings: Settings) -> Any:
     """A Dask cluster on this machine, with a process for each job."""
     _require("dask", "dask")
-    return _require("distributed", "dask").LocalCluster(
-        n_workers=settings.parallel.jobs,
-        threads_per_worker=1,
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
+    options = {
+        "n_workers": settings.parallel.jobs,
+        "threads_per_worker": 1,
+        "dashboard_address": None,
+        "silence_logs": logging.CRITICAL,
         **settings.parallel.options,
-    )
+    }
+    return _require("distributed", "dask").LocalCluster(**options)
 
 
 class _Dask:
