@@ -153,7 +153,7 @@ def site(
 def _compressed(value: Any) -> str:
     """JSON as zlib in base64."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _view(view: View) -> str:
