@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from kbench.data import prepared
+from kbench.data.array_file import ArrayWriter
 from kbench.data.config import check_config, influence, with_variant
 from kbench.data.content import content_sha256, remembered_sha256
 from kbench.data.fetch import exclusive, fetch, missing_message, writable
@@ -325,7 +326,7 @@ def _is_dense(config: Mapping[str, Any], train: Any, test: Any) -> bool:
 
 
 def _write_dense(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None:
-    with prepared.ArrayWriter(folder / f"{name}.npy", (n, rows.d), np.float32) as out:
+    with ArrayWriter(folder / f"{name}.npy", (n, rows.d), np.float32) as out:
         left = n
         for X in rows.blocks():
             block = X[:left]
@@ -340,9 +341,9 @@ def _write_csr(folder: Path, name: str, rows: Any, n: int, columns: Any) -> None
     nnz = rows.nnz
     index = np.int32 if nnz <= np.iinfo(np.int32).max else np.int64
     with (
-        prepared.ArrayWriter(folder / f"{name}.data.npy", (nnz,), np.float32) as data,
-        prepared.ArrayWriter(folder / f"{name}.indices.npy", (nnz,), np.int32) as indices,
-        prepared.ArrayWriter(folder / f"{name}.indptr.npy", (n + 1,), index) as indptr,
+        ArrayWriter(folder / f"{name}.data.npy", (nnz,), np.float32) as data,
+        ArrayWriter(folder / f"{name}.indices.npy", (nnz,), np.int32) as indices,
+        ArrayWriter(folder / f"{name}.indptr.npy", (n + 1,), index) as indptr,
     ):
         indptr.write(np.zeros(1))
         written = 0

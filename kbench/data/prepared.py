@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from kbench.data.application import Preparation
+from kbench.data.array_file import ArrayWriter, mapped
 from kbench.data.split import holdout_rows
 from kbench.errors import DataError
 
@@ -93,8 +93,8 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
             raise ValueError(f"format {meta['format']}, this kbench reads {FORMAT}")
         parts = ("train",) if holdout else ("train", "test")
         arrays = {f"X_{part}": _open(folder, f"X_{part}", meta) for part in parts}
-        arrays |= {f"y_{part}": _map(folder / f"y_{part}.npy") for part in parts}
-        scaling = list(_map(folder / SCALING)) if meta["scaled"] else None
+        arrays |= {f"y_{part}": mapped(folder / f"y_{part}.npy") for part in parts}
+        scaling = list(mapped(folder / SCALING)) if meta["scaled"] else None
         preparation = Preparation.from_plain(meta | {"scaling": scaling})
     except (OSError, ValueError, KeyError, DataError) as error:
         raise DataError(
@@ -112,13 +112,13 @@ def open_prepared(path: str | Path, holdout: Mapping[str, Any] | None = None) ->
 
 def _open(folder: Path, part: str, meta: dict[str, Any]) -> Any:
     if meta["storage"] == "dense":
-        return _map(folder / f"{part}.npy")
+        return mapped(folder / f"{part}.npy")
     from scipy.sparse import csr_matrix
 
     shape = (meta["n_train" if part == "X_train" else "n_test"], meta["n_features"])
     csr = csr_matrix(shape, dtype=np.float32)
     # The constructor would check every index and convert arrays of other index types.
-    csr.data, csr.indices, csr.indptr = (_map(folder / f"{part}.{name}.npy") for name in _CSR)
+    csr.data, csr.indices, csr.indptr = (mapped(folder / f"{part}.{name}.npy") for name in _CSR)
     csr.has_canonical_format = True
     return csr
 
@@ -130,43 +130,6 @@ def _rows(X: Any, rows: np.ndarray) -> Any:
     for array in [part] if dense else [getattr(part, name) for name in _CSR]:
         array.flags.writeable = False
     return part
-
-
-def _map(path: Path) -> np.ndarray:
-    # A plain ndarray over the map, because np.memmap costs time in every operation.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-
-
-class ArrayWriter:
-    """An .npy file of known shape, written block by block.
-
-    It uses plain writes and not a writable map, so that a full disk is an OSError and not a SIGBUS.
-    """
-
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: Any) -> None:
-        self._dtype, self._left = np.dtype(dtype), int(np.prod(shape))
-        self._file = open(path, "wb")  # noqa: SIM115
-        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False}
-        np.lib.format.write_array_header_1_0(self._file, header | {"shape": shape})
-
-    def write(self, block: np.ndarray) -> None:
-        """Append entries in C order."""
-        block = np.ascontiguousarray(block, dtype=self._dtype)
-        self._left -= block.size
-        self._file.write(block.data)
-
-    def __enter__(self) -> "ArrayWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._file.close()
-        if kind is None and self._left:
-            raise ValueError(f"{self._file.name}: {self._left} entries were not written")
 
 
 def save(path: Path, array: np.ndarray) -> None:

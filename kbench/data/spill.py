@@ -1,4 +1,4 @@
-"""Rows read piece by piece, spilled to disk as CSR or dense arrays and memory-mapped.
+"""Rows read piece by piece, spilled to disk as CSR arrays and memory-mapped.
 
 So a preparation needs memory for a block of rows only, however large the raw file is. The arrays
 are in the prepared folder until the prepared arrays are written.
@@ -7,7 +7,6 @@ are in the prepared folder until the prepared arrays are written.
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -62,57 +61,6 @@ def spill(
         name: SparseRows(arrays, mapped["y"], np.arange(begin, end))
         for name, (begin, end) in ends.items()
     }
-
-
-class DenseSpill:
-    """Dense float32 rows, appended to an .npy file whose number of rows is known at the end.
-
-    The header is written a second time then: NumPy pads headers so that the first axis may grow
-    without moving the values.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it is overwritten.
-    d : int
-        Columns.
-    """
-
-    def __init__(self, path: Path, d: int) -> None:
-        self._path, self._d, self._n = path, d, 0
-        self._file = open(path, "wb")  # noqa: SIM115
-        self._write_header()
-
-    def write(self, block: np.ndarray) -> None:
-        """Append the rows of a block : (rows, d)."""
-        self._file.write(np.ascontiguousarray(block, dtype=np.float32).data)
-        self._n += block.shape[0]
-
-    def close(self) -> np.ndarray:
-        """Complete the file; its rows as a read-only memory map, float32, shape (n, d)."""
-        self._file.seek(0)
-        self._write_header()
-        self._file.close()
-        return np.asarray(np.load(self._path, mmap_mode="r", allow_pickle=False))
-
-    def _write_header(self) -> None:
-        header = {
-            "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
-            "fortran_order": False,
-            "shape": (self._n, self._d),
-        }
-        np.lib.format.write_array_header_1_0(self._file, header)
-
-    def __enter__(self) -> "DenseSpill":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._file.close()
 
 
 def _map(path: Path, dtype: Any) -> np.ndarray:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.config import nearest
+from kbench.data.array_file import ArrayWriter, mapped
 from kbench.data.formats import Layout, Part, features_file, listed, number, printable
-from kbench.data.spill import DenseSpill
 from kbench.errors import DataError
 
 
@@ -117,20 +117,20 @@ def read_tables(
     for part, paths in parts.items():
         group = tables_by_part[part] = []
         with ExitStack() as stack:
-            spill = None
+            out = None
             for table in (table for path in paths for table in tables(path, options)):
                 coding.learn(table, training=len(tables_by_part) == 1)
                 if coding.has_categories:
                     group.append(table)
                     continue
                 X = coding.numbers(table)
-                if spill is None:
+                if out is None:
                     file = features_file(folder, part)
-                    spill = stack.enter_context(DenseSpill(file, X.shape[1]))
-                spill.write(X)
+                    out = stack.enter_context(ArrayWriter(file, (None, X.shape[1]), np.float32))
+                out.write(X)
                 group.append(table.only_target())
-            if spill is not None:
-                maps[part] = spill.close()
+        if out is not None:
+            maps[part] = mapped(features_file(folder, part))
     return {part: coding.part(group, maps.get(part)) for part, group in tables_by_part.items()}
 
 

@@ -1,0 +1,69 @@
+"""The .npy files of prepared data: written block by block, read as memory maps."""
+
+from math import prod
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+
+class ArrayWriter:
+    """An .npy file, written block by block.
+
+    It uses plain writes and not a writable map, so that a full disk is an OSError and not a SIGBUS.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it is overwritten.
+    shape : tuple of int
+        The first of them may be None: the number of rows is then counted, and the header is written
+        again at the end. NumPy pads headers so that the first axis may grow without moving the
+        values.
+    dtype : dtype
+    """
+
+    def __init__(self, path: Path, shape: tuple[int | None, ...], dtype: Any) -> None:
+        self._dtype, self._rows, self._row_shape = np.dtype(dtype), shape[0], shape[1:]
+        self._row_size = prod(size or 0 for size in self._row_shape)
+        self._size = 0  # entries written
+        self._file = open(path, "wb")  # noqa: SIM115
+        self._write_header(self._rows or 0)
+
+    def write(self, block: np.ndarray) -> None:
+        """Append entries in C order."""
+        block = np.ascontiguousarray(block, dtype=self._dtype)
+        self._size += block.size
+        self._file.write(block.data)
+
+    def _write_header(self, rows: int) -> None:
+        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False}
+        shape = (rows, *self._row_shape)
+        np.lib.format.write_array_header_1_0(self._file, header | {"shape": shape})
+
+    def __enter__(self) -> "ArrayWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None and self._rows is None:
+            self._file.seek(0)
+            self._write_header(self._size // self._row_size)
+        self._file.close()
+        if kind is None and self._rows is not None:
+            left = self._rows * self._row_size - self._size
+            if left:
+                raise ValueError(f"{self._file.name}: {left} entries were not written")
+
+
+def mapped(path: Path) -> np.ndarray:
+    """An array as a read-only memory map.
+
+    It is a plain ndarray over the map, because np.memmap costs time in every operation.
+    """
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
