@@ -3,16 +3,16 @@
 import warnings
 
 
-def clipped(name: str, size: int, n_samples: int, *, stacklevel: int = 3) -> int:
+def clipped(name: str, size: int, n_samples: int) -> int:
     """`size`, or `n_samples` with a UserWarning if that is less, as scikit-learn's Nystroem does.
 
-    `name` is that of the parameter; `stacklevel` as in `warnings.warn`.
+    `name` is that of the parameter.
     """
     if size <= n_samples:
         return size
     warnings.warn(
         f"{name}={size} is more than n_samples={n_samples}: {n_samples} is used",
         UserWarning,
-        stacklevel=stacklevel,
+        stacklevel=2,
     )
     return n_samples

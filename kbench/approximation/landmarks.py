@@ -106,7 +106,7 @@ class LandmarkFeatures(FeatureMap):
 
     def _n_wanted(self, n: int) -> int:
         """Number of landmarks for n rows."""
-        return clipped("n_components", self.n_components, n, stacklevel=5)
+        return clipped("n_components", self.n_components, n)
 
     def _choose(self, X: Any, size: int, rng: np.random.RandomState) -> Any:
         """`size` landmarks : (size, d)."""

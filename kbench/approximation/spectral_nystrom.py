@@ -146,7 +146,7 @@ class SpectralNystrom(LandmarkFeatures):
         # Landmarks and eigensolver draw from equal streams, so that neither depends on the other.
         seed = rng.randint(2**31)
         if self.rank is not None:
-            clipped("rank", self.rank, X.shape[0], stacklevel=4)
+            clipped("rank", self.rank, X.shape[0])
         super()._fit(X, np.random.RandomState(seed))
         size = -(-len(self.landmarks_) // self.n_experts)
         needed = 8.0 * size**2 / 2**20

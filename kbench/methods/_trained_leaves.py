@@ -113,7 +113,6 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         coef = np.ones((m, n_outputs))
         return LandmarkMachine(np.zeros(n_outputs), landmarks, gammas, coef, features), "none"
 
-    @abstractmethod
     def _tree(
         self,
         X: np.ndarray,
@@ -124,6 +123,15 @@ class TrainedLeaves(CompiledRows, TargetCost, ABC):
         rng: np.random.RandomState,
     ) -> AxisTree:
         """Tree for rows X : (n, d) float32 with targets Y : (n, m) and weights (n,)."""
+        if self.router == "variance":
+            return variance_tree(X, n_leaves, min_rows, rng)
+        return self._tree_of_targets(X, Y, weight, n_leaves, min_rows)
+
+    @abstractmethod
+    def _tree_of_targets(
+        self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, n_leaves: int, min_rows: int
+    ) -> AxisTree:
+        """The tree that follows the targets."""
 
     @abstractmethod
     def _targets_of_sample(self, survey: Survey) -> tuple[np.ndarray, np.ndarray]:

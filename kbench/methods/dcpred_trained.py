@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import class_labels
-from kbench.clustering.axis_tree import AxisTree, class_tree, variance_tree
+from kbench.clustering.axis_tree import AxisTree, class_tree
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
@@ -286,17 +286,9 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
         weights = self.C_ * targets.weights(self.class_weight)
         return _LeafTrainer(clone(self), function, offset, weights, seeds)
 
-    def _tree(
-        self,
-        X: np.ndarray,
-        Y: np.ndarray,
-        weight: np.ndarray,
-        n_leaves: int,
-        min_rows: int,
-        rng: np.random.RandomState,
+    def _tree_of_targets(
+        self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, n_leaves: int, min_rows: int
     ) -> AxisTree:
-        if self.router == "variance":
-            return variance_tree(X, n_leaves, min_rows, rng)
         classes = Y[:, 0] if Y.shape[1] == 1 else Y.argmax(axis=1)
         return class_tree(X, classes, n_leaves, min_rows, weight)
 

@@ -10,7 +10,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
-from kbench.clustering.axis_tree import AxisTree, target_tree, variance_tree
+from kbench.clustering.axis_tree import AxisTree, target_tree
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
@@ -184,17 +184,9 @@ prediction_flops_, timings_, sizes_, cost_, choices_, n_features_in_
         mean, scale = float(targets.mean[0]), float(targets.deviation[0]) or 1.0
         return _LeafTrainer(clone(self), function.gamma, offset, mean, scale, seeds)
 
-    def _tree(
-        self,
-        X: np.ndarray,
-        Y: np.ndarray,
-        weight: np.ndarray,
-        n_leaves: int,
-        min_rows: int,
-        rng: np.random.RandomState,
+    def _tree_of_targets(
+        self, X: np.ndarray, Y: np.ndarray, weight: np.ndarray, n_leaves: int, min_rows: int
     ) -> AxisTree:
-        if self.router == "variance":
-            return variance_tree(X, n_leaves, min_rows, rng)
         return target_tree(X, Y[:, 0], n_leaves, min_rows)
 
     def predict(self, X: Any) -> np.ndarray:

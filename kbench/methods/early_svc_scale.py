@@ -275,7 +275,7 @@ class Simulation:
         return np.random.RandomState(0).permutation(sizes)
 
     def _stage(self, name: str, cpu_s: float, memory: float, passes: int = 0) -> Stage:
-        """A stage of one process, with so many passes over all rows on disk."""
+        """A stage of one process, which reads or writes all rows on disk `passes` times."""
         seconds = {"compute": cpu_s, "disk": passes * self._disk_s()}
         bound = max(seconds, key=lambda name: seconds[name])
         return Stage(name, seconds[bound], bound, cpu_s, memory)

@@ -134,7 +134,7 @@ class FalkonRidge(KernelRidgeMachine):
         deadline = Deadline(self.max_time, trace)
         n = len(Y)
         rng = check_random_state(self.random_state)
-        m = clipped("n_components", self.n_components, n, stacklevel=5)
+        m = clipped("n_components", self.n_components, n)
         chosen = np.sort(rng.choice(n, m, replace=False))
         with trace.phase("landmarks"):
             kernel = KernelMatrix(self._kernel(X), X)
