@@ -55,7 +55,7 @@ def stop_on_signals() -> None:
 
 
 def reader_gone() -> int:
-    """Give up standard output, which nobody reads, as after `| head`; the exit code of SIGPIPE.
+    """Stop writing to an output whose reader, such as `head`, has ended; SIGPIPE's exit code.
 
     Python ignores SIGPIPE and raises BrokenPipeError instead, which is right while runs are in
     progress. What the buffer still holds is dropped, or Python would complain of it at its end.

@@ -1,4 +1,4 @@
-"""The simulation of `kbench plan ... scale.rows=N`: how long a fit of so many rows would take.
+"""`kbench plan ... scale.rows=N`: simulates a fit to N rows and prints what it would take.
 
 A method whose file says `meta.scale: module:Class` can be simulated. The class measures the costs
 of its stages on rows of the data set and simulates fits; its costs are kept in results_dir/_scale,
