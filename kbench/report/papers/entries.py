@@ -23,7 +23,7 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs
+from kbench.report.papers.runs import Identity, Match, Runs, least_seconds
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
 
@@ -50,6 +50,9 @@ class Entry:
         Mean and deviation over seeds, in the row's unit.
     status : str
         Where there is no value: how the runs ended, or what is missing.
+    least : float, optional
+        Where training seconds have no value because runs ended at a limit of time: what they are at
+        least.
     notes : tuple of str
     considered : frozenset of identities
         Every row that the cell depends on: without one of them it might change.
@@ -66,6 +69,7 @@ class Entry:
     value: float | None = None
     sd: float | None = None
     status: str = ""
+    least: float | None = None
     notes: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
     absent: bool = False
@@ -134,6 +138,11 @@ def quantity_of(measure: Measure) -> Quantity:
     if isinstance(measure, Columns) and len(measure.of) == 1 and measure.per is None:
         return QUANTITIES.get(measure.of[0]) or _plain(measure)
     return _plain(measure)
+
+
+def trains(measure: Measure) -> bool:
+    """Whether a measure is the seconds of training, of which a limit of time is a lower bound."""
+    return isinstance(measure, Columns) and (measure.of, measure.per) == (("fit_s",), None)
 
 
 @dataclass(frozen=True)
@@ -214,7 +223,8 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     known = Entry(printed=given, match=match, considered=match.considered)
     if not match.line.ok:
         status = ", ".join(sorted(match.line.failures))
-        return replace(known, status=status, notes=limits(match.line, match.problem))
+        least = least_seconds(match.line) if trains(measure) else None
+        return replace(known, status=status, least=least, notes=limits(match.line, match.problem))
     value = cell.runs.value(match, measure, wanted.at)
     if value is None:
         return replace(known, match=None)
@@ -312,7 +322,12 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
         return known
     if len(values) < len(parts):
         ended = _counted([part for part in parts if part.status])
-        return replace(known, status=f"{len(values)} of {len(parts)}", notes=ended)
+        status = f"{len(values)} of {len(parts)}"
+        least = None
+        if trains(own):
+            # No seconds are negative, so a setting without rows adds nothing to the least sum.
+            least = math.fsum([*values, *(part.least or 0.0 for part in parts)])
+        return replace(known, status=status, least=least, notes=ended)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(known, value=math.fsum(values), notes=notes)
 

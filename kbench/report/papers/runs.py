@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,9 @@ SECONDS = "seconds"
 # Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
 # 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
 _NEAR = math.log(1.5)
+
+# The message of a run that ended at its limit of time (`kbench.run.sandbox`).
+_AT_LIMIT = re.compile(r"not done within limits\.wall_s=([0-9.]+)")
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,18 @@ class Runs:
         if not there:
             return None
         return math.fsum(there) if measure.pick == "sum" else there[-1]
+
+
+def least_seconds(line: Line) -> float | None:
+    """Seconds that every run of a line without ok runs takes at least; None if one says nothing.
+
+    It is the limit of time at which a run ended, the least one of several.
+    """
+    if line.ok:
+        return None
+    found = [_AT_LIMIT.match(row.get("message") or "") for row in line.rows]
+    limits = [float(one[1]) for one in found if one is not None]
+    return min(limits) if limits and len(limits) == len(found) else None
 
 
 def _made_by(experiments: Container[str], line: Line) -> bool:
