@@ -38,8 +38,6 @@ from kbench.kernels.layout import Layout, Packing
 # all training rows is 0 in float32 and squares are still finite.
 _LARGEST_FEATURE = 1e15
 _FARTHEST = 1e16
-# exp(-69) = 2^-100, the least value of the tiles.
-_SMALLEST_EXPONENT = -69.0
 # Rows and columns of a temporary block of kernel values between sparse points, 8 MB in float32.
 _SPARSE_ROWS = 1024
 _SPARSE_COLUMNS = 2048
@@ -260,8 +258,8 @@ class Exponential(Kernel):
         return (self._scale * self.layout.lattice.step) ** 2
 
     def _operands(self, A: Any, B: Any, dtype: np.dtype) -> tiles.Operands:
-        """Return points A as the left and B as the right side of tiles."""
-        A, B = self._without_bytes(A, dtype), self._without_bytes(B, dtype)
+        """Return points A as the left and B as the right side of tiles, features in `dtype`."""
+        A, B = self._as_features(A, dtype), self._as_features(B, dtype)
         if (A.words is None) != (B.words is None):
             A, B = self._without_words(A), self._without_words(B)
         right_words = np.empty((0, B.shape[0]), np.uint32) if B.words is None else B.words
@@ -272,10 +270,11 @@ class Exponential(Kernel):
             left_words[: A.shape[0]] = A.words.T
         return left, left_words, B.features, right_words
 
-    def _without_bytes(self, points: Any, dtype: np.dtype) -> DensePoints:
-        """Return the same points with all columns as features if they are bytes."""
+    def _as_features(self, points: Any, dtype: np.dtype) -> DensePoints:
+        """Return the same points with features in `dtype`; all columns are features if they are
+        bytes."""
         if isinstance(points, DensePoints):
-            return points
+            return replace(points, features=points.features.astype(dtype, copy=False))
         layout = self.layout
         assert layout is not None
         assert layout.lattice is not None
@@ -366,7 +365,8 @@ class Laplacian(Exponential):
 
         values = manhattan_distances(A, B)
         values *= -self.gamma
-        np.clip(values, _SMALLEST_EXPONENT, 0.0, out=values)
+        least = tiles.least_exponent(out.dtype) / tiles.LOG2_E
+        np.clip(values, least, 0.0, out=values)
         np.exp(values, out=out, casting="same_kind")
 
     def _sparse_error(self, A: Any) -> float:

@@ -33,6 +33,11 @@ _COLUMNS = 256
 LOG2_E = math.log2(math.e)
 
 
+def least_exponent(dtype: np.dtype) -> float:
+    """Binary logarithm of the least kernel value in this precision (see `power_of_two`)."""
+    return -100.0 if dtype == np.float32 else -900.0
+
+
 def power_of_two(t):
     """Return 2^t for t <= 0; in compiled code with a relative error below 2 eps.
 

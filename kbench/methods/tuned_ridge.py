@@ -9,7 +9,6 @@ from kbench.methods._tuned_machine import TunedMachine, normal_interval
 from kbench.methods.falkon import FalkonRegressor
 from kbench.methods.kernel_ridge import KernelRidge
 from kbench.trace import Deadline, Trace
-from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import RidgeSearch
 
 # Rows up to which the kernel matrix is factorised: 1 GiB of float32, and about 20 s at one thread.
@@ -50,7 +49,8 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
 
     Notes
     -----
-    The search takes 14 eigendecompositions of 600 rows and 5 of 1,600, whatever n is. The kernel
+    The search takes 14 eigendecompositions of 600 rows and 10 of 1,600, two more for each width
+    beyond those where the best one is at their edge, whatever n is. The kernel
     matrix of at most 16,384 rows is factorised, O(n^3 / 3); beyond, FALKON has 3,000 landmarks.
 
     Examples
@@ -122,21 +122,6 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
             f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s"
         )
         return FalkonRegressor(m, **options, random_state=int(rng.integers(2**31)))
-
-    def _error_of_half(
-        self,
-        Z: Any,
-        targets: np.ndarray,
-        learned: np.ndarray,
-        held_out: np.ndarray,
-        deadline: Deadline,
-    ) -> float:
-        rng = np.random.default_rng(0)
-        y = targets[learned]
-        result = RidgeSearch(Rows(Z[learned], self.kernel, rng), y, rng, deadline, Trace())
-        machine = KernelRidge(result.alpha, kernel=self.kernel, gamma=result.gamma)
-        machine.fit(Z[learned], y - y.mean())
-        return float(np.mean((machine.predict(Z[held_out]) + y.mean() - targets[held_out]) ** 2))
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""

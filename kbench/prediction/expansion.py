@@ -19,6 +19,9 @@ _FLOAT32_ERROR = 0.01
 # Up to this number of centres float64 costs little, because other work per row dominates
 # (`scripts/bench_prediction.py`).
 _FEW_CENTRES = 512
+# Float32 values of kernels that fall with distance end at 2^-100. Where |f| is below this times
+# sum |coef|, values at that end may make up more than a thousandth of f.
+_VANISHED = 2.0**-90
 
 
 def prediction_dtype(kernel: KernelMatrix, coef: np.ndarray) -> np.dtype:
@@ -79,6 +82,11 @@ class KernelExpansion:
     def __call__(self, X: Any) -> np.ndarray:
         """Values at rows X : (u, d) (precomputed: (u, n)); (u, m) float64. O(u s d).
 
+        Rows so far from all centres that their float32 kernel values vanish are evaluated again in
+        float64, whose values of a Gaussian kernel end at 2^-900 = exp(-624) instead of exp(-69).
+        Beyond that all values are equal and f is as small: an intercept decides, or without one
+        the sign of the sum of the coefficients.
+
         Raises
         ------
         ValueError
@@ -88,6 +96,19 @@ class KernelExpansion:
         values = np.empty((X.shape[0], self.coef.shape[1]))
         for start in range(0, len(values), _BATCH):
             rows = slice(start, start + _BATCH)
-            points = self.kernel.prepare(X[rows], self.dtype)
-            values[rows] = expand(self.kernel, points, self.centres, self.coef, self.dtype)
+            values[rows] = self._evaluate(X[rows], self.dtype)
+            vanished = self._vanished(values[rows])
+            if len(vanished):
+                values[start + vanished] = self._evaluate(X[start + vanished], np.dtype(np.float64))
         return values
+
+    def _evaluate(self, X: Any, dtype: np.dtype) -> np.ndarray:
+        points = self.kernel.prepare(X, dtype)
+        return expand(self.kernel, points, self.centres, self.coef, dtype)
+
+    def _vanished(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of the rows of values : (b, m) for which float32 cannot tell one."""
+        if self.dtype != np.float32 or not self.kernel.unit_diagonal:
+            return np.empty(0, np.intp)
+        least = _VANISHED * np.abs(self.coef).sum(axis=0)
+        return np.flatnonzero((np.abs(values) < least).any(axis=1))

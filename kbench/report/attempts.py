@@ -13,6 +13,12 @@ from kbench.run.rows import RUN, schema
 
 # Numbers that say how and when an attempt ran. They, and texts, are those of the newest attempt.
 _NOT_MEASURED = {"attempt", "seed", "threads", "jobs", "schema_version"}
+# Two rows with equal values in these columns, but other keys, differ in the version of their method
+# or in their limits.
+_RUN_OF_ANY_VERSION = (
+    *("method", "dataset", "variant", "data_sha256", "params", "seed"),
+    *("environment", "threads", "jobs"),
+)
 _PHASES = ("phases", "phases_cpu")
 # Numbers that other processes disturb: contended attempts do not count if others are not contended.
 _DISTURBED = {"fit_wall_s", "predict_wall_s", "other_cpus", "preempted"}
@@ -25,12 +31,25 @@ def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     origin (own or reference) as the newest of them; if none is ok, it is the newest alone. Where
     several count, every measured number is the median over those that have it (wall seconds: over
     those that other processes did not disturb), and everything else is the newest attempt's.
-    `repeats` is the list of these attempts, empty where only one counts. O(n log n).
+    `repeats` is the list of these attempts, empty where only one counts. Runs that were made again
+    with a newer version of their method are left out. O(n log n).
     """
     runs: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
+    for row in _current(list(rows)):
         runs[tuple(row[name] for name in RUN)].append(row)
     return [_median(_counting(attempts)) for attempts in runs.values()]
+
+
+def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows without those of which another one differs in a newer version of the method."""
+    places = [tuple(row.get(name) for name in _RUN_OF_ANY_VERSION) for row in rows]
+    # Rows that are older than the column are of the first version.
+    versions = [row.get("method_version") or 1 for row in rows]
+    newest: dict[tuple[Any, ...], int] = {}
+    for place, version in zip(places, versions, strict=True):
+        newest[place] = max(version, newest.get(place, 1))
+    everything = zip(rows, places, versions, strict=True)
+    return [row for row, place, version in everything if version == newest[place]]
 
 
 def _counting(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

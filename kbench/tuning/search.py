@@ -185,7 +185,7 @@ def search(
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng))
-    plan = _plan(rows, first, rng)
+    plan = _plan(rows, first, rng, task.most_rows)
     names = ("rung", "rows", "n_rows", "gamma", "C", "error", "n_validation", "solved")
     result = Search({name: [] for name in names})
     candidates = _product(*_GRID)
@@ -318,7 +318,7 @@ def _near(tried: np.ndarray, trust: float) -> np.ndarray:
     return fine[gaps <= trust]
 
 
-def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
+def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, most_rows: int) -> list[Rung]:
     n, order = len(rows), first.order
     if n <= _MOST_FOLDED:
         later = [replace(first.rung, count=count, steps=STEPS) for count in _COUNTS]
@@ -326,7 +326,8 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
     plan = [first.rung]
     if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
-        halves = _samples(order, n // 2, 2, _VALIDATION, _COUNTS[1], STEPS)
+        half = min(n // 2, most_rows)
+        halves = _samples(order, half, 2, _VALIDATION, _COUNTS[1], STEPS)
         is_small = n <= 1.7 * 4 * _CELL
         quarters = halves if is_small else _samples(order, n // 4, 2, _VALIDATION, 0, STEPS)
         plan += [replace(quarters, count=_COUNTS[0]), halves]
@@ -339,7 +340,8 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
         return plan
     cells = _cells(rows, rng, _CELL_COUNTS[0], _PRECISE)
     plan += [cells, *(replace(cells, count=count) for count in _CELL_COUNTS[1:])]
-    plan.append(_samples(order, _SAMPLE, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
+    sample = min(_SAMPLE, most_rows)
+    plan.append(_samples(order, sample, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
     return plan
 
 

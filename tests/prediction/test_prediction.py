@@ -51,6 +51,55 @@ def test_large_coefficients_and_few_centres_are_evaluated_in_float64():
     assert prediction_dtype(kernel, np.ones((100, 1))) == np.float64
 
 
+def _few_levels(X):
+    return np.clip(np.rint(X * 8.0 + 20.0), 0.0, 40.0) / 40.0
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "gamma"),
+    [
+        ("rbf", lambda X: X, 6.0),  # features
+        ("rbf", _few_levels, 300.0),  # bytes, where the processor multiplies them
+        ("rbf", lambda X: 1.0 * (X > 0.0), 14.0),  # bits
+        ("rbf", lambda X: sp.csr_array(np.where(X > 1.5, X, 0.0)), 20.0),  # sparse rows
+        ("laplacian", lambda X: X, 10.0),
+        ("laplacian", lambda X: sp.csr_array(np.where(X > 1.5, X, 0.0)), 20.0),
+        ("matern12", lambda X: X, 40.0),
+    ],
+)
+def test_rows_far_from_all_centres_are_evaluated_in_float64(name, rows, gamma):
+    """Kernel values below 2^-100 vanish in float32; float64 still tells the sign of f."""
+    rng = np.random.default_rng(0)
+    X, new = rows(rng.normal(size=(600, 40))), rows(rng.normal(size=(50, 40)))
+    if sp.issparse(X):  # so wide that it is not prepared as dense rows
+        wide = [sp.csr_array((Z.shape[0], 4000)) for Z in (X, new)]
+        X, new = (sp.csr_array(sp.hstack(pair)) for pair in zip((X, new), wide, strict=True))
+    coef = rng.normal(size=(600, 1))
+    kernel = KernelMatrix(make_kernel(name, X, gamma=gamma), X, np.float32)
+    machine = KernelExpansion(kernel, np.arange(600), coef, np.dtype(np.float32))
+    A, B = ((Z.toarray() if sp.issparse(Z) else Z) for Z in (new, X))
+    differences = A[:, None, :40] - B[:, :40]
+    if name == "laplacian":
+        distances = np.abs(differences).sum(axis=2)
+    else:
+        distances = (differences**2).sum(axis=2) ** (1.0 if name == "rbf" else 0.5)
+    exact = np.exp(-gamma * distances)
+    largest = exact.max(axis=1)
+    assert np.any((largest > 1e-260) & (largest < 2.0**-110))
+    np.testing.assert_array_less(
+        np.abs(machine(new)[:, 0] - exact @ coef[:, 0]),
+        2e-3 * (exact @ np.abs(coef[:, 0])) + 2.0**-890,
+    )
+
+
+def test_values_beyond_float64_leave_the_class_to_the_intercept():
+    X = data(600)
+    kernel = KernelMatrix(make_kernel("rbf", X, gamma=1e6), X, np.float32)
+    machine = KernelExpansion(kernel, np.arange(600), np.ones((600, 1)), np.dtype(np.float32))
+    values = machine(np.full((3, 3), 50.0))
+    assert np.all((values > 0.0) & (values < 2.0**-880))
+
+
 def test_groups_partition_the_rows_in_order():
     labels = np.array([3, 1, 3, 0, 1, 3])
     groups = dict(group_rows(labels))

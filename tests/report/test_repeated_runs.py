@@ -49,6 +49,13 @@ def folder(tmp_path):
     return write
 
 
+def test_a_run_of_an_older_version_of_the_method_gives_way_to_the_newer_one():
+    (old,), (new,) = attempts({"method_version": None}), attempts({"method_version": 2})
+    (other,) = attempts({"method_version": None, "seed": 7})
+    old["key"], new["key"], other["key"] = "1" * 16, "2" * 16, "3" * 16
+    assert [run["key"] for run in combined([old, new, other])] == [new["key"], other["key"]]
+
+
 @given(st.lists(st.floats(0.001, 100.0), min_size=1, max_size=6))
 def test_a_run_has_the_median_of_what_its_attempts_measured(seconds):
     rows = [{**row, **CODE} for row in attempts(*timed(*seconds))]
