@@ -15,7 +15,7 @@ OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
 class Formula:
     """Errors of a bowl around the optimum; those of cells may be constant."""
 
-    worst, scale_of_c = 0.5, 1.0
+    worst, scale_of_c, most_rows = 0.5, 1.0, 8000
 
     def __init__(self, unit, flat_cells):
         self.unit, self.flat_cells, self.cells = unit, flat_cells, []
