@@ -1,18 +1,24 @@
 """The reference rows that come with kbench: run their plan, and collect the rows of a folder.
 
-    python scripts/reference.py run FOLDER [STAGE ...]
-    python scripts/reference.py collect FOLDER [results/_reference]
+    python scripts/reference.py plan FOLDER [STAGE ...]
+    python scripts/reference.py run FOLDER [--hours H] [STAGE ...]
+    python scripts/reference.py collect FOLDER [results/_reference] [--keep-old]
     python scripts/reference.py describe [results/_reference]
 
-`run` runs the stages of `reference.yaml`, or those that are named, one after the other. A stage
-that has used its hours is interrupted; the same command continues where it stopped. A lock of this
-machine keeps the timed rows of two such runs from overlapping: the second one waits.
+`plan` prints, for each command of the stages of `reference.yaml` (or of those that are named), how
+many runs have no row in the folder and the seconds that they take by the rows that are there; then
+the cells and lines of figures that none of these commands fills. `run` runs the stages one after
+the other. A stage that has used its hours is interrupted; the same command continues where it
+stopped. With --hours no command is begun that would not end in that time by its estimate, so that
+any idle hour can be used. A lock of this machine keeps the timed rows of two such runs from
+overlapping: the second one waits.
 
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
 their curves and environments. Rows of other packages' methods, which kbench's code does not change,
-stay if the folder has the same environment and no newer row of the same run. Curves of more than
-500 points keep every k-th point, and those at the abscissae of the shorter curves of the same run,
-so that curves can still be joined. Rows of a work tree with uncommitted changes are refused.
+stay if the folder has the same environment and no newer row of the same run; with --keep-old all
+rows stay whose run the folder does not have, kbench's own of older commits, too. Curves of more
+than 500 points keep every k-th point, and those at the abscissae of the shorter curves of the same
+run, so that curves can still be joined. Rows of a work tree with uncommitted changes are refused.
 `describe`, which `collect` ends with, writes what the rows say of themselves into the README of the
 reference rows.
 """
@@ -20,6 +26,7 @@ reference rows.
 import fcntl
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -28,7 +35,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,14 +46,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from kbench.config import shipped_root
+from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
 from kbench.report import make_papers
 from kbench.run.results import ResultsFolder
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from reference_plan import Costs, open_places, planned, words_of
+
 MOST_POINTS = 500
 
 PLAN = Path(__file__).with_suffix(".yaml")
+REFERENCE = Path(__file__).parents[1] / "results" / "_reference"
 KBENCH = (sys.executable, "-m", "kbench")
 MEMORY_MB = 8192
 README = "README.md"
@@ -59,13 +70,58 @@ def run(
     stages: Mapping[str, Mapping[str, Any]],
     names: Sequence[str] = (),
     kbench: Sequence[str] = KBENCH,
+    hours: float | None = None,
 ) -> None:
-    """Run the commands of the stages; exit when one is no command, or on Ctrl-C."""
+    """Run the commands of the stages; exit when one is no command, or on Ctrl-C.
+
+    With `hours` commands are left out whose estimate is longer than what remains of that time, and
+    one that takes longer than its estimate is interrupted when the time is up.
+    """
+    wanted = chosen(stages, names)
+    with alone():
+        _run_stages(folder, wanted, kbench, hours)
+
+
+def chosen(
+    stages: Mapping[str, Mapping[str, Any]], names: Sequence[str]
+) -> dict[str, Mapping[str, Any]]:
+    """The stages that are named, or all of them; exit where a name is none."""
     for name in names:
         if name not in stages:
             sys.exit(f"no stage is called {name!r}; they are {', '.join(stages)}")
-    with alone():
-        _run_stages(folder, {name: stages[name] for name in names or stages}, kbench)
+    return {name: stages[name] for name in names or stages}
+
+
+def words_to_run(folder: Path, stage: Mapping[str, Any], command: str) -> list[str]:
+    """The words after `kbench`, with the stage's limits; of two limits the last counts."""
+    limits = [f"limits.wall_s={stage['wall_s']}", f"limits.memory_mb={MEMORY_MB}"]
+    return [*limits, *words_of(command, stage), f"results_dir={folder}"]
+
+
+def costs(folder: Path) -> Costs:
+    """Costs by the rows of the folder and the reference rows."""
+    known = [ResultsFolder(folder).read(reference=False)]
+    if REFERENCE.exists():
+        known.append(ResultsFolder(REFERENCE).read(reference=False))
+    return Costs(pd.concat([rows for rows in known if len(rows)] or known))
+
+
+def show_plan(folder: Path, stages: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> None:
+    """Print what is to run and how long it takes, and what none of the commands fills."""
+    known, runs, total = costs(folder), [], 0.0
+    with composer() as hydra:
+        for name, stage in chosen(stages, names).items():
+            of_stage = 0.0
+            for command in stage["commands"]:
+                one = planned(hydra, words_to_run(folder, stage, command), known)
+                runs += one.runs
+                of_stage += one.seconds
+                print(f"{one.seconds:6.0f} s  {one.n_todo:4} of {len(one.runs)} runs  {command}")
+            total += of_stage
+            print(f"{name}: {of_stage / 3600:.2f} of {stage['hours']:g} h\n", flush=True)
+    print(f"{total / 3600:.2f} h in all")
+    for place in open_places(runs):
+        print(f"no command fills {place}")
 
 
 @contextmanager
@@ -81,40 +137,29 @@ def alone(path: Path = LOCK) -> Iterator[None]:
 
 
 def _run_stages(
-    folder: Path, stages: Mapping[str, Mapping[str, Any]], kbench: Sequence[str]
+    folder: Path,
+    stages: Mapping[str, Mapping[str, Any]],
+    kbench: Sequence[str],
+    hours: float | None,
 ) -> None:
+    last = math.inf if hours is None else time.monotonic() + 3600.0 * hours
+    known = None if hours is None else costs(folder)
     for name, stage in stages.items():
-        end = time.monotonic() + 3600.0 * stage["hours"]
+        end = min(last, time.monotonic() + 3600.0 * stage["hours"])
         for number, command in enumerate(stage["commands"], start=1):
-            print(f"{name} {number}/{len(stage['commands'])}: kbench {command}", flush=True)
-            limits = [f"limits.wall_s={stage['wall_s']}", f"limits.memory_mb={MEMORY_MB}"]
-            # Of two limits the last counts, the command's own.
-            own = [*command.split(), *others(command, stage.get("leave_out", ()))]
-            words = [*limits, *own, f"results_dir={folder}"]
+            place = f"{name} {number}/{len(stage['commands'])}"
+            words = words_to_run(folder, stage, command)
+            if known is not None:
+                with composer() as hydra:
+                    seconds = planned(hydra, words, known).seconds
+                left = last - time.monotonic()
+                if seconds > left:
+                    print(f"{place}: left out, {seconds:.0f} s of {max(left, 0.0):.0f} s")
+                    continue
+            print(f"{place}: kbench {command}", flush=True)
             if not _in_time([*kbench, *words], end):
-                print(f"{name}: {stage['hours']:g} h are spent; again goes on from here")
+                print(f"{name}: the time is up; the same command goes on from here")
                 break
-
-
-def others(command: str, left_out: Collection[str]) -> list[str]:
-    """The word `method=` with the methods of the command's experiment that are not left out.
-
-    Empty if the command names its methods, or none of them is left out.
-    """
-    words = dict(word.partition("=")[::2] for word in command.split())
-    if "method" in words or "experiment" not in words:
-        return []
-    for experiment in words["experiment"].split(","):
-        path = shipped_root() / "experiment" / f"{experiment}.yaml"
-        listed = yaml.safe_load(path.read_text(encoding="utf-8"))["plan"]["methods"]
-        names = list(
-            dict.fromkeys(one if isinstance(one, str) else next(iter(one)) for one in listed)
-        )
-        if set(names) & set(left_out):
-            if experiment != words["experiment"]:
-                sys.exit(f"a command of several experiments cannot leave out methods: {command}")
-            return [f"method={','.join(name for name in names if name not in left_out)}"]
-    return []
 
 
 def _in_time(command: Sequence[str], end: float) -> bool:
@@ -171,29 +216,31 @@ def foreign(method: str) -> bool:
     return all("." in name and not name.startswith("kbench.") for name in names)
 
 
-def staying(target: Path, fresh: pa.Table) -> pa.Table | None:
-    """The rows of other packages' methods of `target` that stay beside `fresh`, if there are any.
+def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Table | None:
+    """The rows of `target` that stay beside `fresh`; None if it has no rows.
 
-    A run is that of its method, parameters, data and seed: its limit may be another one now.
+    Those of other packages' methods in an environment of `fresh`, with `keep_old` all, unless
+    `fresh` has their run: that of the method, parameters, data and seed, whatever its limit.
     """
     path = target / "reference.parquet"
     if not path.exists():
         return None
-    names = ["method", "dataset", "variant", "data_sha256", "seed", "params", "environment"]
+    names = ["method", "dataset", "variant", "data_sha256", "seed", "params"]
     again = {tuple(row.values()) for row in fresh.select(names).to_pylist()}
     environments = set(fresh["environment"].to_pylist())
     old = pq.read_table(path)
     stay = [
-        foreign(row["method"])
-        and row["environment"] in environments
-        and tuple(row.values()) not in again
-        for row in old.select(names).to_pylist()
+        tuple(row.values()) not in again
+        and (keep_old or (foreign(row["method"]) and environment in environments))
+        for row, environment in zip(
+            old.select(names).to_pylist(), old["environment"].to_pylist(), strict=True
+        )
     ]
-    return old.filter(pa.array(stay, pa.bool_())) if any(stay) else None
+    return old.filter(pa.array(stay, pa.bool_()))
 
 
-def collect(source: Path, target: Path) -> None:
-    """Make the rows of a folder the reference rows, beside those of other packages' methods."""
+def collect(source: Path, target: Path, *, keep_old: bool = False) -> None:
+    """Make the rows of a folder the reference rows, beside those that stay (`staying`)."""
     folder = ResultsFolder(source)
     rows = folder.read(reference=False)
     rows = rows[rows["status"] != "interrupted"]  # which says nothing of the method
@@ -214,12 +261,21 @@ def collect(source: Path, target: Path) -> None:
     finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
     schema = pq.read_schema(next((source / "_curves").glob("*.parquet")))
     table = pa.Table.from_pandas(curves, schema=schema, preserve_index=False)
-    if (stay := staying(target, finished)) is not None:
+    environments = dict.fromkeys(rows["environment"], source / "_environments")
+    if (stay := staying(target, finished, keep_old=keep_old)) is not None:
         kept = pq.read_table(target / "_curves").cast(table.schema)
         of_theirs = pc.is_in(kept["key"], stay["key"].combine_chunks())
         table = pa.concat_tables([table, kept.filter(of_theirs)])
+        n_before = pq.read_metadata(target / "reference.parquet").num_rows
+        own = sum(not foreign(name) for name in stay["method"].to_pylist())
+        print(
+            f"of {n_before} rows that were there {len(stay) - own} of other packages' methods and"
+            f" {own} of kbench's stay, {n_before - len(stay)} go; {len(finished)} are new"
+        )
         finished = pa.concat_tables([finished, stay], promote_options="default")
-        print(f"{len(stay)} rows of other packages' methods stay")
+        for name in stay["environment"].to_pylist():
+            environments.setdefault(name, target / "_environments")
+    texts = {name: (place / f"{name}.json").read_bytes() for name, place in environments.items()}
     for name in ("_curves", "_environments"):
         shutil.rmtree(target / name, ignore_errors=True)
         (target / name).mkdir(parents=True)
@@ -227,9 +283,8 @@ def collect(source: Path, target: Path) -> None:
         pq.write_table(finished, file, compression="zstd")
     with atomic_file(target / "_curves" / "curves.parquet") as file:
         pq.write_table(table.replace_schema_metadata(None), file, compression="zstd")
-    for environment in sorted(set(rows["environment"])):
-        name = f"{environment}.json"
-        shutil.copyfile(source / "_environments" / name, target / "_environments" / name)
+    for name, text in texts.items():
+        (target / "_environments" / f"{name}.json").write_bytes(text)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     describe(target)
     print(
@@ -293,17 +348,30 @@ def overlapping(rows: pd.DataFrame) -> int:
 
 
 def main(arguments: Sequence[str]) -> None:
-    match list(arguments):
-        case ["run", folder, *names]:
-            run(Path(folder), yaml.safe_load(PLAN.read_text(encoding="utf-8")), names)
-        case ["collect", folder]:
-            collect(Path(folder), Path("results/_reference"))
-        case ["collect", folder, target]:
-            collect(Path(folder), Path(target))
-        case ["describe"]:
-            describe(Path("results/_reference"))
-        case ["describe", target]:
-            describe(Path(target))
+    words = list(arguments)
+    hours = None
+    if "--hours" in words[:-1]:
+        place = words.index("--hours")
+        try:
+            hours = float(words[place + 1])
+        except ValueError:
+            sys.exit(f"--hours takes a number, not {words[place + 1]!r}")
+        del words[place : place + 2]
+    keep_old = "--keep-old" in words
+    words = [word for word in words if word != "--keep-old"]
+    if any(word.startswith("-") for word in words):
+        sys.exit(__doc__)
+    match words:
+        case ["plan", folder, *names] if hours is None and not keep_old:
+            show_plan(Path(folder), yaml.safe_load(PLAN.read_text(encoding="utf-8")), names)
+        case ["run", folder, *names] if not keep_old:
+            plan = yaml.safe_load(PLAN.read_text(encoding="utf-8"))
+            run(Path(folder), plan, names, hours=hours)
+        case ["collect", folder, *rest] if len(rest) <= 1 and hours is None:
+            target = Path(rest[0] if rest else "results/_reference")
+            collect(Path(folder), target, keep_old=keep_old)
+        case ["describe", *rest] if len(rest) <= 1 and hours is None and not keep_old:
+            describe(Path(rest[0] if rest else "results/_reference"))
         case _:
             sys.exit(__doc__)
 

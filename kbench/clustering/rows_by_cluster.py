@@ -210,7 +210,8 @@ def _folder_of(folder: Path, run: int) -> Path:
 
 
 def _write_run(folder: Path, X: Any, y: np.ndarray, labels: np.ndarray, n_clusters: int) -> None:
-    order = np.argsort(labels, kind="stable")
+    # NumPy sorts numbers of up to 16 bits by radix, ten times as fast as wider ones.
+    order = np.argsort(labels.astype(np.min_scalar_type(n_clusters)), kind="stable")
     starts = np.append(0, np.cumsum(np.bincount(labels, minlength=n_clusters))).astype(np.int64)
     if sp.issparse(X):
         counts = np.diff(X.indptr)[order]
@@ -218,15 +219,20 @@ def _write_run(folder: Path, X: Any, y: np.ndarray, labels: np.ndarray, n_cluste
         names: tuple[str, ...] = ("data", "indices")
     else:
         names = ("X",)
+        # One array for all parts, because new pages cost as much time as gathering.
+        gathered = np.empty((min(len(order), _WRITTEN), X.shape[1]), X.dtype)
     with ExitStack() as stack:
         files = [stack.enter_context(open(folder / name, "wb")) for name in names]
         for begin in range(0, len(order), _WRITTEN):
-            part = X[order[begin : begin + _WRITTEN]]
-            if not sp.issparse(part):
-                files[0].write(part.data)
+            rows = order[begin : begin + _WRITTEN]
+            if sp.issparse(X):
+                part = X[rows]
+                files[0].write(part.data.data)
+                files[1].write(part.indices.astype(np.int32, copy=False).data)
                 continue
-            files[0].write(part.data.data)
-            files[1].write(part.indices.astype(np.int32, copy=False).data)
+            # Without mode="clip" NumPy would gather into an array of its own and copy that.
+            part = np.take(X, rows, axis=0, out=gathered[: len(rows)], mode="clip")
+            files[0].write(part.data)
     np.save(folder / "y.npy", y[order])
     np.save(folder / _STARTS, starts)
 

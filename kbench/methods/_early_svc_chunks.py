@@ -106,7 +106,14 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     with trace.phase("survey"):
         seed = rng.randint(2**31)
         targets = ClassTargets()
-        survey = Survey(rows, targets, sample_size(settings["n_samples"], k), seed)
+        survey = Survey(
+            rows,
+            targets,
+            sample_size(settings["n_samples"], k),
+            seed,
+            checksum=rows.scratch is not None,  # a temporary folder has no files of other rows
+            variance=model.gamma == "scale",
+        )
     model.classes_, model.n_features_in_ = targets.classes, rows.n_features
     # Leave-one-out errors need labels, which the survey does not keep: C is 1, as in `SVC`.
     C = model.C_ = 1.0 if isinstance(model.C, str) else model.C
@@ -118,7 +125,7 @@ def fit_chunks(model: "DCSVC", rows: ChunkedRows, trace: Trace) -> "DCSVC":
     )
     most = most_rows(rows)
     identity = {
-        "rows": survey.checksum,
+        "rows": survey.checksum if rows.scratch is not None else "",
         "seed": seed,
         "kernel": trainer.kernel,
         "block_rows": rows.block_rows,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kbench.metric import LearnedMetric
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
-from kbench.tuning.search import FirstRung, Search, search, validation_error
+from kbench.tuning.search import FirstRung, Search, search
 from kbench.tuning.tasks import Classification, Regression
 
 # Kernel values of the exact fit, about n rows times the support vectors, above which early DC-SVM
@@ -31,9 +31,14 @@ _SEARCH_BUDGET = 0.5
 _CONFIDENCE = 0.95
 # Rows on which the Euclidean and the learned metric are compared, of which a half is held out.
 _METRIC_ROWS = 4000
-# Relative improvement of the held-out error from which on the learned metric is kept. A metric that
-# does not matter costs a product with a (d, d) matrix for every row to predict.
-_METRIC_GAIN = 0.02
+# Relative improvement of the held-out error from which on the learned metric is kept, because it
+# costs a product with a (d, d) matrix for every row to predict; and the improvement in standard
+# errors of the mean difference between the losses of the same rows. A difference that one row makes
+# alone is one standard error, that of two equal rows 1.4.
+_METRIC_GAIN, _METRIC_STANDARD_ERRORS = 0.02, 1.5
+# Seconds of the search without which no metric is learned: one of 2,000 or of 8,000 rows takes 3 to
+# 12 of them (`scripts/bench_metric.py tuned`) and does not stop in between.
+_METRIC_SECONDS = 12.0
 # Ratio of the columns' deviations from which on standardised columns are compared with those given,
 # and the relative improvement of the first rung's error for which they are taken.
 _SCALES, _SCALER_GAIN = 3.0, 0.05
@@ -152,7 +157,9 @@ class TunedMachine(BaseEstimator):
         sample = self._task(targets).order(rng)[:_METRIC_ROWS]
         learned, held_out = np.array_split(np.arange(len(sample)), 2)
         y = targets[sample]
-        if len(np.unique(y[learned])) < 2 or len(held_out) < 2:
+        left = deadline.seconds_left()
+        too_late = left is not None and left < _METRIC_SECONDS
+        if too_late or len(np.unique(y[learned])) < 2 or len(held_out) < 2:
             return None
         options: dict[str, Any] = {
             "task": self._kind,
@@ -161,28 +168,30 @@ class TunedMachine(BaseEstimator):
             "random_state": int(rng.integers(2**31)),
         }
         metric = LearnedMetric(**options).fit(X[sample[learned]], y[learned])
-        errors = [
-            self._error_of_half(Z, y, learned, held_out, deadline)
-            for Z in (X[sample], metric.transform(X[sample]))
-        ]
-        if errors[1] >= (1.0 - _METRIC_GAIN) * errors[0]:
+        task, losses = self._task(targets), []
+        as_given, mapped = X[sample], metric.transform(X[sample])
+        for Z, scaler in ((as_given, self.scaler), (mapped, None)):
+            machine = self._without_metric(scaler, deadline.seconds_left())
+            predicted = machine.fit(Z[learned], y[learned]).predict(Z[held_out])
+            losses.append(task.losses_of(predicted, sample[held_out]))
+        left = deadline.seconds_left()
+        too_late = left is not None and left < _METRIC_SECONDS
+        if too_late or not improves(*losses):
             return None
         return LearnedMetric(**options).fit(X, targets)
 
-    def _error_of_half(
-        self,
-        Z: Any,
-        targets: np.ndarray,
-        learned: np.ndarray,
-        held_out: np.ndarray,
-        deadline: Deadline,
-    ) -> float:
-        """Error on some rows of a machine that is tuned and fitted on others."""
-        rng = np.random.default_rng(0)
-        half = Rows(Z[learned], self.kernel, rng)
-        result = search(half, self._task(targets[learned]), rng, deadline, Trace())
-        rows = Rows(Z, self.kernel, rng)
-        return validation_error(rows, self._task(targets), result, learned, held_out)
+    def _without_metric(self, scaler: str | None, seconds: float | None) -> Any:
+        """An unfitted machine of this kind that chooses its parameters on rows as they are."""
+        options = {
+            "metric": None,
+            "scaler": scaler,
+            "time_budget": None if seconds is None else max(seconds, 1e-3),
+            "random_state": 0,
+            "class_weight": None,
+            "probability": False,
+        }
+        known = self.get_params(deep=False)
+        return clone(self).set_params(**{k: v for k, v in options.items() if k in known})
 
     @property
     @abstractmethod
@@ -222,6 +231,18 @@ class TunedMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def improves(before: np.ndarray, after: np.ndarray) -> bool:
+    """Whether losses (v,) of a machine are lower than those of another on the same held-out rows.
+
+    The mean of the paired differences must exceed 2 % of the mean loss and 1.5 standard errors. A
+    few rows with large errors, which decide a comparison of two means, raise that standard error.
+    """
+    differences = before - after
+    standard_error = differences.std(ddof=1) / np.sqrt(len(differences))
+    least = max(_METRIC_GAIN * before.mean(), _METRIC_STANDARD_ERRORS * standard_error)
+    return bool(differences.mean() > least)
 
 
 def _has_different_scales(X: np.ndarray) -> bool:

@@ -9,7 +9,6 @@ from kbench.methods._tuned_machine import TunedMachine, normal_interval
 from kbench.methods.falkon import FalkonRegressor
 from kbench.methods.kernel_ridge import KernelRidge
 from kbench.trace import Deadline, Trace
-from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import RidgeSearch
 
 # Rows up to which the kernel matrix is factorised: 1 GiB of float32, and about 20 s at one thread.
@@ -122,21 +121,6 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
             f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s"
         )
         return FalkonRegressor(m, **options, random_state=int(rng.integers(2**31)))
-
-    def _error_of_half(
-        self,
-        Z: Any,
-        targets: np.ndarray,
-        learned: np.ndarray,
-        held_out: np.ndarray,
-        deadline: Deadline,
-    ) -> float:
-        rng = np.random.default_rng(0)
-        y = targets[learned]
-        result = RidgeSearch(Rows(Z[learned], self.kernel, rng), y, rng, deadline, Trace())
-        machine = KernelRidge(result.alpha, kernel=self.kernel, gamma=result.gamma)
-        machine.fit(Z[learned], y - y.mean())
-        return float(np.mean((machine.predict(Z[held_out]) + y.mean() - targets[held_out]) ** 2))
 
     def predict(self, X: Any) -> np.ndarray:
         """Estimates at rows X : (u, d); (u,) float64."""

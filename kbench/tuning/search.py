@@ -167,7 +167,7 @@ def search(
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng))
-    plan = _plan(rows, first, rng)
+    plan = _plan(rows, first, rng, task.most_rows)
     names = ("rung", "rows", "n_rows", "gamma", "C", "error", "n_validation", "solved")
     result = Search({name: [] for name in names})
     candidates = _product(*_GRID)
@@ -264,7 +264,7 @@ def _near(tried: np.ndarray) -> np.ndarray:
     return fine[gaps <= _TRUST]
 
 
-def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
+def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, most_rows: int) -> list[Rung]:
     n, order = len(rows), first.order
     if n <= _MOST_FOLDED:
         later = [replace(first.rung, count=count, steps=STEPS) for count in _COUNTS]
@@ -272,9 +272,10 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
     plan = [first.rung]
     if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
-        size = n // 2 if n <= 1.7 * 4 * _CELL else n // 4
+        half = min(n // 2, most_rows)
+        size = half if n <= 1.7 * 4 * _CELL else n // 4
         plan.append(_samples(order, size, 2, _VALIDATION, _COUNTS[0], STEPS))
-        plan.append(_samples(order, n // 2, 2, _VALIDATION, _COUNTS[1], STEPS))
+        plan.append(_samples(order, half, 2, _VALIDATION, _COUNTS[1], STEPS))
         if n <= _MOST_FOLDED_LAST:
             folds = list(_folds(order, _LAST_FOLDS))
             t = float(np.log2(len(folds[0][0]) / n))
@@ -286,7 +287,8 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator) -> list[Rung]:
     plan += [
         Rung("cell", -1.0, cells, count, STEPS, _PRECISE, _LEAST_CELLS) for count in _CELL_COUNTS
     ]
-    plan.append(_samples(order, _SAMPLE, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
+    sample = min(_SAMPLE, most_rows)
+    plan.append(_samples(order, sample, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
     return plan
 
 

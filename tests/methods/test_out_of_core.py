@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from kbench.chunked import Block, ChunkedRows
+from kbench.clustering.rows_by_cluster import spill
 from kbench.errors import DataError, KbenchError, ModelError
 from kbench.methods import DCSVC, CascadeSVC, KernelSVC, PegasosClassifier
 from kbench.methods._early_svc_chunks import seed_of
@@ -153,6 +154,35 @@ def test_the_sample_is_uniform_and_the_same_for_any_chunks(data):
     assert abs(counts.mean() - 30) < 1e-9
     assert counts.min() > 8
     assert counts.max() < 55
+
+
+def test_a_survey_without_checksum_and_variance_finds_the_same_otherwise(data):
+    X, y = data
+    full = Survey(chunked(X, y), ClassTargets(), 50, 7)
+    part = Survey(chunked(X, y), ClassTargets(), 50, 7, checksum=False, variance=False)
+    np.testing.assert_array_equal(part.sample, full.sample)
+    assert (part.n, part.nbytes) == (full.n, full.nbytes)
+    np.testing.assert_allclose(full.variance, X.var(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_clusters", [2, 300, 70_000])  # 8, 16 and 32 bits for a cluster's number
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_of_a_cluster_keep_their_order(tmp_path, n_clusters, order):
+    rng = np.random.RandomState(0)
+    X = np.asarray(rng.rand(500, 3), np.float32, order=order)
+    labels = rng.randint(n_clusters - 2, n_clusters, 500)
+    spilled = spill(
+        ChunkedRows.of_arrays(X, np.arange(500)),
+        lambda X, first: labels[first : first + len(X)],
+        n_clusters,
+        tmp_path / "rows",
+        encode=lambda block: block.y,
+        nbytes=X.nbytes,
+    )
+    for cluster in (n_clusters - 2, n_clusters - 1):
+        rows, numbers = spilled.cluster(cluster)
+        np.testing.assert_array_equal(numbers, np.flatnonzero(labels == cluster))
+        np.testing.assert_array_equal(rows, X[labels == cluster])
 
 
 def test_a_cluster_too_large_for_the_memory_is_divided(data):

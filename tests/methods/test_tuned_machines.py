@@ -15,13 +15,15 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
-from kbench.methods._tuned_machine import wilson_interval
+from kbench.methods._tuned_machine import improves, wilson_interval
+from kbench.metric import LearnedMetric
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import errors_by_ridge
 from kbench.tuning.machines import along_c, classify, regress
+from kbench.tuning.search import FirstRung, _plan
 from kbench.tuning.surface import Surface
-from kbench.tuning.tasks import Classification
+from kbench.tuning.tasks import Classification, Regression
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -253,6 +255,45 @@ def test_a_time_budget_ends_the_search_early():
     X, y = moons(1000)
     machine = TunedKernelSVC(time_budget=1e-3, random_state=0).fit(X, y)
     assert set(machine.search_results_["rung"]) == {0}
+
+
+def test_no_metric_is_learned_in_a_budget_that_cannot_hold_it(monkeypatch):
+    monkeypatch.setattr(LearnedMetric, "fit", lambda *_: pytest.fail("learned"))
+    X, y = moons(300)
+    machine = TunedKernelSVC(metric="auto", time_budget=2.0, random_state=0).fit(X, y)
+    assert machine.metric_ is None
+
+
+def test_an_improvement_counts_if_it_exceeds_the_noise_of_paired_differences():
+    rng = np.random.default_rng(0)
+    losses = rng.exponential(size=1000)
+    assert improves(losses, 0.9 * losses)
+    assert not improves(losses, 0.99 * losses)
+    assert not improves(losses, losses)
+    # One large error that vanishes lowers the mean by a third, and is one row of a thousand.
+    with_outlier = np.append(losses, 500.0)
+    assert not improves(with_outlier, np.append(losses, 0.0))
+
+
+def test_large_regressions_are_searched_on_few_rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(10_000, 2)).astype(np.float32)
+    y = X[:, 0] + 0.1 * rng.normal(size=len(X))
+    task = Regression(y, 0.05)
+    rows = Rows(X, "rbf", rng)
+    plan = _plan(rows, FirstRung(rows, task, task.order(rng)), rng, task.most_rows)
+    assert [len(rung.pairs[0][0]) for rung in plan[1:]] == [4000, 4000, 4000]
+    sizes = {len(np.unique(np.concatenate(pair))) for rung in plan[1:] for pair in rung.pairs}
+    assert sizes == {10_000}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tube_of_noisy_targets_has_the_size_of_the_noise(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, size=(300, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=300)
+    machine = TunedKernelSVR(random_state=seed).fit(X, y)
+    assert machine.epsilon_ >= 0.5 * np.sqrt(machine.cv_error_)
 
 
 def test_regression_beats_wrong_widths_and_finds_the_noise():

@@ -5,6 +5,7 @@ import runpy
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -143,6 +144,31 @@ def test_rows_of_other_machines_do_not_stay(tmp_path, collect):
     assert results.read()["method"].tolist() == ["kernel_svc"]
 
 
+def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect, capsys):
+    """Those of other machines too, with their curves and environments."""
+    results = ResultsFolder(tmp_path / "results")
+    for name, cpu, methods in (
+        ("first", "two", ["meka", "svc"]),
+        ("second", "one", ["kernel_svc", "svc"]),
+    ):
+        folder = ResultsFolder(tmp_path / name)
+        environment = folder.store_environment({"cpu": cpu})
+        for method in methods:
+            row = make_row(method=method, environment=environment, dirty=False)
+            row["key"] = f"{name}{method}".replace("_", "")
+            folder.write(row, [curve("objective", 3)])
+        collect(folder.path, results.path / "_reference", keep_old=True)
+    rows = results.read()
+    keys = ["firstmeka", "secondkernelsvc", "secondsvc"]
+    assert sorted(rows["key"]) == keys
+    assert sorted(set(results.read_curves()["key"])) == keys
+    assert set(rows["environment"]) == set(results.environments())
+    said = capsys.readouterr().out
+    assert "of 2 rows that were there 0 of other packages' methods and 1 of kbench's stay" in said
+    collect(tmp_path / "second", results.path / "_reference")
+    assert sorted(results.read()["key"]) == keys[1:]
+
+
 def test_rows_of_changed_code_are_refused(tmp_path, collect):
     folder = folder_with(tmp_path)
     folder.write(make_row(key="another", dirty=True))
@@ -214,18 +240,22 @@ def test_all_methods_of_a_table_have_one_limit():
 
 
 def test_a_stage_leaves_out_methods_of_other_packages(script):
-    others = script["others"]
-    (word,) = others("-m experiment=dcsvm_table3 dataset=ijcnn1", ["svc"])
+    def method(command):
+        words = script["words_of"](command, {"leave_out": ["svc"]})
+        assert words[: len(command.split())] == command.split()
+        return words[len(command.split()) :]
+
+    (word,) = method("-m experiment=dcsvm_table3 dataset=ijcnn1")
     names = word.removeprefix("method=").split(",")
     assert "kernel_svc" in names
     assert "svc" not in names
-    assert others("-m experiment=dcsvm_table5 method=dcsvm", ["svc"]) == []
-    assert others("-m experiment=meka_table7", ["svc"]) == []
-    with pytest.raises(SystemExit, match="several experiments"):
-        others("-m experiment=meka_table7,dcsvm_table3", ["svc"])
+    assert method("-m experiment=dcsvm_table5 method=dcsvm") == []
+    assert method("-m experiment=meka_table7") == []
+    with pytest.raises(ValueError, match="several experiments"):
+        method("-m experiment=meka_table7,dcsvm_table3")
     for stage in PLAN.values():
         for command in stage["commands"]:
-            others(command, stage.get("leave_out", ()))
+            script["words_of"](command, stage)
 
 
 def test_methods_of_other_packages_are_told_by_their_estimators(script):
@@ -265,9 +295,9 @@ def stubbed(script, tmp_path):
     (tmp_path / "stub.py").write_text(STUB)
     told = tmp_path / "told"
 
-    def run(stages, names=()):
+    def run(stages, names=(), **options):
         stub = [sys.executable, str(tmp_path / "stub.py"), str(told)]
-        script["run"](Path("fresh"), stages, names, stub)
+        script["run"](Path("fresh"), stages, names, stub, **options)
 
     def commands():
         return [json.loads(line) for line in told.read_text().splitlines()]
@@ -294,7 +324,7 @@ def test_a_stage_that_has_spent_its_hours_is_interrupted_and_the_next_one_begun(
     run, commands = stubbed
     run({"one": stage("slow", "never", hours=1 / 3600), "two": stage("b")})
     assert [words[2] for words in commands()] == ["slow", "b"]
-    assert "one: 0.000277778 h are spent" in capsys.readouterr().out
+    assert "one: the time is up" in capsys.readouterr().out
 
 
 def test_stages_by_name_and_a_name_that_is_none(stubbed):
@@ -306,6 +336,41 @@ def test_stages_by_name_and_a_name_that_is_none(stubbed):
         run(stages, ["three"])
 
 
+def test_with_hours_no_command_begins_that_would_not_end_in_time(
+    stubbed, script, monkeypatch, capsys
+):
+    def planned(composer, words, costs):
+        return SimpleNamespace(seconds=1000.0 if "long" in words else 10.0)
+
+    monkeypatch.setitem(script["run"].__globals__, "planned", planned)
+    monkeypatch.setitem(script["run"].__globals__, "costs", lambda folder: object())
+    run, commands = stubbed
+    run({"one": stage("long", "short"), "two": stage("another")}, hours=0.05)
+    assert [words[2] for words in commands()] == ["short", "another"]
+    assert "one 1/2: left out, 1000 s of 1" in capsys.readouterr().out
+
+
+def test_runs_cost_what_rows_most_like_them_took(script):
+    rows = [
+        make_row(1, params='{"C": 1}', fit_cpu_s=5.0, message=None),
+        make_row(2, params='{"C": 2}', fit_cpu_s=7.0, message=None),
+        make_row(3, dataset="iris", fit_cpu_s=None, message="not done within limits.wall_s=60"),
+    ]
+    rest = {"variant": None, "load_s": 0.0, "warmup_s": 0.0, "predict_cpu_s": 0.0}
+    costs = script["Costs"](pd.DataFrame([rest | row for row in rows]))
+    start = costs.of.__globals__["STARTING"]
+
+    def seconds(dataset, params, method="svc"):
+        run = SimpleNamespace(method=method, dataset=dataset, variant=None, params=params)
+        return costs.of(run) - start
+
+    assert seconds("digits", {"C": 1}) == 5.0
+    assert seconds("digits", {"C": 3}) == 6.0
+    assert seconds("iris", {}) == 60.0
+    assert seconds("letter", {}) == 24.0
+    assert seconds("letter", {}, "none") == costs.of.__globals__["UNKNOWN"]
+
+
 def test_a_command_that_is_none_ends_the_plan(stubbed):
     run, commands = stubbed
     with pytest.raises(SystemExit) as raised:
@@ -314,9 +379,12 @@ def test_a_command_that_is_none_ends_the_plan(stubbed):
     assert len(commands()) == 1
 
 
-def test_anything_else_prints_the_usage(script):
+@pytest.mark.parametrize(
+    "words", ["folder", "run f --keep-old", "collect f --hours 1", "run f --hour 1", "describe a b"]
+)
+def test_anything_else_prints_the_usage(script, words):
     with pytest.raises(SystemExit, match=r"reference\.py run FOLDER"):
-        script["main"](["folder"])
+        script["main"](words.split())
 
 
 def test_two_timed_runs_never_overlap(tmp_path, script, capsys):

@@ -114,7 +114,7 @@ class Runs:
         self, machine: Machine, wanted: Selector, choice: Choice
     ) -> list[tuple[Line, Problem]]:
         """All lines of one data set that match a selector."""
-        matches = comparisons(self._matching(machine, wanted, choice))
+        matches = comparisons(self.matching(machine, wanted, choice))
         return [(line, one.problem) for one in matches for line in one.lines]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
@@ -168,7 +168,8 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return mean_sd([value for value in values if value is not None])
 
-    def _matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
+    def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
+        """All rows of one data set that match a selector, however they ended."""
         params = {**wanted.params, **choice.params}
         return [
             row

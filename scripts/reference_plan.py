@@ -1,0 +1,157 @@
+"""The runs behind the stages of `reference.yaml`: their costs, and the cells that they leave empty.
+
+Costs are CPU seconds of rows that are there, with loading and the warm-up fit; a run that ended at
+its limit of seconds costs that limit. A run without a row costs as much as the mean of its method
+on the same data, then on any data.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from kbench.config import Composer, shipped_root
+from kbench.report.papers.entries import LEAST_SIZES, Cell
+from kbench.report.papers.figures import figures
+from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, paper
+from kbench.report.papers.runs import Runs
+from kbench.report.tables import Machine
+from kbench.run.plan import Run, make_plan
+from kbench.run.rows import TIMED_OUT
+from kbench.run.runner import finished_here, split
+
+# Seconds between two runs of one command that are in no column of a row: the start of the worker.
+STARTING = 0.35
+# Seconds of a run whose method has no row at all.
+UNKNOWN = 10.0
+
+
+class Costs:
+    """Seconds of runs, from rows as a results folder reads them."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self._known: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
+        columns = ["load_s", "warmup_s", "fit_cpu_s", "predict_cpu_s"]
+        names = ["method", "dataset", "variant", "params", "message", *columns]
+        for row in rows[names].astype(object).where(rows[names].notna(), None).to_dict("records"):
+            _, stopped, limit = (row["message"] or "").partition(TIMED_OUT)
+            seconds = float(limit) if stopped else sum(row[name] or 0.0 for name in columns)
+            params = json.loads(row["params"] or "{}")
+            for place in _places(row["method"], row["dataset"], row["variant"], params):
+                self._known[place].append(seconds)
+
+    def of(self, run: Run) -> float:
+        """The mean over the rows most like the run."""
+        for place in _places(run.method, run.dataset, run.variant, run.params):
+            if seconds := self._known.get(place):
+                return STARTING + sum(seconds) / len(seconds)
+        return STARTING + UNKNOWN
+
+
+def _places(
+    method: str, dataset: str, variant: str | None, params: Mapping[str, Any]
+) -> Iterator[tuple[Any, ...]]:
+    yield method, dataset, variant, json.dumps(dict(params), sort_keys=True)
+    yield method, dataset, variant
+    yield method, dataset
+    yield (method,)
+
+
+def words_of(command: str, stage: Mapping[str, Any]) -> list[str]:
+    """A command's words, with `method=` where the stage leaves out methods of its experiment.
+
+    Raises
+    ------
+    ValueError
+        It names several experiments, of which one has such methods.
+    """
+    words = dict(word.partition("=")[::2] for word in command.split())
+    left_out = set(stage.get("leave_out", ()))
+    if "method" not in words and "experiment" in words:
+        for experiment in words["experiment"].split(","):
+            path = shipped_root() / "experiment" / f"{experiment}.yaml"
+            listed = yaml.safe_load(path.read_text(encoding="utf-8"))["plan"]["methods"]
+            names = dict.fromkeys(
+                one if isinstance(one, str) else next(iter(one)) for one in listed
+            )
+            if left_out & set(names):
+                if experiment != words["experiment"]:
+                    raise ValueError(
+                        f"a command of several experiments cannot leave out methods: {command}"
+                    )
+                kept = ",".join(name for name in names if name not in left_out)
+                return [*command.split(), f"method={kept}"]
+    return command.split()
+
+
+@dataclass(frozen=True)
+class Planned:
+    """All runs of a command, the number of those without a row in the folder, and their seconds."""
+
+    runs: Sequence[Run]
+    n_todo: int
+    seconds: float
+
+
+def planned(composer: Composer, words: Sequence[str], costs: Costs) -> Planned:
+    """What the words after `kbench` would run."""
+    overrides = [word for word in words if word != "-m"]
+    plan = make_plan(composer, overrides, multirun="-m" in words)
+    todo, _ = split(plan, finished_here(plan))
+    return Planned(plan.runs, len(todo), sum(map(costs.of, todo)))
+
+
+def open_places(runs: Sequence[Run]) -> list[str]:
+    """Cells and lines of figures that none of the runs fills, though their data are available."""
+    machine = Machine("planned", 1, None)
+    rows = [
+        {
+            "key": run.key,
+            "environment": machine.environment,
+            "threads": machine.threads,
+            "jobs": machine.jobs,
+            "method": run.method,
+            "dataset": run.dataset,
+            "variant": run.variant,
+            "params": json.dumps(dict(run.params)),
+        }
+        for run in runs
+    ]
+    known = Runs(rows)
+
+    def n_sizes(of: Paper, wanted: Selector) -> int:
+        choices = of.data[wanted.data or ""]
+        return sum(bool(known.matching(machine, wanted, choice)) for choice in choices)
+
+    found = []
+    for of in map(paper, PAPERS):
+        for table in of.tables.values():
+            for row in table.rows:
+                for column in table.columns:
+                    cell = Cell(table, known, None, row, column)
+                    if cell.wanted.data is None or of.data_of(cell.wanted) in of.absent:
+                        continue
+                    n = n_sizes(of, cell.wanted)
+                    found += [
+                        " | ".join(filter(None, (table.id, row, column, label)))
+                        for label, measure in table.measures.items()
+                        if measure.reads
+                        and cell.printed(measure)
+                        and n < (LEAST_SIZES if isinstance(measure, Growth) else 1)
+                    ]
+    for figure in figures():
+        of = paper(figure.paper)
+        for panel in figure.panels:
+            if panel.data not in of.absent:
+                least = 2 if panel.x.size else 1
+                missing = [
+                    label
+                    for label, (wanted, *_) in panel.lines.items()
+                    if n_sizes(of, wanted) < least
+                ]
+                found += [f"{figure.name} | {panel.title} | {label}" for label in missing]
+    return found
