@@ -226,7 +226,7 @@ def test_a_run_that_had_less_time_than_others_of_its_table_has_not_ended_at_the_
 
     assert count("timeout", 900, 900) == (2, 0)
     assert count("timeout", 10, 900) == (0, 2)
-    assert count("timeout", 10, 900, "another") == (2, 0)
+    assert count("timeout", 10, 900, "another") == (0, 2)
     assert count("memory", 10, 900) == (2, 0)
     assert count("error", 900, 900) == (0, 2)
 

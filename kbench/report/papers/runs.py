@@ -173,10 +173,10 @@ class Runs:
         return mean_sd([value for value in values if value is not None])
 
     def longest_limit(self, machine: Machine, choice: Choice, experiments: Container[str]) -> float:
-        """The longest limit in seconds of the experiments' runs on a data set; 0 without any."""
+        """The longest limit in seconds of the experiments' runs on a data set, or of all runs."""
         rows = self._rows.get((machine, choice.dataset, choice.variant), ())
         own = [row for row in rows if any(name in experiments for name in _experiments(row))]
-        return max((time_limit(row) or 0.0 for row in own), default=0.0)
+        return max((time_limit(row) or 0.0 for row in own or rows), default=0.0)
 
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
