@@ -19,10 +19,13 @@ from kbench.report.tables import (
     mean_sd,
     measured,
 )
+from kbench.run.rows import TIMED_OUT
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
+
+_LIMIT = re.compile(r"\blimits\.wall_s=([0-9.]+)")
 
 # The abscissa of curves, where another name than that of a curve is asked for.
 SECONDS = "seconds"
@@ -30,9 +33,6 @@ SECONDS = "seconds"
 # Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
 # 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
 _NEAR = math.log(1.5)
-
-# The message of a run that ended at its limit of time (`kbench.run.sandbox`).
-_AT_LIMIT = re.compile(r"not done within limits\.wall_s=([0-9.]+)")
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,12 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return mean_sd([value for value in values if value is not None])
 
+    def longest_limit(self, machine: Machine, choice: Choice, experiments: Container[str]) -> float:
+        """The longest limit in seconds of the experiments' runs on a data set, or of all runs."""
+        rows = self._rows.get((machine, choice.dataset, choice.variant), ())
+        own = [row for row in rows if any(name in experiments for name in _experiments(row))]
+        return max((time_limit(row) or 0.0 for row in own or rows), default=0.0)
+
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
         params = {**wanted.params, **choice.params}
@@ -233,9 +239,9 @@ def least_seconds(line: Line) -> float | None:
     """
     if line.ok:
         return None
-    found = [_AT_LIMIT.match(row.get("message") or "") for row in line.rows]
-    limits = [float(one[1]) for one in found if one is not None]
-    return min(limits) if limits and len(limits) == len(found) else None
+    said = [(row.get("message") or "").partition(TIMED_OUT) for row in line.rows]
+    limits = [float(seconds) for _, stopped, seconds in said if stopped]
+    return min(limits) if limits and len(limits) == len(said) else None
 
 
 def _made_by(experiments: Container[str], line: Line) -> bool:
@@ -245,6 +251,13 @@ def _made_by(experiments: Container[str], line: Line) -> bool:
 
 def _experiments(row: Row) -> list[str]:
     return (row.get("experiment") or "").split(",")
+
+
+def time_limit(row: Row) -> float | None:
+    """Seconds that a run could take: where it was stopped, or else what its command says."""
+    _, stopped, seconds = (row.get("message") or "").partition(TIMED_OUT)
+    said = _LIMIT.findall(row.get("command") or "")
+    return float(seconds) if stopped else float(said[-1]) if said else None
 
 
 def identity(row: Row) -> Identity:
