@@ -106,14 +106,22 @@ class TunedMachine(BaseEstimator):
         return np.random.default_rng(self.random_state)
 
     def _search(
-        self, X: Any, targets: np.ndarray, rng: np.random.Generator, trace: Trace
+        self,
+        X: Any,
+        targets: np.ndarray,
+        rng: np.random.Generator,
+        trace: Trace,
+        compared_entries: float = np.inf,
     ) -> tuple[Any, Search, Any, Rows]:
-        """The rows in the metric that was kept, and the result of the search on them."""
+        """The rows in the metric that was kept, and the result of the search on them.
+
+        `compared_entries` is as in `search`.
+        """
         budget = None if self.time_budget is None else _SEARCH_BUDGET * self.time_budget
         deadline = Deadline(budget, trace)
         X, rows, first = self._mapped(X, targets, rng, deadline)
         task = self._task(targets)
-        result = search(rows, task, rng, deadline, trace, first)
+        result = search(rows, task, rng, deadline, trace, first, compared_entries)
         return X, result, task, rows
 
     def _keep(self, result: Search, trace: Trace) -> None:

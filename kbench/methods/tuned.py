@@ -192,7 +192,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         class_labels.require_two(len(self.classes_), what)
         rng = self._generator()
         with trace.phase("search"):
-            Z, result, task, _ = self._search(X, index, rng, trace)
+            Z, result, task, _ = self._search(X, index, rng, trace, _CHEAP_ENTRIES)
             self._smoother_by_larger_machines(Z, task, index, result, rng, deadline, trace)
             self._keep(result, trace)
             self.cv_error_ = result.error
@@ -256,7 +256,11 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
             return not solved, error, len(machine.support_) / len(training)
 
         best = measured(result.gamma, result.C)
-        for of_gamma, of_c in ((1.0, _SMOOTHER), (_SMOOTHER, 1.0)):
+        directions = [(1.0, _SMOOTHER), (_SMOOTHER, 1.0)]
+        if result.flat_cells:
+            # Samples prefer wider kernels than more rows do, and no cell has corrected that.
+            directions.insert(0, (1.0 / _SMOOTHER, _SMOOTHER))
+        for of_gamma, of_c in directions:
             while count < _MOST_LARGER and not deadline.passed:
                 gamma, C = of_gamma * result.gamma, of_c * result.C
                 tried = measured(gamma, C)

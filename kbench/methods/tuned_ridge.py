@@ -49,7 +49,8 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
 
     Notes
     -----
-    The search takes 14 eigendecompositions of 600 rows and 5 of 1,600, whatever n is. The kernel
+    The search takes 14 eigendecompositions of 600 rows and 10 of 1,600, two more for each width
+    beyond those where the best one is at their edge, whatever n is. The kernel
     matrix of at most 16,384 rows is factorised, O(n^3 / 3); beyond, FALKON has 3,000 landmarks.
 
     Examples

@@ -97,10 +97,11 @@ def along_c(
     state[0] = K.diagonal()
     report = np.zeros(N_REPORTED)
     report[ROWS], report[INTERCEPT] = n, 0.5 * (z.max() + z.min())
-    no_points, halves, unknown = np.empty((0, n)), np.zeros(n), np.empty(0, np.uint8)
-    points = (no_points, halves, _NO_VALUES, unknown)
-    no_second_class = (no_points[:, :0].copy(), np.empty(0), _NO_VALUES, unknown)
-    kernel = (*points, *no_second_class, _NO_VALUES, np.empty(n), K, np.arange(n), n)
+    no_points, known = np.empty((0, n), np.float32), np.ones(n, np.uint8)
+    points = (no_points, None, _NO_VALUES, known)
+    no_second_class = (no_points[:, :0].copy(), None, _NO_VALUES, known[:0])
+    scratch = np.empty(n, np.float32)
+    kernel = (*points, *no_second_class, _NO_VALUES, 1.0, scratch, K, np.arange(n), n)
 
     last_c, solved = 0.0, True
     for C, wanted in _climb(Cs):

@@ -12,8 +12,11 @@ and up to 6,000 three folds in the last rung.
 Beyond, cost forbids halves, and smaller samples mislead: the best gamma of covtype is 1 for
 5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are cells: the 2,000 rows nearest to
 a random row, of which 400 of the inner 800 are validation rows. A cell has nearly the density of
-the data, and shows the optimum of a local machine. A sample of 5,600 rows comes last and shows
-what a local machine misses.
+the data, and shows the optimum of a local machine. A sample of 5,600 rows follows and shows
+what a local machine misses. Where nobody compares larger machines afterwards, because they take too
+long, other cells come last: they measure the neighbourhood of the optimum.
+
+Where the errors of cells do not depend on the parameters, samples take the place of cells.
 
 Cells are added until about 600 errors have been seen, because the sampling error of an error rate
 is a fraction 1 / sqrt(errors) of it.
@@ -49,12 +52,18 @@ _FIRST_STEPS, STEPS = 10, 25
 # Points of each later rung, of those of cells, and of the last sample: after each rung the surface
 # is fitted again.
 _COUNTS, _CELL_COUNTS, _SAMPLE_COUNT = (5, 4, 4), (5, 4), 5
+# Points of samples that take the place of cells, and the octaves of gamma over which errors of
+# cells must be alike for that. Neighbours of the optimum are alike everywhere.
+_SAMPLE_COUNTS, _WIDE = (5, 4), 12.0
+# Points of the last cells, in octaves of gamma and C from the minimum so far: its neighbours, and
+# one in the direction in which errors change least.
+_CROSS = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (-1, 1)])
 # Grid of the first rung, and of all that may be proposed, in octaves of gamma and C.
 _FIRST_GRID = (np.arange(-5.0, 8.0, 2.0), np.arange(-3.0, 10.0, 2.0))
 _GRID = (np.arange(-6.0, 9.0), np.arange(-4.0, 11.0))
 # Spacing of the points among which the answer is chosen, and their largest distance from a point
-# that was tried beyond the first rung.
-_SPACING, _TRUST = 0.25, 0.75
+# that was tried beyond the first rung, of the last cells: in a corner the surface extrapolates.
+_SPACING, _TRUST, _TRUST_OF_LAST_CELLS = 0.25, 0.75, 0.5
 # Fraction of the sampling error of the log error that an octave of gamma or C may cost: of
 # machines whose errors do not differ significantly, the smoother one is chosen.
 _SMOOTHER = 0.05
@@ -64,7 +73,9 @@ _DEAR_C, _DEAR = 5.0, 0.012
 # error flattens. Half of what sets cells apart from samples counts, because a machine of all rows
 # has the cells' density but sees more than a neighbourhood. Without it, gamma is 11 or 13 in two of
 # eight seeds on covtype's training rows and 36 to 72 in the others; 11 costs 1.4 points.
-_GOAL_OF_CELLS, _LOCAL_GOAL = -0.5, 0.5
+_GOAL_OF_CELLS = -0.5, 0.5
+# After the last cells half of that is left: they measure the neighbours of the minimum themselves.
+_GOAL_OF_LAST_CELLS = -0.75, 0.75
 # A log error has the deviation of a binomial count, less what is common to machines of the same
 # rows.
 _COMMON = 0.35
@@ -86,7 +97,7 @@ class Rung:
     kind: str
     t: float  # log2 (training rows / all rows)
     pairs: list[tuple[np.ndarray, np.ndarray]]
-    count: int  # points to try; 0 is the coarse grid
+    count: int  # points to try; 0 is the coarse grid, or the neighbours of the minimum
     steps: int  # limit on steps for each training row
     precise: float = 0.0  # further pairs are left out at this relative error of the best point
     least_pairs: int = 1
@@ -114,6 +125,8 @@ class Search:
         Sampling error of `error` as a fraction of it.
     support_fraction : float
         Fraction of training rows that were support vectors there.
+    flat_cells : bool
+        Whether the errors of cells did not depend on the parameters.
     """
 
     columns: dict[str, list] = field(default_factory=dict)
@@ -123,6 +136,7 @@ class Search:
     n_validation: int = 0
     relative_deviation: float = 1.0
     support_fraction: float = 1.0
+    flat_cells: bool = False
 
 
 class FirstRung:
@@ -149,6 +163,7 @@ def search(
     deadline: Deadline,
     trace: Trace,
     first: FirstRung | None = None,
+    compared_entries: float = np.inf,
 ) -> Search:
     """Choose gamma and C.
 
@@ -164,6 +179,9 @@ def search(
         Receives the validation error of every point.
     first : FirstRung, optional
         The first rung of these rows, if it has been measured.
+    compared_entries : float, default=inf
+        Kernel values of the exact fit, n^2 times the fraction of support vectors, up to which the
+        caller compares larger machines. Beyond, the search ends with other cells.
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng))
@@ -173,20 +191,27 @@ def search(
     candidates = _product(*_GRID)
     points: Sequence[Point] = first.points
     has_cells = any(rung.is_local for rung in plan)
-    goal = (_GOAL_OF_CELLS, _LOCAL_GOAL) if has_cells else (0.0, 0.0)
+    goal = _GOAL_OF_CELLS if has_cells else (0.0, 0.0)
     seen = np.empty((0, 4))
     log_errors = deviations = np.empty(0)
     rungs = np.empty(0, int)
-    surface = None
+    surface, refined = None, np.empty(0, bool)
+    pairs: dict[int, list] = {}  # of the rungs measured
     measurements: list[_Measured] = []
-    for number, rung in enumerate(plan):
+    number = -1
+    while plan:
+        rung, number = plan.pop(0), number + 1
         if surface is not None:
             if deadline.passed:
                 break
-            place = rung.t, float(rung.is_local)
-            tried = seen[(seen[:, 2:] == place).all(axis=1), :2]
-            known = (candidates[:, None] == tried).all(axis=2).any(axis=1)
-            chosen = surface.propose(candidates, place, goal, rung.count, known)
+            if rung.count == 0:
+                chosen = _minimum(surface, seen, deviations, refined, goal) + _CROSS
+                goal = _GOAL_OF_LAST_CELLS
+            else:
+                place = rung.t, float(rung.is_local)
+                tried = seen[[pairs[earlier] is rung.pairs for earlier in rungs], :2]
+                known = (candidates[:, None] == tried).all(axis=2).any(axis=1)
+                chosen = surface.propose(candidates, place, goal, rung.count, known)
             points = [Point(*point) for point in chosen]
             if not points:
                 continue
@@ -208,6 +233,7 @@ def search(
             for name, value in zip(names, values, strict=True):
                 result.columns[name].append(value)
         measurements += outcome
+        pairs[number] = rung.pairs
         new = [(*point, rung.t, float(rung.is_local)) for point in points]
         seen = np.vstack([seen, new])
         errors = np.array([measured.error for measured in outcome])
@@ -218,16 +244,28 @@ def search(
         )
         deviations = np.append(deviations, _COMMON * sampling)
         rungs = np.append(rungs, np.full(len(points), number))
-        surface = Surface(seen, log_errors, rungs, deviations)
+        if rung.is_local and plan and _is_flat(points, outcome):
+            # Only samples tell one machine from another here.
+            result.flat_cells, goal = True, (0.0, 0.0)
+            plan = [
+                replace(other, count=count)
+                for other in plan
+                for count in _SAMPLE_COUNTS
+                if not other.is_local
+            ]
+        best = min(outcome, key=lambda measured: measured.error)
+        is_dear = len(rows) ** 2 * best.support_fraction > compared_entries
+        if has_cells and not (plan or result.flat_cells or rung.is_local) and is_dear:
+            plan.append(_cells(rows, rng, 0, 0.0))
+        used = (seen[:, 3] == 0.0) | (not result.flat_cells)
+        surface = Surface(seen[used], log_errors[used], rungs[used], deviations[used])
+        # Points among whose neighbours the answer is.
+        refined = rungs == number if rung.count == 0 else used & (rungs > 0)
     assert surface is not None
     # Points that were measured on the rows of the last rung.
-    last = (seen[:, 2:] == seen[-1, 2:]).all(axis=1)
-    refined = rungs > 0 if rungs[-1] > 0 else last
-    near = _near(seen[refined, :2])
-    mean = surface.mean(np.column_stack([near, np.tile(goal, (len(near), 1))]))
-    octave = _SMOOTHER * np.median(deviations[refined]) / _COMMON
-    mean += octave * near.sum(axis=1) + _DEAR * np.maximum(near[:, 1] - _DEAR_C, 0.0)
-    u, v = near[mean.argmin()]
+    last = np.array([pairs[earlier] is pairs[rungs[-1]] for earlier in rungs])
+    trust = _TRUST_OF_LAST_CELLS if goal == _GOAL_OF_LAST_CELLS else _TRUST
+    u, v = _minimum(surface, seen, deviations, refined, goal, trust)
     result.gamma, result.C = float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)
     distance = np.abs(seen[last, :2] - (u, v)).sum(axis=1)
     nearest = int(np.flatnonzero(last)[distance.argmin()])
@@ -256,12 +294,28 @@ def _product(us: np.ndarray, vs: np.ndarray) -> np.ndarray:
     return np.array([(u, v) for u in us for v in vs])
 
 
-def _near(tried: np.ndarray) -> np.ndarray:
-    """Points of a fine grid within `_TRUST` octaves of a point tried; (q, 2)."""
-    low, high = tried.min(axis=0) - _TRUST, tried.max(axis=0) + _TRUST
+def _minimum(
+    surface: Surface,
+    seen: np.ndarray,
+    deviations: np.ndarray,
+    refined: np.ndarray,
+    goal: tuple[float, float],
+    trust: float = _TRUST,
+) -> np.ndarray:
+    """Minimum of the surface at the goal near the refined ones of the points seen; (2,) u and v."""
+    near = _near(seen[refined, :2], trust)
+    mean = surface.mean(np.column_stack([near, np.tile(goal, (len(near), 1))]))
+    octave = _SMOOTHER * np.median(deviations[refined]) / _COMMON
+    mean += octave * near.sum(axis=1) + _DEAR * np.maximum(near[:, 1] - _DEAR_C, 0.0)
+    return near[mean.argmin()]
+
+
+def _near(tried: np.ndarray, trust: float) -> np.ndarray:
+    """Points of a fine grid within `trust` octaves of a point tried; (q, 2)."""
+    low, high = tried.min(axis=0) - trust, tried.max(axis=0) + trust
     fine = _product(*(np.arange(low[i], high[i] + 1e-9, _SPACING) for i in (0, 1)))
     gaps = np.abs(fine[:, None] - tried).max(axis=2).min(axis=1)
-    return fine[gaps <= _TRUST]
+    return fine[gaps <= trust]
 
 
 def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, most_rows: int) -> list[Rung]:
@@ -273,20 +327,19 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, most_rows: int
     if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
         half = min(n // 2, most_rows)
-        size = half if n <= 1.7 * 4 * _CELL else n // 4
-        plan.append(_samples(order, size, 2, _VALIDATION, _COUNTS[0], STEPS))
-        plan.append(_samples(order, half, 2, _VALIDATION, _COUNTS[1], STEPS))
+        halves = _samples(order, half, 2, _VALIDATION, _COUNTS[1], STEPS)
+        is_small = n <= 1.7 * 4 * _CELL
+        quarters = halves if is_small else _samples(order, n // 4, 2, _VALIDATION, 0, STEPS)
+        plan += [replace(quarters, count=_COUNTS[0]), halves]
         if n <= _MOST_FOLDED_LAST:
             folds = list(_folds(order, _LAST_FOLDS))
             t = float(np.log2(len(folds[0][0]) / n))
             plan.append(Rung("fold", t, folds, _COUNTS[2], STEPS))
         else:
-            plan.append(replace(plan[-1], count=_COUNTS[2]))
+            plan.append(replace(halves, count=_COUNTS[2]))
         return plan
-    cells = [_cell(rows, int(row), rng) for row in rng.integers(n, size=_MOST_CELLS)]
-    plan += [
-        Rung("cell", -1.0, cells, count, STEPS, _PRECISE, _LEAST_CELLS) for count in _CELL_COUNTS
-    ]
+    cells = _cells(rows, rng, _CELL_COUNTS[0], _PRECISE)
+    plan += [cells, *(replace(cells, count=count) for count in _CELL_COUNTS[1:])]
     sample = min(_SAMPLE, most_rows)
     plan.append(_samples(order, sample, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
     return plan
@@ -317,6 +370,13 @@ def _samples(
         pairs.append((order[i * size : (i + 1) * size], others[:n_validation]))
     t = float(np.log2(size / len(order)))
     return Rung("sample", t, pairs, count, steps)
+
+
+def _cells(rows: Rows, rng: np.random.Generator, count: int, precise: float) -> Rung:
+    """Cells around random rows."""
+    centres = rng.integers(len(rows), size=_MOST_CELLS)
+    pairs = [_cell(rows, int(centre), rng) for centre in centres]
+    return Rung("cell", -1.0, pairs, count, STEPS, precise, _LEAST_CELLS)
 
 
 def _cell(rows: Rows, centre: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -366,6 +426,14 @@ def _run(rows: Rows, task: Task, rung: Rung, points: Sequence[Point]) -> list[_M
         _Measured(float(sums[0] / sums[2]), n_rows, _relative(sums), bool(ended), float(fraction))
         for sums, ended, fraction in zip(losses, solved, support, strict=True)
     ]
+
+
+def _is_flat(points: Sequence[Point], outcome: list[_Measured]) -> bool:
+    """Whether points of very different widths have errors within the sampling error of one."""
+    us = [point.u for point in points]
+    errors = [measured.error for measured in outcome]
+    deviation = min(measured.deviation for measured in outcome)
+    return max(us) - min(us) >= _WIDE and max(errors) <= (1.0 + deviation) * min(errors)
 
 
 def _relative(sums: np.ndarray) -> float:

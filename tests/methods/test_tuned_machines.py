@@ -19,7 +19,7 @@ from kbench.methods._tuned_machine import improves, wilson_interval
 from kbench.metric import LearnedMetric
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
-from kbench.tuning.leave_one_out import errors_by_ridge
+from kbench.tuning.leave_one_out import RidgeSearch, errors_by_ridge
 from kbench.tuning.machines import along_c, classify, regress
 from kbench.tuning.search import FirstRung, _plan
 from kbench.tuning.surface import Surface
@@ -392,3 +392,16 @@ def test_many_rows_are_decided_by_machines_of_most_of_them():
     new, truth = moons(5000, seed=1)
     assert machine.cv_error_interval_[0] - 0.01 <= 1 - machine.score(new, truth)
     assert 1 - machine.score(new, truth) <= machine.cv_error_interval_[1] + 0.01
+
+
+def test_the_width_of_a_ridge_machine_is_not_the_edge_of_those_tried(monkeypatch):
+    # The second rung starts with kernels that are too wide, as after a first rung that was wrong.
+    monkeypatch.setattr(RidgeSearch, "_promising", lambda *_: np.array([1.0, 2.0]))
+    monkeypatch.setattr("kbench.tuning.leave_one_out._SECOND", 300)
+    monkeypatch.setattr("kbench.tuning.leave_one_out._FIRST", 100)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, size=(700, 2))
+    y = np.sin(4.0 * X[:, 0]) + X[:, 1]
+    machine = TunedKernelRidge(scaler=None, random_state=0).fit(X, y)
+    tried = machine.search_results_["gamma"][machine.search_results_["n_rows"] == 300]
+    assert tried.min() < machine.gamma_ < tried.max()

@@ -8,7 +8,13 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.small import GaussianRows, Limits, MatrixRows, solve_each, solve_pairs
 from kbench.solvers.small.rows import by_feature
-from kbench.solvers.small.steps import POWER_ERROR, POWER_RELATIVE_ERROR, _half_row, _powers
+from kbench.solvers.small.steps import (
+    POWER_ERROR,
+    POWER_RELATIVE_ERROR,
+    _half_row,
+    _part_of_largest_error,
+    _power_of_two,
+)
 from kbench.trace import Deadline, Trace
 
 
@@ -40,24 +46,35 @@ def solve(X, y, C, gamma, limit, rows=None, coef0=None):
 
 def test_stored_powers_are_within_their_bound():
     t = -np.abs(np.random.default_rng(0).standard_cauchy(200_000)).clip(0, 90)
-    out = np.empty(len(t), np.float32)
-    _powers(t, 0.0, np.zeros(len(t)), out)
+    out = np.array([_power_of_two(x) for x in t.astype(np.float32)])
     assert np.all(np.abs(out - np.exp2(t)) <= POWER_RELATIVE_ERROR * np.exp2(t) + POWER_ERROR)
 
 
-@pytest.mark.parametrize("d", [3, 8, 21, 64, 150])
-@pytest.mark.parametrize(("gamma", "dtype"), [(0.01, np.float32), (3.0, np.float64)])
-def test_rows_on_demand_are_within_their_bound_in_both_precisions(d, gamma, dtype):
-    X = np.random.default_rng(0).normal(size=(150, d)) / np.sqrt(d)
+@pytest.mark.parametrize("d", [3, 8, 21, 64, 100, 150])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("gamma", "offset"), [(0.01, 0.0), (3.0, 0.0), (300.0, 0.0), (3.0, 1e3)])
+def test_rows_on_demand_are_within_their_bound(d, gamma, offset, dtype):
+    X = np.random.default_rng(0).normal(size=(150, d)) / np.sqrt(d) + offset
+    X = X.astype(dtype)
     rows = GaussianRows(X, gamma)
-    assert rows.points.dtype == (np.float32 if d > 100 else dtype)
     points, out = by_feature(rows.points), np.empty((150, 150), np.float32)
-    scratch = np.empty(points.shape[1], points.dtype)
+    scratch = np.empty(points.shape[1], np.float32)
     for r in range(150):
-        _half_row(r, points, rows.halves, points, rows.halves, scratch, out[r])
-    exact = rbf_kernel(X, gamma=gamma)
+        _half_row(r, points, rows.halves, points, rows.halves, rows.factor, scratch, out[r])
+    exact = rbf_kernel(X.astype(np.float64) - offset, gamma=gamma)
     relative, absolute = rows.entry_errors
-    assert np.all(np.abs(out - exact) <= relative * exact + absolute)
+    part = np.array([[_part_of_largest_error(k) for k in row] for row in exact])
+    # Values are not below 2^-100.
+    error = np.abs(out - exact) - np.diag(np.abs(np.diag(out) - 1.0))
+    assert np.all(error <= relative * exact + absolute * part + 2.0**-100)
+
+
+def test_the_error_of_a_mean_is_at_most_that_of_the_mean_value():
+    k, weights = np.random.default_rng(0).random((2, 100, 50)) ** 3
+    weights /= weights.sum(axis=1, keepdims=True)
+    part = np.array([[_part_of_largest_error(x) for x in row] for row in k])
+    means = [_part_of_largest_error(x) for x in (weights * k).sum(axis=1)]
+    assert np.all((weights * part).sum(axis=1) <= np.array(means) + 1e-12)
 
 
 @pytest.mark.parametrize("d", [4, 7, 12, 150])

@@ -183,7 +183,7 @@ def solve_pairs(
         coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:size]
     within = 0
     if rows.points is not None:
-        within = sum(int(known.sum()) * len(h) for _, h, _, known in parts.values())
+        within = sum(int(known.sum()) * len(known) for *_, known in parts.values())
     return _result(coef, report, reasons, rows.n_entries + within)
 
 
@@ -219,13 +219,13 @@ def solve_each(
     report, reasons = np.zeros((m, N_REPORTED)), []
     search.state[DIAGONAL] = rows.diagonal
     given = rows.points is None
-    points = np.empty((0, n)) if rows.points is None else by_feature(rows.points)
+    points = np.empty((0, n), np.float32) if rows.points is None else by_feature(rows.points)
     if given:
         search.slot[:] = np.arange(n)
         search.rows[:] = rows.block(all_points, all_points)
-    empty = np.empty(0, np.uint8)
-    a = (points, rows.halves, _NO_VALUES, empty)
-    b = (points[:, :0].copy(), rows.halves[:0], _NO_VALUES, empty)
+    halves, unknown = rows.halves, np.zeros(n, np.uint8)
+    a = (points, halves, _NO_VALUES, unknown)
+    b = (points[:, :0].copy(), halves, _NO_VALUES, unknown[:0])
     for j in range(m):
         problem = search.problem
         problem[Z], problem[BETA] = targets[j], coef[j]
@@ -262,13 +262,14 @@ def _class_parts(
         size = span.stop - span.start
         if rows.points is None:
             own, known = rows.block(span, span), np.ones(size, np.uint8)
-            points = np.empty((0, size))
+            points = np.empty((0, size), np.float32)
         else:
             keep = n_bytes <= memory_mb * 1e6
             own = np.empty((size, size), np.float32) if keep else _NO_VALUES
             known = np.zeros(size, np.uint8)
             points = by_feature(rows.points[span])
-        parts[c] = (points, rows.halves[span], own, known)
+        halves = None if rows.halves is None else rows.halves[span]
+        parts[c] = (points, halves, own, known)
     return parts
 
 
@@ -279,7 +280,7 @@ class _Search:
         self._source, self._limits = rows, limits
         self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
         self.problem, self.state = np.empty((8, n)), np.empty((6, n), np.float32)
-        self._products = np.empty(n + PADDING, rows.halves.dtype)
+        self._sums = np.empty(n + PADDING, np.float32)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
 
@@ -310,7 +311,7 @@ class _Search:
         problem, state = self.problem, self.state
         problem[RESIDUAL, :n] = problem[EXACT_RESIDUAL, :n] = problem[Z, :n]
         problem[EXACT_BETA, :n] = 0.0
-        values = (*values, self._products, self.rows, slot, n)
+        values = (*values, self._source.factor, self._sums, self.rows, slot, n)
         if warm:
             begin_at(*values, problem, report)
         values += (problem, state, epsilon, self._flat, *self._source.entry_errors)

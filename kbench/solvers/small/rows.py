@@ -6,6 +6,7 @@ of values are computed beforehand, all rows of a class against all of another.
 """
 
 import math
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -18,10 +19,12 @@ from kbench.solvers.small.steps import PADDING, POWER_ERROR, POWER_RELATIVE_ERRO
 # both classes is used, which takes a quarter of the time for each value but computes rows that are
 # never needed, and whose error bound is six times as large.
 FEW_FEATURES = 300
-# Up to this many features rows are computed in float64 unless their error in float32 is below this
-# bound, relative to a value: with a larger one, more problems end with float64 values of many
-# points. A row in float32 takes half the time (`scripts/bench_small.py`, digits).
-_FLOAT64_FEATURES, _SMALL_ERROR = 100, 1.5e-6
+# Up to this many features rows come from differences, which do not cancel in float32; above, from
+# products, which take two thirds of the time (usps) and have an error that grows with the norms of
+# points.
+_FEATURES_OF_DIFFERENCES = 100
+# The slope of exp(-r^2 / 2) is at most exp(-1/2).
+_STEEPEST = math.exp(-0.5)
 # Rows of a block whose exponents are computed together: 256 KB of float32 for 1,000 columns stay in
 # the L2 cache.
 _BLOCK_ROWS = 64
@@ -33,19 +36,23 @@ class Rows(Protocol):
 
     Attributes
     ----------
-    points : (n, d) float32 or float64, or None
+    points : (n, d) float32 or None
         Prepared points for rows on demand, or None if `block` is to be asked.
-    halves : (n,)
-        Half the squared norms of `points`, in their precision.
+    halves : (n,) float32 or None
+        Half the squared norms of `points` where values come from products, see `_half_row`.
+    factor : float
+        Of squared distances between `points`, if `halves` is None.
     diagonal : (n,) float32
     entry_errors : tuple of two floats
-        A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1].
+        A float32 value k has an error of at most entry_errors[0] |k| + entry_errors[1] c(k), see
+        `steps._part_of_largest_error`.
     n_entries : int
         Values that `block` and `exact` have computed.
     """
 
     points: np.ndarray | None
-    halves: np.ndarray
+    halves: np.ndarray | None
+    factor: float
     diagonal: np.ndarray
     entry_errors: tuple[float, float]
 
@@ -85,35 +92,54 @@ class GaussianRows:
 
     def __init__(self, X: np.ndarray, gamma: float) -> None:
         n, d = X.shape
-        self._Z = X - X.mean(axis=0, dtype=np.float64)
-        self._Z *= math.sqrt(2.0 * gamma)
-        self._h = 0.5 * squared_norms(self._Z)
+        self._X, self._gamma = X, gamma
         self.diagonal = np.ones(n, np.float32)
         self.n_entries = 0
         self.points: np.ndarray | None = None
+        self.halves: np.ndarray | None = None
+        self.factor = 1.0
+        if d <= _FEATURES_OF_DIFFERENCES:
+            # A power of two near sqrt(gamma): it rounds nothing, and no square overflows.
+            unit = math.ldexp(1.0, math.frexp(gamma)[1] // 2)
+            self.factor = _LOG2_E * gamma / unit**2
+            # Differences of rows that have float32 values need no center and no rounding.
+            exact, rounding = unit * X, 0.0
+            self.points = exact.astype(np.float32)
+            if not (self.points == exact).all():
+                exact = unit * (X - X.mean(axis=0, dtype=np.float64))
+                self.points = exact.astype(np.float32)
+                largest = float(squared_norms(self.points - exact).max(initial=0.0))
+                # Each distance changes by at most the rounding of two points.
+                rounding = 2.0 * math.sqrt(2.0 * gamma * largest) / unit
+            # Roundings are relative to a sum of positive terms: 2 of a squared difference, 4 and 2
+            # of additions in a group of sixteen features, one for each group and each four other
+            # features after the first, which is added to zero, and 2 of the factor.
+            n_rounded = 2 + 4 + 2 + d // 16 + -(-(d % 16) // 4) - 1 + 2
+            error = n_rounded * POWER_ERROR + _STEEPEST * rounding
+            self.entry_errors = (POWER_RELATIVE_ERROR, error)
+            return
+        Z, h = self._scaled
         # A rounded addition of products has an error of 2^-24 |x| |z|, which is at most 2 max h.
-        unit = 2.0 * float(self._h.max(initial=0.0)) * 2.0**-24
-        exponent = 0.0
-        dtype: type[np.floating] = np.float64
+        unit = 2.0 * float(h.max(initial=0.0)) * 2.0**-24
         if d <= FEW_FEATURES:
-            # 6 additions in a group of sixteen features, one for each group and up to three for
-            # the other features; points are rounded (2), and h (1 for two of them and their sum).
-            in_float32 = unit * (6 + d // 16 + 3 + 2 + 2)
-            if d > _FLOAT64_FEATURES or in_float32 <= _SMALL_ERROR:
-                dtype, exponent = np.float32, in_float32
-            self.points = np.empty((n, d), dtype)
-            np.multiply(self._Z, math.sqrt(_LOG2_E), out=self.points, casting="same_kind")
+            self.points = (math.sqrt(_LOG2_E) * Z).astype(np.float32)
+            self.halves = (_LOG2_E * h).astype(np.float32)
+            # As above, and points are rounded (2), and h (1 for two of them and their sum).
+            exponent = unit * (6 + d // 16 + 3 + 2 + 2)
         else:
-            self._Z32, self._h32 = self._Z.astype(np.float32), self._h.astype(np.float32)
+            self._Z32, self._h32 = Z.astype(np.float32), h.astype(np.float32)
             exponent = unit * (d + 6)
-        self.halves = (self._h * _LOG2_E).astype(dtype)
-        self.entry_errors = (
-            math.expm1(min(exponent, 1.0)) + POWER_RELATIVE_ERROR,
-            POWER_ERROR,
-        )
+        self.entry_errors = (math.expm1(min(exponent, 1.0)) + POWER_RELATIVE_ERROR, POWER_ERROR)
 
     def __len__(self) -> int:
-        return len(self.halves)
+        return len(self._X)
+
+    @cached_property
+    def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points Z whose kernel is exp(-||x - z||^2 / 2), and half their squared norms; float64."""
+        Z = self._X - self._X.mean(axis=0, dtype=np.float64)
+        Z *= math.sqrt(2.0 * self._gamma)
+        return Z, 0.5 * squared_norms(Z)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         values = self._values(self._Z32, self._h32, rows, columns)
@@ -122,7 +148,7 @@ class GaussianRows:
         return values
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        return self._values(self._Z, self._h, rows, columns)
+        return self._values(*self._scaled, rows, columns)
 
     def _values(
         self,
@@ -154,11 +180,12 @@ class MatrixRows:
     """
 
     points: np.ndarray | None = None
+    halves: np.ndarray | None = None
+    factor = 1.0
 
     def __init__(self, kernel: KernelMatrix, order: np.ndarray) -> None:
         self._kernel, self._order = kernel, order
         diagonal = kernel.diagonal()[order]
-        self.halves = np.zeros(len(diagonal))
         self.diagonal = diagonal.astype(np.float32)
         # float32 rounds by half a unit in the last place.
         self.entry_errors = (0.5 * float(np.finfo(np.float32).eps), 0.0)

@@ -64,9 +64,9 @@ _RECIPROCAL = i4(0x7EF311C7)
 # The points of a class are padded with zeros to a multiple of this number, the length of two to
 # four vectors of the processor.
 PADDING = 16
-# Bounds on the error of a value 2^t that `_powers` stores, t <= 0 given in float64. Relative to the
-# value: the polynomial (5e-9) and the rounding of its last two additions (9e-8). Absolute: rounding
-# t to float32, |t| 2^t log(2) 2^-24.
+# Bounds on the error of a stored value 2^t, t <= 0. Relative to the value: the polynomial (5e-9)
+# and the rounding of its last two additions (9e-8). Absolute: one rounding of t to float32,
+# |t| 2^t log(2) 2^-24, which is 2^-24 / e at most.
 POWER_RELATIVE_ERROR, POWER_ERROR = 1e-7, 2.3e-8
 
 
@@ -91,25 +91,28 @@ def _power_of_two(t):
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _powers(products, h, h_right, out):
-    """out = 2^min(products - h - h_right, 0) in float32; `products` may be longer than `out`."""
-    for k in range(out.shape[0]):
-        out[k] = f4(products[k] - (h + h_right[k]))
-    for k in range(out.shape[0]):
-        out[k] = _power_of_two(min(out[k], f4(0.0)))
+def _four(by_products, a0, x0, a1, x1, a2, x2, a3, x3):
+    """Sum of four products or, if `by_products` is None, of four squared differences."""
+    if by_products is None:
+        d0, d1, d2, d3 = a0 - x0, a1 - x1, a2 - x2, a3 - x3
+        return d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+    return a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _half_row(r, left, h_left, right, h_right, products, out):
-    """Gaussian kernel values 2^(<x, z> - h(x) - h(z)) of point r of `left` and all of `right`.
+def _half_row(r, left, h_left, right, h_right, factor, sums, out):
+    """Gaussian kernel values 2^-(factor ||x - z||^2) of point r of `left` and all of `right`.
 
-    left, right : (d, m) points feature by feature, float32 or float64, d a multiple of 4. m is at
-        least the number n of points and a multiple of `PADDING`, so that no loop has a remainder.
-    h_left, h_right : (n,) half their squared norms; products : scratch of at least m
+    With half squared norms they are 2^(<x, z> - h(x) - h(z)) of other points; see `GaussianRows`.
+
+    left, right : (d, m) float32 points feature by feature, d a multiple of 4. m is at least the
+        number n of points and a multiple of `PADDING`, so that no loop has a remainder.
+    h_left, h_right : (n,) half squared norms, or None
+    sums : scratch of at least m
     """
-    h, d, m = h_left[r], right.shape[0], right.shape[1]
+    d, m = right.shape[0], right.shape[1]
     for k in range(m):
-        products[k] = 0
+        sums[k] = 0
     for f in range(0, d - 15, 16):
         x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
         x4, x5, x6, x7 = right[f + 4], right[f + 5], right[f + 6], right[f + 7]
@@ -120,29 +123,36 @@ def _half_row(r, left, h_left, right, h_right, products, out):
         b0, b1, b2, b3 = left[f + 8, r], left[f + 9, r], left[f + 10, r], left[f + 11, r]
         b4, b5, b6, b7 = left[f + 12, r], left[f + 13, r], left[f + 14, r], left[f + 15, r]
         for k in range(m):
-            p = a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
-            q = a4 * x4[k] + a5 * x5[k] + a6 * x6[k] + a7 * x7[k]
-            s = b0 * y0[k] + b1 * y1[k] + b2 * y2[k] + b3 * y3[k]
-            t = b4 * y4[k] + b5 * y5[k] + b6 * y6[k] + b7 * y7[k]
-            products[k] += (p + q) + (s + t)
+            p = _four(h_left, a0, x0[k], a1, x1[k], a2, x2[k], a3, x3[k])
+            q = _four(h_left, a4, x4[k], a5, x5[k], a6, x6[k], a7, x7[k])
+            s = _four(h_left, b0, y0[k], b1, y1[k], b2, y2[k], b3, y3[k])
+            t = _four(h_left, b4, y4[k], b5, y5[k], b6, y6[k], b7, y7[k])
+            sums[k] += (p + q) + (s + t)
     for f in range(d - d % 16, d, 4):
         x0, x1, x2, x3 = right[f], right[f + 1], right[f + 2], right[f + 3]
         a0, a1, a2, a3 = left[f, r], left[f + 1, r], left[f + 2, r], left[f + 3, r]
         for k in range(m):
-            products[k] += a0 * x0[k] + a1 * x1[k] + a2 * x2[k] + a3 * x3[k]
-    _powers(products, h, h_right, out)
+            sums[k] += _four(h_left, a0, x0[k], a1, x1[k], a2, x2[k], a3, x3[k])
+    if h_left is None:
+        c = f4(-factor)
+        for k in range(out.shape[0]):
+            out[k] = _power_of_two(c * sums[k])
+    else:
+        h = h_left[r]
+        for k in range(out.shape[0]):
+            out[k] = _power_of_two(min(sums[k] - (h + h_right[k]), f4(0.0)))
 
 
 @njit(fastmath=_FLAGS, nogil=True)
-def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, out):
+def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, out):
     """Write row i of the kernel matrix of class a followed by class b into out : (n_a + n_b,).
 
-    a, b : points of the classes as in `_half_row`; d = 0 if all values are given
+    a, h_a, b, h_b, factor, sums : as in `_half_row`; d = 0 if all values are given
     own_a, own_b : (n_a, n_a), (n_b, n_b) values within a class, in the rows where known_a, known_b
         are 1; other rows are computed and kept there for later pairs. (0, 0) keeps nothing.
     cross : (n_a, n_b) values between the classes if d = 0
     """
-    n_a, n_b, given = h_a.shape[0], h_b.shape[0], cross.shape[0] > 0
+    n_a, n_b, given = known_a.shape[0], known_b.shape[0], cross.shape[0] > 0
     if i < n_a:
         r, within, between = i, out[:n_a], out[n_a:]
         mine, h_mine, other, h_other, own, known = a, h_a, b, h_b, own_a, known_a
@@ -150,7 +160,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, ou
         r, within, between = i - n_a, out[n_a:], out[:n_a]
         mine, h_mine, other, h_other, own, known = b, h_b, a, h_a, own_b, known_b
     if own.shape[0] == 0 or known[r] == 0:
-        _half_row(r, mine, h_mine, mine, h_mine, products, within)
+        _half_row(r, mine, h_mine, mine, h_mine, factor, sums, within)
         within[r] = f4(1.0)
         if own.shape[0] > 0:
             known[r] = 1
@@ -160,7 +170,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, ou
         for k in range(within.shape[0]):
             within[k] = own[r, k]
     if not given:
-        _half_row(r, mine, h_mine, other, h_other, products, between)
+        _half_row(r, mine, h_mine, other, h_other, factor, sums, between)
     elif i < n_a:
         for k in range(n_b):
             between[k] = cross[r, k]
@@ -180,10 +190,11 @@ def _ordered(bits):
 
 @njit(fastmath=_FLAGS, cache=True, nogil=True)
 def begin_at(
-    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, rows, slot, n, problem, report
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, rows, slot,
+    n, problem, report,
 ):  # fmt: skip
     """Compute the rows of points with a coefficient, and e = z - K beta from them."""
-    n_a = h_a.shape[0]
+    n_a = known_a.shape[0]
     z, beta, e = problem[Z, :n], problem[BETA, :n], problem[RESIDUAL, :n]
     for k in range(n):
         e[k] = z[k]
@@ -196,7 +207,7 @@ def begin_at(
             report[ROWS] += 1.0
             report[ENTRIES] += n - n_a if k < n_a < n else n_a
             row = rows[slot[k], :n]
-            _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, row)
+            _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, row)
         row = rows[slot[k], :n]
         for m in range(n):
             e[m] -= x * np.float64(row[m])
@@ -238,9 +249,36 @@ def account(n, problem, state, epsilon, report):
     report[OBJECTIVE], report[GAP] = value, gap
 
 
+@njit(fastmath=_FLAGS, nogil=True)
+def _part_of_largest_error(k):
+    """c(k) = -e k log k up to k = 1 / e, then 1, for k >= 0.
+
+    An error of the exponent that grows with it, or with its root, changes the value k by at most
+    c(k) times the largest change. c is concave: a weighted mean of c(k_j) is at most c of the mean.
+    """
+    if k >= np.exp(-1.0):
+        return 1.0
+    return -np.e * k * np.log(k) if k > 0.0 else 0.0
+
+
+@njit(fastmath=_FLAGS, nogil=True)
+def _simple_error(n, problem, state, relative_error, absolute_error):
+    """Total change of beta since e was exact, and a bound on the error of a sum over the rows.
+
+    It uses |k(x, z)| <= max k(x, x) and c(k) <= 1.
+    """
+    beta, exact_beta = problem[BETA, :n], problem[EXACT_BETA, :n]
+    diagonal = state[DIAGONAL, :n]
+    size = largest = 0.0
+    for k in range(n):
+        size += abs(beta[k] - exact_beta[k])
+        largest = max(largest, np.float64(abs(diagonal[k])))
+    return size, (relative_error * largest + absolute_error) * size
+
+
 @njit(fastmath=_FLAGS, error_model="numpy", cache=True, nogil=True)
 def descend(
-    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, rows, slot,
+    a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, rows, slot,
     n, problem, state, epsilon, flat, relative_error, absolute_error, tol, max_steps, fresh, report,
 ):  # fmt: skip
     """Take steps until max (e + lift) - min (e + drop) <= tol is shown in float64.
@@ -248,7 +286,7 @@ def descend(
     Parameters
     ----------
     a ... cross : kernel values, see `_fill`
-    products : scratch of `_half_row`
+    factor, sums : of `_half_row`
     rows : (m, m) float32
         Rows of the kernel matrix, in the order in which they were first needed; here and below,
         m >= n, and the first n places are used.
@@ -268,7 +306,8 @@ def descend(
     flat : float
         Curvatures h below this are rounding errors and are raised to it.
     relative_error, absolute_error : float
-        An entry k of `rows` has an error of at most relative_error |k| + absolute_error.
+        An entry k of `rows` has an error of at most relative_error |k| + absolute_error c(k), c
+        from `_part_of_largest_error`.
     tol, max_steps : float, int
     fresh : bool
         Whether to begin at e and beta; otherwise go on where the last call ran out of steps.
@@ -282,6 +321,7 @@ def descend(
     status : SOLVED, OUT_OF_STEPS, STUCK (no step gains anything in float32), or UNPROVEN: the
         violation is at most tol by the stored rows, whose error does not allow to conclude.
     """
+    n_a = known_a.shape[0]
     lower, upper = problem[LOWER, :n], problem[UPPER, :n]
     beta, e = problem[BETA, :n], problem[RESIDUAL, :n]
     diagonal, v = state[DIAGONAL, :n], state[V, :n]
@@ -318,6 +358,12 @@ def descend(
         # Differences within the rounding of v itself mean nothing. After a sum, v is small here.
         rounding = _ROUNDING * max(abs(highest), abs(lowest))
         must_sum = highest - lowest <= max(stop, rounding) or step > due
+        if must_sum and step <= due:
+            # What the rounding of rows will take of the tolerance is known before the sum.
+            size, error = _simple_error(n, problem, state, relative_error, absolute_error)
+            if 2.0 * error <= _CHEAP_ERROR * tol:
+                stop = min(stop, f4(_EARLIER * (tol - 2.0 * error)))
+                must_sum = highest - lowest <= max(stop, rounding)
         if not must_sum and step >= max_steps:
             return OUT_OF_STEPS
         for turn in range(0 if must_sum else 2):
@@ -343,26 +389,23 @@ def descend(
             if slot[place] < 0:
                 slot[place] = np.int64(report[ROWS])
                 report[ROWS] += 1.0
-                report[ENTRIES] += n - h_a.shape[0] if place < h_a.shape[0] < n else h_a.shape[0]
+                report[ENTRIES] += n - n_a if place < n_a < n else n_a
                 row = rows[slot[place], :n]
-                _fill(place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, products, row)
+                _fill(
+                    place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, row
+                )
         if must_sum:
             sizes = problem[SIZES, :n]
             for k in range(n):
                 e[k], sizes[k] = exact_e[k], 0.0
-            size = 0.0
             for k in range(n):
                 x = beta[k] - exact_beta[k]
                 if x != 0.0:
-                    size += abs(x)
                     row = rows[slot[k], :n]
                     for m in range(n):
                         e[m] -= x * np.float64(row[m])
-            # The first bound uses |k(x, z)| <= max k(x, x); the second takes another sum.
-            largest = 0.0
-            for k in range(n):
-                largest = max(largest, np.float64(abs(diagonal[k])))
-            error = (relative_error * largest + absolute_error) * size
+            size, error = _simple_error(n, problem, state, relative_error, absolute_error)
+            # The second bound takes another sum.
             if 2.0 * error > _CHEAP_ERROR * tol:
                 for k in range(n):
                     x = abs(beta[k] - exact_beta[k])
@@ -373,7 +416,9 @@ def descend(
                 largest = 0.0
                 for k in range(n):
                     largest = max(largest, sizes[k])
-                error = relative_error * largest + absolute_error * size
+                error = relative_error * largest
+                if size > 0.0:
+                    error += absolute_error * size * _part_of_largest_error(largest / size)
             account(n, problem, state, epsilon, report)
             violation, report[ERROR] = report[VIOLATION], error
             if violation + 2.0 * error <= tol:

@@ -1,0 +1,75 @@
+"""Which rows the search of many rows measures, by a task whose errors are a formula."""
+
+import numpy as np
+import pytest
+
+from kbench.trace import Deadline, Trace
+from kbench.tuning.gram import Rows
+from kbench.tuning.search import search
+from kbench.tuning.tasks import Losses
+
+N, N_CELL = 17_000, 1600
+OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
+
+
+class Formula:
+    """Errors of a bowl around the optimum; those of cells may be constant."""
+
+    worst, scale_of_c, most_rows = 0.5, 1.0, 8000
+
+    def __init__(self, unit, flat_cells):
+        self.unit, self.flat_cells, self.cells = unit, flat_cells, []
+
+    def order(self, rng):
+        return rng.permutation(N)
+
+    def arranged(self, training):
+        return training
+
+    def constant_losses(self, training, validation):
+        return None
+
+    def losses(self, gram, gamma, Cs, training, validation, max_steps):
+        bowl = (np.log2(gamma / self.unit) - OPTIMUM[0]) ** 2 + (np.log2(Cs) - OPTIMUM[1]) ** 2
+        errors = 0.1 * 2.0 ** np.minimum(bowl / 8, 2)
+        if len(training) == N_CELL:
+            self.cells.append(tuple(validation))
+            if self.flat_cells:
+                errors[:] = 0.02
+        wrong = errors * len(validation)
+        sums = np.column_stack([wrong, wrong, np.full(len(Cs), len(validation))])
+        return Losses(sums, np.ones(len(Cs), bool), np.full(len(Cs), 0.5))
+
+
+def found(flat_cells, entries=np.inf):
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.standard_normal((N, 2)), "rbf", rng)
+    task = Formula(rows.unit, flat_cells)
+    result = search(rows, task, rng, Deadline(None, Trace()), Trace(), None, entries)
+    rungs = np.array(result.columns["rung"])
+    kinds = np.array(result.columns["rows"])
+    first = np.unique(rungs, return_index=True)[1]
+    chosen = np.log2(result.gamma / rows.unit), np.log2(result.C)
+    return result, task, kinds[first].tolist(), chosen
+
+
+def test_where_the_errors_of_cells_are_constant_samples_decide(monkeypatch):
+    monkeypatch.setattr("kbench.tuning.search._WIDE", 0.0)  # whatever widths are proposed
+    result, _, kinds, chosen = found(flat_cells=True)
+    assert result.flat_cells
+    assert kinds == ["sample", "cell", "sample", "sample"]
+    np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
+    # The estimated error is that of a sample, not that of a cell.
+    assert result.error == pytest.approx(0.1, rel=0.1)
+
+
+def test_other_cells_come_last_where_no_larger_machines_are_compared():
+    result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
+    assert not result.flat_cells
+    assert kinds == ["sample", "cell", "cell", "sample", "cell"]
+    np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
+    assert result.error == pytest.approx(0.1, rel=0.1)
+    # Their rows are drawn again, so that the earlier choice among cells does not flatter them.
+    cells = list(dict.fromkeys(task.cells))
+    rows_of_last = result.columns["n_validation"][-1] // len(cells[0])
+    assert len(cells) > rows_of_last >= 8
