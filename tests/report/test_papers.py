@@ -16,7 +16,7 @@ from kbench.config import shipped_root
 from kbench.errors import ConfigError
 from kbench.report import make_papers
 from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import Cell, entry, filled
+from kbench.report.papers.entries import LACKING, Cell, entry, filled
 from kbench.report.papers.layout import PAPERS, load, paper
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import identity
@@ -199,17 +199,42 @@ def test_a_failed_run_names_its_limit():
 
 def test_every_cell_is_measured_ended_without_rows_or_without_data():
     lost = failed("dcsvm", "timeout", dataset="ijcnn1", params=rbf("dcsvm", 1)["params"])
+    lost["message"] = "not done within limits.wall_s=120"
     tables = filled(TABLE3, runs(rbf("svc", 0.98), lost))
     count = coverage(tables)
     # Two quantities of ten printed methods on four data sets, cifar not present.
     assert (count.cells, count.absent, count.with_data) == (80, 20, 60)
-    assert (count.measured, count.ended, count.missing) == (2, 2, 56)
+    assert (count.measured, count.ended, count.failed, count.missing) == (2, 2, 0, 56)
     assert cell(runs(lost), "LIBSVM", "cifar", "accuracy").absent
     exact = rbf("kernel_svc", 0.99)  # which no paper prints
     assert coverage(filled(TABLE3, runs(rbf("svc", 0.98), lost, exact))) == count
     assert not cell(runs(lost), "LIBSVM", "cifar", "× LIBSVM").absent
     own = rbf("svc", 0.9, C=8, gamma=2.0**-22, dataset="cifar10", variant="animals")
     assert cell(runs(own), "LIBSVM", "cifar", "accuracy").value == 0.9
+
+
+def test_a_run_that_had_less_time_than_others_of_its_table_has_not_ended_at_the_limit():
+    params = rbf("dcsvm", 1)["params"]
+
+    def count(status, limit, of_the_other, experiment="dcsvm_table3"):
+        said = f"not done within limits.wall_s={limit}" if status == "timeout" else "no memory"
+        lost = failed("dcsvm", status, dataset="ijcnn1", params=params, message=said)
+        command = f"kbench method=svc dataset=ijcnn1 limits.wall_s={of_the_other}"
+        other = rbf("svc", 0.98, experiment=experiment, command=command)
+        one = coverage(filled(TABLE3, runs(lost, other)))
+        return one.ended, one.failed
+
+    assert count("timeout", 900, 900) == (2, 0)
+    assert count("timeout", 10, 900) == (0, 2)
+    assert count("timeout", 10, 900, "another") == (0, 2)
+    assert count("memory", 10, 900) == (2, 0)
+    assert count("error", 900, 900) == (0, 2)
+
+
+def test_a_row_of_a_method_that_kbench_lacks_is_no_cell_with_data():
+    table = paper("dsgd").tables["stated_mae"]
+    (one,) = [e for g in filled(table, runs())[0].groups for e in g.entries if e.absent == LACKING]
+    assert one.printed
 
 
 def test_data_that_are_absent_are_absent_whatever_this_disk_holds(folder, monkeypatch, tmp_path):

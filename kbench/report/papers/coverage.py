@@ -5,6 +5,7 @@ kbench's own methods do not count; an order of growth counts if an exponent is f
 number of cells therefore does not depend on any row.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
@@ -14,21 +15,24 @@ from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first.
-STATES = ("measured", "ended otherwise", "no rows", ABSENT)
+STATES = ("measured", "at the limit", "failed", "no rows", ABSENT)
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
-    " of our own; an order of growth counts where its exponent is fitted. The last column is"
-    " the percentage of those with data."
+    " of our own; an order of growth counts where its exponent is fitted. At the limit ended"
+    " runs that had as many seconds as any run of the table's experiments on the same data; failed"
+    " are those that had fewer, or ended by an error. The last column is the percentage of"
+    " cells with data that are measured or ended at the limit."
 )
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of cells: measured, of runs that ended otherwise, without rows, without data."""
+    """Numbers of cells: measured, ended at the limit, failed, without rows, without data."""
 
     measured: int = 0
     ended: int = 0
+    failed: int = 0
     missing: int = 0
     absent: int = 0
 
@@ -37,8 +41,8 @@ class Coverage:
 
     @property
     def with_data(self) -> int:
-        """Cells whose data set, or a substitute for it, is available."""
-        return self.measured + self.ended + self.missing
+        """Cells whose method and data set, or a substitute for it, are available."""
+        return self.measured + self.ended + self.failed + self.missing
 
     @property
     def cells(self) -> int:
@@ -46,12 +50,18 @@ class Coverage:
 
     @property
     def percentage(self) -> str:
-        """Percentage of the cells with data that are measured, as text."""
-        return f"{100 * self.measured / self.with_data:.0f} %" if self.with_data else "–"
+        """Percentage of the cells with data that are measured or ended at the limit, as text.
+
+        It is 100 % only if no cell is missing.
+        """
+        done = self.measured + self.ended
+        return f"{math.floor(100 * done / self.with_data)} %" if self.with_data else "–"
 
     def __str__(self) -> str:
         words = (
-            f"{self.measured:,} of {self.with_data:,} cells with data measured ({self.percentage})"
+            f"{self.measured:,} of {self.with_data:,} cells with data measured"
+            + (f", {self.ended:,} ended at the limit" if self.ended else "")
+            + f" ({self.percentage})"
         )
         return f"{words}, {self.absent:,} without data" if self.absent else words
 
@@ -91,6 +101,11 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     ]
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
+    lacking = [
+        f"{one.table.id}: {', '.join(one.table.lacking)}" for one in tables if one.table.lacking
+    ]
+    if lacking:
+        notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")
     return Sheet("Cells measured", 1, header, rows, notes)
 
 
@@ -122,12 +137,12 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
 
 
 def _open(one: Coverage) -> tuple[int | str, ...]:
-    return one.measured, one.ended, one.missing, one.percentage
+    return one.measured, one.ended, one.failed, one.missing, one.percentage
 
 
 def _state(entry: Entry) -> int:
     if entry.value is not None:
         return 0
     if entry.status:
-        return 1
-    return 3 if entry.absent else 2
+        return 1 if entry.ended else 2
+    return 4 if entry.absent else 3

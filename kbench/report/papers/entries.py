@@ -23,11 +23,12 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs
+from kbench.report.papers.runs import Identity, Match, Runs, time_limit
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
 
 ABSENT = "data not present"
+LACKING = "no such method"
 
 # Units of printed times, in seconds.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -53,8 +54,12 @@ class Entry:
     notes : tuple of str
     considered : frozenset of identities
         Every row that the cell depends on: without one of them it might change.
-    absent : bool
-        No rows, because neither the paper's data set nor a substitute is available.
+    ended : bool
+        There is no value because runs ended at a limit, one that no run of the table's experiments
+        on these data exceeded.
+    absent : str
+        Why there can be no rows: neither the paper's data set nor a substitute is available, or
+        kbench has no such method.
     compared : bool
         Whether it is a score of which the paper prints a number.
     cause : Cause, optional
@@ -68,7 +73,8 @@ class Entry:
     status: str = ""
     notes: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
-    absent: bool = False
+    ended: bool = False
+    absent: str = ""
     compared: bool = False
     cause: Cause | None = None
 
@@ -93,7 +99,7 @@ class Group:
         if unit in SECONDS_IN:
             given = f"{given} {unit}"
         if entry.value is None:
-            return given, ABSENT if entry.absent else entry.status
+            return given, entry.absent or entry.status
         if isinstance(self.measure, Growth):
             return given, f"n^{entry.value:.2f}"
         if unit in SECONDS_IN:
@@ -172,9 +178,12 @@ def entry(cell: Cell, measure: Measure) -> Entry:
             filled = _growth(cell, cell.machine, measure)
         elif isinstance(measure, (Columns, CurveValue)) and cell.wanted.data is not None:
             filled = _measured(cell, cell.machine, measure)
+    if not measure.reads or filled.measured:
+        return filled
     of = paper(cell.table.paper)
-    absent = of.data_of(cell.wanted) in of.absent and measure.reads and not filled.measured
-    return replace(filled, absent=True) if absent else filled
+    if of.data_of(cell.wanted) in of.absent:
+        return replace(filled, absent=ABSENT)
+    return replace(filled, absent=LACKING) if cell.row in cell.table.lacking else filled
 
 
 def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
@@ -214,7 +223,8 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     known = Entry(printed=given, match=match, considered=match.considered)
     if not match.line.ok:
         status = ", ".join(sorted(match.line.failures))
-        return replace(known, status=status, notes=limits(match.line, match.problem))
+        said = limits(match.line, match.problem)
+        return replace(known, status=status, notes=said, ended=_at_limit(cell, match))
     value = cell.runs.value(match, measure, wanted.at)
     if value is None:
         return replace(known, match=None)
@@ -232,6 +242,15 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     return replace(
         known, value=value[0], sd=value[1], notes=tuple(notes), compared=scored, cause=cause
     )
+
+
+def _at_limit(cell: Cell, match: Match) -> bool:
+    """Whether the runs of a line ended at the longest limit of the experiments on these data."""
+    if not match.line.failures.keys() <= {"timeout", "memory"}:
+        return False
+    longest = cell.runs.longest_limit(match.machine, match.choice, cell.table.experiments)
+    limits = [time_limit(row) for row in match.line.rows if row["status"] == "timeout"]
+    return all(limit is not None and limit >= longest for limit in limits)
 
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
@@ -312,7 +331,9 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
         return known
     if len(values) < len(parts):
         ended = _counted([part for part in parts if part.status])
-        return replace(known, status=f"{len(values)} of {len(parts)}", notes=ended)
+        status = f"{len(values)} of {len(parts)}"
+        all_ended = all(part.ended or part.value is not None for part in parts)
+        return replace(known, status=status, notes=ended, ended=all_ended)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(known, value=math.fsum(values), notes=notes)
 
@@ -348,7 +369,8 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     )
     if len(points) < LEAST_SIZES:
         status = f"{len(points)} of {len(choices)} sizes"
-        return replace(known, status=status, notes=failed)
+        ended = len(met) == len(choices) and all(one.line.ok or _at_limit(cell, one) for one in met)
+        return replace(known, status=status, notes=failed, ended=ended)
     least, most = (end(size for size, _ in points) for end in (min, max))
     note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
     return replace(known, value=exponent(points), notes=(note, *failed))

@@ -13,10 +13,9 @@ from typing import Any
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, load, paper, put, repetitions, selector
-from kbench.report.papers.runs import Runs, column
+from kbench.report.papers.runs import Runs, column, time_limit
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine, Row, mean_sd
-from kbench.run.rows import TIMED_OUT
+from kbench.report.tables import Line, Machine, mean_sd
 
 Point = tuple[float, float, float]  # x, y, deviation of y
 
@@ -228,7 +227,8 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         known = max((size for *_, size in measured if size is not None), default=None)
         for label, y, line, size in measured:
             x = known if size is None else size
-            value, limit = _mean(y, line), _time_limit(line.rows[0])
+            value, row = _mean(y, line), line.rows[0]
+            limit = time_limit(row) if row["status"] == "timeout" else None
             if x is None:
                 continue
             if value is not None:
@@ -241,12 +241,6 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         return Drawn(panel)
     methods = {label: wanted.methods[0] for label, (wanted, *_) in panel.lines.items()}
     return Drawn(panel, choices[0].dataset, points, stopped, methods)
-
-
-def _time_limit(row: Row) -> float | None:
-    """Seconds at which a run was stopped."""
-    _, stopped, seconds = (row["message"] or "").partition(TIMED_OUT)
-    return float(seconds) if stopped else None
 
 
 def _of_line(

@@ -151,7 +151,7 @@ class Table:
     """The layout of one printed table.
 
     `printed` and `sizes` name tables of printed values. `kbench -m <run>` makes the rows; `why`
-    says why there are none.
+    says why there are none; `lacking` are rows of methods that kbench does not have.
     """
 
     paper: str
@@ -165,6 +165,7 @@ class Table:
     sizes: str
     notes: tuple[str, ...] = ()
     why: str = ""
+    lacking: Sequence[str] = ()
 
     @property
     def id(self) -> str:

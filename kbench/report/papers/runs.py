@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +19,13 @@ from kbench.report.tables import (
     mean_sd,
     measured,
 )
+from kbench.run.rows import TIMED_OUT
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
+
+_LIMIT = re.compile(r"\blimits\.wall_s=([0-9.]+)")
 
 # The abscissa of curves, where another name than that of a curve is asked for.
 SECONDS = "seconds"
@@ -168,6 +172,12 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return mean_sd([value for value in values if value is not None])
 
+    def longest_limit(self, machine: Machine, choice: Choice, experiments: Container[str]) -> float:
+        """The longest limit in seconds of the experiments' runs on a data set, or of all runs."""
+        rows = self._rows.get((machine, choice.dataset, choice.variant), ())
+        own = [row for row in rows if any(name in experiments for name in _experiments(row))]
+        return max((time_limit(row) or 0.0 for row in own or rows), default=0.0)
+
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
         params = {**wanted.params, **choice.params}
@@ -229,6 +239,13 @@ def _made_by(experiments: Container[str], line: Line) -> bool:
 
 def _experiments(row: Row) -> list[str]:
     return (row.get("experiment") or "").split(",")
+
+
+def time_limit(row: Row) -> float | None:
+    """Seconds that a run could take: where it was stopped, or else what its command says."""
+    _, stopped, seconds = (row.get("message") or "").partition(TIMED_OUT)
+    said = _LIMIT.findall(row.get("command") or "")
+    return float(seconds) if stopped else float(said[-1]) if said else None
 
 
 def identity(row: Row) -> Identity:

@@ -144,7 +144,7 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
         "quantity": group.measure.label,
         "measured": cell.value,
         "sd": cell.sd,
-        "status": ABSENT if cell.absent else cell.status,
+        "status": cell.absent or cell.status,
         "notes": "; ".join(said(cell)),
         "cause": "" if cell.cause is None else cell.cause.why,
     }

@@ -190,7 +190,7 @@ def _study(id: str, name: str, text: str, detail: str, facets: Mapping[str, Sequ
 
 
 def _counts(count: Coverage) -> tuple[int | str, ...]:
-    return count.cells, count.measured, count.ended or "", count.absent or ""
+    return count.cells, count.measured, count.ended + count.failed or "", count.absent or ""
 
 
 def _table(filled: Filled, environments: Mapping[str, Any], store: RowStore) -> str:
@@ -270,7 +270,7 @@ def _head(groups: Sequence[Group]) -> tuple[str, list[list[str]]]:
             measures.append(spanning(group.header.removeprefix(column).strip(), len(sides)))
             leaves += [header(side, name=f"{group.header}, {side}") for side in sides]
             width += len(sides)
-        absent = any(entry.absent for group in members for entry in group.entries)
+        absent = any(entry.absent == ABSENT for group in members for entry in group.entries)
         gone = absent and not any(map(_measured, members))
         columns.append(spanning(f"{column} ({ABSENT})" if gone else column, width))
         spans.append(f'<colgroup span="{width}"></colgroup>')
