@@ -50,6 +50,30 @@ def test_every_departure_of_a_reference_row_is_noted_with_its_reason(cells):
     assert noted > 50
 
 
+def test_no_note_of_any_table_lacks_its_reason(reference_report):
+    """Sizes of data sets included, whose cells belong to no method."""
+    notes = {
+        note
+        for one in reference_report.filled
+        for group in one.groups
+        for found in group.entries
+        for note in found.notes
+    }
+    assert notes
+    assert [note for note in notes if "no reason is given" in note] == []
+
+
+def test_a_row_of_dcpred_without_tuned_parameters_says_so():
+    table = paper("dcpred").tables["table1"]
+    for tuned, said in ((None, True), ("dcpred", False)):
+        row = rbf("llsvm", 0.8, dataset="a9a", tuned=tuned)
+        row["params"] = '{"n_components": 200}'
+        found = runs(row)
+        cell = Cell(table, found, found.machines[0], "kmeans Nystrom", "a9a")
+        notes = entry(cell, table.measures["accuracy"]).notes
+        assert any("not tuned" in note for note in notes) == said
+
+
 def test_a_note_follows_the_row():
     table = paper("dcsvm").tables["table3"]
     loose = rbf("dcsvm_early", 0.98)

@@ -239,8 +239,9 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     if value is None:
         return replace(known, match=None)
     notes = differences(cell.table, wanted, match)
-    if given is not None and (own := settings(cell.table.paper, cell.column, match.line)):
-        notes.append(own)
+    # Sizes of data sets are those of any method's rows, so its settings are not theirs.
+    if given is not None and wanted.methods:
+        notes += filter(None, [settings(cell.table.paper, cell.column, match.line)])
     quantity = quantity_of(measure)
     scored = compared(given, measure.label, quantity)
     cause = None
