@@ -23,7 +23,7 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs, time_limit
+from kbench.report.papers.runs import Identity, Match, Runs, least_seconds, time_limit
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
 
@@ -51,6 +51,9 @@ class Entry:
         Mean and deviation over seeds, in the row's unit.
     status : str
         Where there is no value: how the runs ended, or what is missing.
+    least : float, optional
+        Where training seconds have no value because runs ended at a limit of time: what they are at
+        least.
     notes : tuple of str
     considered : frozenset of identities
         Every row that the cell depends on: without one of them it might change.
@@ -71,6 +74,7 @@ class Entry:
     value: float | None = None
     sd: float | None = None
     status: str = ""
+    least: float | None = None
     notes: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
     ended: bool = False
@@ -161,6 +165,11 @@ def quantity_of(measure: Measure) -> Quantity:
     return _plain(measure)
 
 
+def trains(measure: Measure) -> bool:
+    """Whether a measure is the seconds of training, of which a limit of time is a lower bound."""
+    return isinstance(measure, Columns) and (measure.of, measure.per) == (("fit_s",), None)
+
+
 @dataclass(frozen=True)
 class Cell:
     """Position of a cell: table, row and column, machine, and with `only` a single data set."""
@@ -242,8 +251,9 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     known = Entry(printed=given, match=match, considered=match.considered)
     if not match.line.ok:
         status = ", ".join(sorted(match.line.failures))
-        said = limits(match.line, match.problem)
-        return replace(known, status=status, notes=said, ended=_at_limit(cell, match))
+        least = least_seconds(match.line) if trains(measure) else None
+        said, ended = limits(match.line, match.problem), _at_limit(cell, match)
+        return replace(known, status=status, least=least, notes=said, ended=ended)
     value = cell.runs.value(match, measure, wanted.at)
     timed = clocks(match.line, match.problem, measure.of if isinstance(measure, Columns) else ())
     if value is None:
@@ -353,8 +363,12 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
     if len(values) < len(parts):
         ended = _counted([part for part in parts if part.status])
         status = f"{len(values)} of {len(parts)}"
+        least = None
+        if trains(own):
+            # No seconds are negative, so a setting without rows adds nothing to the least sum.
+            least = math.fsum([*values, *(part.least or 0.0 for part in parts)])
         all_ended = all(part.ended or part.value is not None for part in parts)
-        return replace(known, status=status, notes=ended, ended=all_ended)
+        return replace(known, status=status, least=least, notes=ended, ended=all_ended)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(known, value=math.fsum(values), notes=notes)
 

@@ -238,6 +238,18 @@ class Runs:
         return math.fsum(there) if measure.pick == "sum" else there[-1]
 
 
+def least_seconds(line: Line) -> float | None:
+    """Seconds that every run of a line without ok runs takes at least; None if one says nothing.
+
+    It is the limit of time at which a run ended, the least one of several.
+    """
+    if line.ok:
+        return None
+    said = [(row.get("message") or "").partition(TIMED_OUT) for row in line.rows]
+    limits = [float(seconds) for _, stopped, seconds in said if stopped]
+    return min(limits) if limits and len(limits) == len(said) else None
+
+
 def _made_by(experiments: Container[str], line: Line) -> bool:
     """Whether one of `experiments` asked for a run of the line."""
     return any(name in experiments for row in line.rows for name in _experiments(row))
