@@ -20,6 +20,7 @@ from kbench.report.papers.entries import LACKING, Cell, entry, filled
 from kbench.report.papers.layout import PAPERS, load, paper
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import identity, phase_seconds
+from kbench.report.papers.sheets import remarks
 from kbench.run.results import ResultsFolder
 
 TABLES = [table for name in PAPERS for table in paper(name).tables.values()]
@@ -306,6 +307,16 @@ def test_rows_of_studies_fill_no_cell():
         assert runs(rbf("svc", 0.98, experiment=experiment)).machines == []
     mixed = rbf("svc", 0.98, experiment="tables,dcsvm_table3")
     assert cell(runs(mixed), "LIBSVM", "ijcnn1", "accuracy").value == 0.98
+
+
+def test_a_table_says_how_many_cells_its_own_experiment_did_not_make():
+    rows = [rbf("svc", 0.98), rbf("dcsvm_early", 0.97, experiment="dcsvm_table3")]
+    (one,) = filled(TABLE3, runs(*rows))
+    machine = {one.machine.environment: {}}
+    said = [line for line in remarks(one, machine) if "own experiment did not make" in line]
+    assert len(said) == 1
+    (none,) = filled(TABLE3, runs(rows[1]))
+    assert not any("did not make" in line for line in remarks(none, machine))
 
 
 def test_sizes_of_data_make_no_table_of_a_machine_and_no_measured_cells():

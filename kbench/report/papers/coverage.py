@@ -88,7 +88,7 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     counts = [0] * len(STATES)
     for state in states.values():
         counts[state] += 1
-    return Coverage(*counts, len(sizes))
+    return Coverage(*counts, sizes=len(sizes))
 
 
 def sheet(tables: Sequence[Filled]) -> Sheet:

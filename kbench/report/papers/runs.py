@@ -112,7 +112,7 @@ class Runs:
             considered |= {identity(row) for line, _ in pairs for row in line.rows}
             if not pairs:
                 continue
-            pairs = [pair for pair in pairs if _made_by(experiments, pair[0])] or pairs
+            pairs = [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             match = Match(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
@@ -250,7 +250,7 @@ def least_seconds(line: Line) -> float | None:
     return min(limits) if limits and len(limits) == len(said) else None
 
 
-def _made_by(experiments: Container[str], line: Line) -> bool:
+def made_by(experiments: Container[str], line: Line) -> bool:
     """Whether one of `experiments` asked for a run of the line."""
     return any(name in experiments for row in line.rows for name in _experiments(row))
 
