@@ -88,7 +88,8 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     counts = [0] * len(STATES)
     for state in states.values():
         counts[state] += 1
-    return Coverage(*counts, sizes=len(sizes))
+    counts.append(len(sizes))
+    return Coverage(*counts)
 
 
 def sheet(tables: Sequence[Filled]) -> Sheet:
