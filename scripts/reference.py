@@ -16,7 +16,8 @@ overlapping: the second one waits.
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
 their curves and environments. Rows of other packages' methods, which kbench's code does not change,
 stay if the folder has the same environment and no newer row of the same run; with --keep-old all
-rows stay whose run the folder does not have, kbench's own of older commits, too. Curves of more
+rows stay whose run the folder does not have, kbench's own of older commits, too. The commands of
+rows that stay name every parameter afterwards. Curves of more
 than 500 points keep every k-th point, and those at the abscissae of the shorter curves of the same
 run, so that curves can still be joined. Rows of a work tree with uncommitted changes are refused.
 `describe`, which `collect` ends with, writes what the rows say of themselves into the README of the
@@ -28,6 +29,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -49,6 +51,7 @@ import yaml
 from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
 from kbench.report import make_papers
+from kbench.run.command import names_parameters, parameter_words
 from kbench.run.results import ResultsFolder
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -205,6 +208,28 @@ def renamed(rows: pa.Table) -> pa.Table:
     return rows
 
 
+def completed(rows: pa.Table) -> pa.Table:
+    """Rows whose commands name every parameter, as those of new rows do.
+
+    Older commands name what differed from the defaults of their day, and no longer reproduce their
+    row once a default has changed. What the row says it ran takes the place of these words.
+    """
+    commands = []
+    for row in rows.select(["command", "params"]).to_pylist():
+        command, params = row["command"], json.loads(row["params"] or "{}")
+        if command and not names_parameters(command, params):
+            words = shlex.split(command)
+            kept = [word for word in words if not word.lstrip("+~").startswith("method.")]
+            if "tuned=none" not in kept:
+                kept.insert(3, "tuned=none")
+            named = [f"++{word}" for word in parameter_words(params)]
+            command = shlex.join([*kept, *named])
+        commands.append(command)
+    place = rows.schema.get_field_index("command")
+    field = rows.schema.field("command")
+    return rows.set_column(place, field, pa.array(commands, field.type))
+
+
 def foreign(method: str) -> bool:
     """Whether a method is another package's: its results do not change with kbench's code."""
     path = shipped_root() / "method" / f"{method}.yaml"
@@ -236,7 +261,7 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
             old.select(names).to_pylist(), old["environment"].to_pylist(), strict=True
         )
     ]
-    return old.filter(pa.array(stay, pa.bool_()))
+    return completed(old.filter(pa.array(stay, pa.bool_())))
 
 
 def collect(source: Path, target: Path, *, keep_old: bool = False) -> None:

@@ -3,7 +3,7 @@
 import json
 import math
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kbench.config import flatten
@@ -24,44 +24,50 @@ def canonical(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
 
 
-class Command:
-    """The command line that reproduces a run: names, and all that differs from their defaults.
+# The limits that are part of a run's key.
+_KEPT_LIMITS = ("wall_s", "cpu_s", "memory_mb")
 
-    Tuned parameters stand in it; `untuned` says that a tuned file must not add to them. `config` is
-    what the plan's command composes to, `bare` what the two names alone compose to. Keys of the
-    data set, such as its variant, change defaults of the method: `compose` makes a config of
-    overrides, and the method's keys are compared with the one of the names and these keys.
+
+class Command:
+    """The command line that reproduces a run, also after defaults of the method have changed.
+
+    It names every parameter of the run, with the values that a preset has given, and every limit
+    that is part of its key; of the data set and of the other limits it names what differs from the
+    file. No tuned file applies, because it could add parameters. `config` is what the plan's
+    command composes to, `bare` what the two names alone compose to.
     """
 
-    def __init__(
-        self,
-        config: dict[str, Any],
-        bare: dict[str, Any],
-        compose: Callable[[list[str]], dict[str, Any]],
-        *,
-        untuned: bool,
-    ) -> None:
-        names = [f"method={config['method']['name']}", f"dataset={config['dataset']['name']}"]
-        words = [*names, "tuned=none"] if untuned else list(names)
-        for group in ("dataset", "limits"):
+    def __init__(self, config: dict[str, Any], bare: dict[str, Any]) -> None:
+        words = [f"method={config['method']['name']}", f"dataset={config['dataset']['name']}"]
+        words.append("tuned=none")
+        for group, always in (("dataset", ()), ("limits", _KEPT_LIMITS)):
             plain = flatten(bare[group])
             for key, value in flatten(config[group]).items():
-                if key not in plain or plain[key] != value:
+                if key in always or key not in plain or plain[key] != value:
                     sign = "" if key in plain else "++"
                     words.append(f"{sign}{group}.{key}={hydra_value(value)}")
         self._words = words
-        of_data = [word for word in words[len(names) :] if "dataset." in word.partition("=")[0]]
-        if of_data:
-            bare = compose([*names, "tuned=none", *of_data])
-        self._method = bare["method"]
+        self._known = set(bare["method"])
 
     def text(self, params: Mapping[str, Any], seed: int) -> str:
-        words = [*self._words, *([f"seed={seed}"] if seed else [])]
-        for key, value in params.items():
-            if key not in self._method or self._method[key] != value:
-                sign = "" if key in self._method else "+"
-                words.append(f"{sign}method.{key}={hydra_value(value)}")
-        return shlex.join(["kbench", *words])
+        """The command of the run with these parameters, presets resolved."""
+        named = parameter_words(params)
+        words = [
+            word if key in self._known else f"++{word}"
+            for key, word in zip(params, named, strict=True)
+        ]
+        return shlex.join(["kbench", *self._words, f"seed={seed}", *words])
+
+
+def parameter_words(params: Mapping[str, Any]) -> list[str]:
+    """The override of each parameter of a method."""
+    return [f"method.{key}={hydra_value(value)}" for key, value in params.items()]
+
+
+def names_parameters(command: str, params: Mapping[str, Any]) -> bool:
+    """Whether a command names all these parameters with these values."""
+    words = {word.lstrip("+") for word in shlex.split(command)}
+    return words.issuperset(parameter_words(params))
 
 
 def hydra_value(value: Any) -> str:

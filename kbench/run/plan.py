@@ -189,9 +189,7 @@ def make_plan(
             bare = config
             if here or tuned:
                 bare = composer.compose([f"method={method}", f"dataset={dataset}", NONE])
-            runs = _expand(
-                plan, composer, config, bare, here, request, recipe, tuned, obtain=obtain
-            )
+            runs = _expand(plan, config, bare, here, request, recipe, tuned, obtain=obtain)
             for run in runs:
                 place = seen.setdefault(run.key, len(plan.runs))
                 if place == len(plan.runs):
@@ -307,7 +305,6 @@ class _Method:
 
 def _expand(
     plan: Plan,
-    composer: Composer,
     config: dict[str, Any],
     bare: dict[str, Any],
     chosen: list[str],
@@ -366,8 +363,7 @@ def _expand(
     # The parts that the method's file names are known by the entry point's name.
     parts = method.parts if method.parts != bare["method"].get("parts") else None
     key = _Key(common, estimator, parts, dataset)
-    untuned = tuned is not None or NONE in chosen
-    command = Command(config, bare, composer.compose, untuned=untuned)
+    command = Command(config, bare)
     seeds = request.seeds or recipe.get("seeds") or [config.get("seed", 0)]
     for varied, seed in itertools.product(grid, seeds):
         typed = {**method.params, **varied}
@@ -382,7 +378,7 @@ def _expand(
             label=" ".join([common.label, *words, f"seed {seed}"]),
             seed=seed,
             params=params,
-            command=command.text(typed, seed),
+            command=command.text(params, seed),
         )
 
 

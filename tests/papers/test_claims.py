@@ -5,9 +5,9 @@ import math
 
 import pytest
 from paper_rows import runs
-from report_rows import make_row
+from report_rows import failed, make_row
 
-from kbench.report.papers.claims import FAILS, HOLDS, WEAKER, claims, verdict
+from kbench.report.papers.claims import FAILS, HOLDS, NOT_MEASURABLE, WEAKER, claims, verdict
 from kbench.report.papers.entries import quantity_of
 from kbench.report.papers.layout import (
     CurveValue,
@@ -20,7 +20,7 @@ from kbench.report.papers.layout import (
     put,
     selector,
 )
-from kbench.report.papers.verdicts import refutation, verdict_records
+from kbench.report.papers.verdicts import refutation, sentence, verdict_records
 
 DECIDED = [one for one in claims() if not one.outside]
 
@@ -63,6 +63,65 @@ def test_a_claim_without_a_query_cannot_be_refuted():
     for claim in claims():
         if claim.outside:
             assert refutation(verdict(claim, runs())) == "No run can refute it."
+
+
+@pytest.mark.parametrize(
+    ("limit", "early_s", "outcome", "figure"),
+    [(1500, 10.0, HOLDS, 150.0), (500, 10.0, NOT_MEASURABLE, None), (500, 0.1, HOLDS, 5000.0)],
+)
+def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(
+    limit, early_s, outcome, figure
+):
+    """At least 100 times LIBSVM's seconds; a limit that leaves the answer open decides nothing."""
+    found = verdict(
+        _claim_on("hundred times faster"), _stopped("svc", limit, "dcsvm_early", early_s)
+    )
+    assert (found.outcome, found.figure) == (outcome, figure and pytest.approx(figure))
+    assert found.bounded == ("at least" if figure else "")
+
+
+def test_a_method_that_ended_at_its_limit_is_refuted_by_a_faster_rival():
+    claim = _claim_on("hundred times faster")
+    found = verdict(claim, _stopped("dcsvm_early", 100, "svc", 50.0))
+    assert (found.outcome, found.bounded) == (FAILS, "at most")
+    assert found.figure == pytest.approx(0.5)
+    assert "at most 0.5" in sentence(found)
+
+
+def test_a_sum_counts_the_limits_of_its_parts():
+    """Twelve settings of ijcnn1 that end at 150 s decide a claim about the sum of all 25."""
+    made = MadeRows("dcsvm")
+    for row in paper("dcsvm").tables["table7"].rows:
+        for column in ("LIBSVM", "DC-SVM (early)"):
+            made.put(f"table7 | {row} | {column} | seconds", 1.0)
+    early = [row for row in made.rows.values() if row["method"] == "dcsvm_early"]
+    libsvm = [row for row in made.rows.values() if row["method"] == "svc"]
+    stopped = [
+        failed("svc", "timeout", dataset="ijcnn1", params=row["params"], message=f"{_AT}150")
+        for row in libsvm[:12]
+    ]
+    found = verdict(_claim_on("twentieth of LIBSVM"), runs(*early, *stopped, *libsvm[12:24]))
+    assert (found.outcome, found.bounded) == (HOLDS, "at least")
+    assert found.figure == pytest.approx((12 * 150 + 12) / 25)
+
+
+_AT = "not done within limits.wall_s="
+
+
+def _claim_on(words):
+    (claim,) = (one for one in claims() if words in one.says)
+    return claim
+
+
+def _stopped(slow, limit, method, seconds):
+    """Rows of covtype: one method ended at its limit, the other took some seconds."""
+    made = MadeRows("dcsvm")
+    made.put("table3 | DC-SVM (early) | covtype | seconds", seconds)
+    made.put("table3 | LIBSVM | covtype | seconds", seconds)
+    done = next(row for row in made.rows.values() if row["method"] == method)
+    place = next(row for row in made.rows.values() if row["method"] == slow)
+    ended = {name: place[name] for name in ("dataset", "variant", "params")}
+    return runs(done, failed(slow, "timeout", message=f"{_AT}{limit}", **ended))
 
 
 def _sign(bound):
@@ -158,9 +217,9 @@ class MadeRows:
             row[asked.per] = 500
             value *= row[asked.per]
         for name in asked.of:
-            column, _, phase = name.partition(".")
+            phase = name.partition(".")[2]
             if phase:
-                row[column] = {**(row.get(column) or {}), phase: value}
+                row["phases_cpu"] = {**(row.get("phases_cpu") or {}), phase: value}
             else:
                 row[name.replace("_s", "_cpu_s") if name in ("fit_s", "predict_s") else name] = (
                     value

@@ -133,6 +133,31 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
     assert set(results.read_curves()["key"]) == set(rows["key"])
 
 
+def test_commands_of_rows_that_stay_name_every_parameter(tmp_path, collect):
+    folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
+    environment = next(iter(folder.environments()))
+    old = make_row(
+        1,
+        method="svc",
+        params=json.dumps({"C": 2, "class_weight": None, "gamma": "scale"}),
+        command="kbench method=svc dataset=digits limits.wall_s=9 seed=1 method.C=2",
+        environment=environment,
+        dirty=False,
+    )
+    folder.write(old, [curve("objective", 3)])
+    collect(folder.path, results.path / "_reference")
+    later = ResultsFolder(tmp_path / "later")
+    later.store_environment({"cpu": "one"})
+    later.write(make_row(7, environment=environment, dirty=False), [curve("objective", 3)])
+    collect(later.path, results.path / "_reference")
+    assert old["command"] not in results.read()["command"].tolist()
+    row = results.read().set_index("key").loc[old["key"]]
+    assert row["command"] == (
+        "kbench method=svc dataset=digits tuned=none limits.wall_s=9 seed=1"
+        " ++method.C=2 ++method.class_weight=null ++method.gamma=scale"
+    )
+
+
 def test_rows_of_other_machines_do_not_stay(tmp_path, collect):
     results = ResultsFolder(tmp_path / "results")
     for name, cpu, method in (("old", "two", "svc"), ("new", "one", "kernel_svc")):

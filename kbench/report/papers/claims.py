@@ -9,8 +9,13 @@ answers within that bound.
 All terms of one repetition are of one data set. Where a term lists several cells (rival methods),
 the best counts. All of them must have been run: a failed one is left out, but one without rows
 leaves the claim unanswered.
+
+A run that ended at its limit of time takes at least as many seconds. Such an answer counts where
+this decides it: if even its worst value keeps the bound of the paper, or even its best value does
+not keep the looser one.
 """
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +45,9 @@ from kbench.report.tables import Machine
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
 
+# Least and largest value that runs leave possible; the same number twice for a measured value.
+Interval = tuple[float, float]
+
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 _MEASURES = {"of", "per", "factor", "curve"}
 _KINDS = ("ratio", "difference", "spread", "value")
@@ -61,6 +69,12 @@ class Bound:
 
     def takes(self, figure: float) -> bool:
         return _OPERATORS[self.sign](figure, self.limit)
+
+    def takes_all(self, figures: Interval) -> bool:
+        return self.takes(figures[0]) and self.takes(figures[1])
+
+    def takes_none(self, figures: Interval) -> bool:
+        return not self.takes(figures[0]) and not self.takes(figures[1])
 
     def worst(self, figures: Sequence[float]) -> float:
         return min(figures) if self.sign == ">=" else max(figures)
@@ -125,6 +139,8 @@ class Verdict:
         Why there is no figure, for the two outcomes without one.
     figure, printed : float, optional
         The figure from the rows, and from the numbers that the paper prints.
+    bounded : str
+        `at least` or `at most` if the figure is only a bound, because runs ended at a limit.
     unit : str
         The unit of both: `×` of ratios, `points` of differences in per cent, or that of the values.
     worst : str
@@ -143,6 +159,7 @@ class Verdict:
     why: str = ""
     figure: float | None = None
     printed: float | None = None
+    bounded: str = ""
     unit: str = ""
     worst: str = ""
     answered: int = 0
@@ -154,7 +171,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Term:
-    """The printed and measured value of one term in the paper's unit, and the runs behind it."""
+    """The printed and measured value of one term in the paper's unit, and the runs behind it.
+
+    Without a measured value, `least` is what it is at least, if the runs tell that.
+    """
 
     printed: float | None
     measured: float | None
@@ -165,6 +185,14 @@ class _Term:
     unit: str = ""
     keys: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
+    least: float | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """The values that the runs leave possible; None if all are."""
+        if self.measured is not None:
+            return self.measured, self.measured
+        return None if self.least is None else (self.least, math.inf)
 
 
 @dataclass(frozen=True)
@@ -243,7 +271,8 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     assert claim.weaker is not None
     answers = [_answer(claim, names, runs, machine) for names in claim.each]
     given = [_figure(claim.kind, [term.printed for term in one]) for one in answers]
-    own = [_figure(claim.kind, [term.measured for term in one]) for one in answers]
+    possible = [_possible(claim.kind, [term.interval for term in one]) for one in answers]
+    own = [None if one is None else _decided(claim, one) for one in possible]
     figure, paper_figure = _summary(claim, own), _summary(claim, given)
     answered = sum(value is not None for value in own)
     used = [
@@ -259,6 +288,11 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         outcome = HOLDS
     else:
         outcome = WEAKER if claim.weaker.takes(figure) else FAILS
+    bounds = [
+        one
+        for one, value in zip(possible, own, strict=True)
+        if one is not None and value is not None and value == figure
+    ]
     named = [
         term.data
         for one, value in zip(answers, own, strict=True)
@@ -271,6 +305,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         why,
         figure,
         paper_figure,
+        _bounded(bounds[0]) if bounds and claim.case is None else "",
         _unit(claim, answers[0][0].unit),
         named[0] if named and answered > 1 and claim.case is None else "",
         answered,
@@ -299,7 +334,7 @@ def _answer(
     tried = []
     for choice in paper(claim.paper).data[data]:
         tried.append([_best([_value(cell, runs, machine, choice) for cell in t]) for t in cells])
-        if all(term.measured is not None for term in tried[-1]):
+        if all(term.interval is not None for term in tried[-1]):
             break
     # No data set has a value for every term: take the one with most terms found.
     most = max(tried, key=lambda terms: sum(term.matched for term in terms))
@@ -329,6 +364,40 @@ def _figure(kind: str, values: Sequence[float | None]) -> float | None:
     return known[0] / known[1] if known[1] else None
 
 
+def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
+    """The least and the largest answer that the intervals of the terms leave possible."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    corners = [_figure(kind, corner) for corner in itertools.product(*known)]
+    figures = [0.0 if one is not None and math.isnan(one) else one for one in corners]
+    sure = [one for one in figures if one is not None]
+    return (min(sure), max(sure)) if len(sure) == len(figures) else None
+
+
+def _decided(claim: Claim, possible: Interval) -> float | None:
+    """The answer, or the end of its interval that decides the claim; None if neither does."""
+    low, high = possible
+    if low == high:
+        return low
+    assert claim.holds is not None
+    assert claim.weaker is not None
+    holds, weaker = claim.case or claim.holds, claim.case or claim.weaker
+    least = holds.sign == ">="
+    if holds.takes_all(possible):
+        return low if least else high
+    if weaker.takes_none(possible):
+        return high if least else low
+    return None
+
+
+def _bounded(possible: Interval) -> str:
+    low, high = possible
+    if low == high:
+        return ""
+    return "at least" if math.isinf(high) else "at most"
+
+
 def _best(terms: Sequence[_Term]) -> _Term:
     """The best printed and the best measured value of several cells, as one term."""
     if len(terms) == 1:
@@ -342,6 +411,10 @@ def _best(terms: Sequence[_Term]) -> _Term:
         terms,
         key=lambda term: -math.inf if term.measured is None else sign * term.measured,
     )
+    # A rival that was stopped before the best one had ended might have been faster than it.
+    stopped = [term.least for term in terms if term.least is not None]
+    if sign < 0 and stopped and best.measured is not None and min(stopped) < best.measured:
+        best = replace(best, measured=None, least=min(stopped))
     return replace(best, printed=printed, considered=considered)
 
 
@@ -397,6 +470,7 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         unit,
         tuple(row["key"] for row in match.line.rows),
         one.considered,
+        None if one.least is None else one.least * quantity.factor,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kbench.report.papers.causes import Cause, cause_of, compared, differs
-from kbench.report.papers.cell_notes import differences, limits, settings
+from kbench.report.papers.cell_notes import clocks, differences, limits, settings
 from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import (
     Choice,
@@ -23,7 +23,7 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs, time_limit
+from kbench.report.papers.runs import Identity, Match, Runs, least_seconds, time_limit
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
 
@@ -51,6 +51,9 @@ class Entry:
         Mean and deviation over seeds, in the row's unit.
     status : str
         Where there is no value: how the runs ended, or what is missing.
+    least : float, optional
+        Where training seconds have no value because runs ended at a limit of time: what they are at
+        least.
     notes : tuple of str
     considered : frozenset of identities
         Every row that the cell depends on: without one of them it might change.
@@ -71,6 +74,7 @@ class Entry:
     value: float | None = None
     sd: float | None = None
     status: str = ""
+    least: float | None = None
     notes: tuple[str, ...] = ()
     considered: frozenset[Identity] = frozenset()
     ended: bool = False
@@ -126,11 +130,30 @@ class Filled:
 
 
 def filled(table: Table, runs: Runs) -> list[Filled]:
-    """The table once for each machine that has runs for it; once without runs if no machine has."""
+    """The table once for each machine that has runs for its printed cells.
+
+    Sizes of data, and lines of ours that the paper does not print, are no reason for a second
+    table. Without runs for printed cells it is that of the machine with the most other cells, and
+    without any runs one without measurements.
+    """
     tables = [_filled(table, runs, machine) for machine in runs.machines]
+    of_paper = [one for one in tables if any(entry.printed for entry in _entries(one))]
+    if of_paper:
+        return of_paper
+    most = max(tables, key=lambda one: len(_entries(one, sizes=True)), default=None)
+    if most is not None and _entries(most, sizes=True):
+        return [most]
+    return [_filled(table, runs, None)]
+
+
+def _entries(one: Filled, *, sizes: bool = False) -> list[Entry]:
+    """The measured entries of a table; those that are sizes of data only if they are asked for."""
     return [
-        one for one in tables if any(e.measured for group in one.groups for e in group.entries)
-    ] or [_filled(table, runs, None)]
+        entry
+        for group in one.groups
+        for entry in group.entries
+        if entry.measured and (sizes or not group.measure.sizes)
+    ]
 
 
 def quantity_of(measure: Measure) -> Quantity:
@@ -140,6 +163,11 @@ def quantity_of(measure: Measure) -> Quantity:
     if isinstance(measure, Columns) and len(measure.of) == 1 and measure.per is None:
         return QUANTITIES.get(measure.of[0]) or _plain(measure)
     return _plain(measure)
+
+
+def trains(measure: Measure) -> bool:
+    """Whether a measure is the seconds of training, of which a limit of time is a lower bound."""
+    return isinstance(measure, Columns) and (measure.of, measure.per) == (("fit_s",), None)
 
 
 @dataclass(frozen=True)
@@ -223,12 +251,14 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     known = Entry(printed=given, match=match, considered=match.considered)
     if not match.line.ok:
         status = ", ".join(sorted(match.line.failures))
-        said = limits(match.line, match.problem)
-        return replace(known, status=status, notes=said, ended=_at_limit(cell, match))
+        least = least_seconds(match.line) if trains(measure) else None
+        said, ended = limits(match.line, match.problem), _at_limit(cell, match)
+        return replace(known, status=status, least=least, notes=said, ended=ended)
     value = cell.runs.value(match, measure, wanted.at)
+    timed = clocks(match.line, match.problem, measure.of if isinstance(measure, Columns) else ())
     if value is None:
-        return replace(known, match=None)
-    notes = differences(cell.table, wanted, match)
+        return replace(known, match=None, notes=timed)
+    notes = [*differences(cell.table, wanted, match), *timed]
     if given is not None and (own := settings(cell.table.paper, cell.column, match.line)):
         notes.append(own)
     quantity = quantity_of(measure)
@@ -302,7 +332,8 @@ def _sum(parts: Sequence[Entry]) -> Entry:
     )
     values = [part.value for part in parts if part.value is not None]
     if known.match is None or len(values) < len(parts):
-        ended = next((part for part in parts if part.status), Entry())
+        lacking = [part for part in parts if part.value is None]
+        ended = next((part for part in lacking if part.status or part.notes), Entry())
         return replace(known, status=ended.status, notes=ended.notes)
     return replace(known, value=math.fsum(values), notes=parts[0].notes)
 
@@ -332,8 +363,12 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
     if len(values) < len(parts):
         ended = _counted([part for part in parts if part.status])
         status = f"{len(values)} of {len(parts)}"
+        least = None
+        if trains(own):
+            # No seconds are negative, so a setting without rows adds nothing to the least sum.
+            least = math.fsum([*values, *(part.least or 0.0 for part in parts)])
         all_ended = all(part.ended or part.value is not None for part in parts)
-        return replace(known, status=status, notes=ended, ended=all_ended)
+        return replace(known, status=status, least=least, notes=ended, ended=all_ended)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(known, value=math.fsum(values), notes=notes)
 

@@ -22,6 +22,7 @@ LEGEND = (
 VERDICT_COLUMNS = ["paper", "where", "claim", "verdict", "figure", "printed", "unit", "answered"]
 VERDICT_COLUMNS += [
     "asked",
+    "bounded",
     "worst",
     "why",
     "wording",
@@ -94,6 +95,7 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             "unit": one.unit,
             "answered": one.answered,
             "asked": one.asked,
+            "bounded": one.bounded,
             "worst": one.worst,
             "why": one.why,
             "wording": one.claim.wording,
@@ -157,6 +159,8 @@ def _limit(one: Verdict, bound: Bound) -> str:
 def _amount(one: Verdict, value: float) -> str:
     """A figure with its unit; a fraction is the percentage of cases in which the claim is true."""
     text = _figure(one, value)
+    if value == one.figure and one.bounded:
+        text = f"{one.bounded} {text}"
     return f"{text} of the cases" if one.claim.case is not None else text
 
 
@@ -164,7 +168,7 @@ def _said(one: Verdict) -> str:
     """The figure, its data set and all data sets that answer; or why there is no figure."""
     if one.figure is None:
         return one.why
-    parts = [_figure(one, one.figure)]
+    parts = [f"{one.bounded} {_figure(one, one.figure)}".strip()]
     if one.worst:
         parts[0] += f" on {one.worst}"
     if one.asked > 1:
