@@ -21,7 +21,10 @@ _RUN_OF_ANY_VERSION = (
 )
 _PHASES = ("phases", "phases_cpu")
 # Numbers that other processes disturb: contended attempts do not count if others are not contended.
-_DISTURBED = {"fit_wall_s", "predict_wall_s", "other_cpus", "preempted"}
+_DISTURBED = {
+    *("fit_wall_s", "predict_wall_s", "fit_cpu_s", "predict_cpu_s"),
+    *("other_cpus", "preempted"),
+}
 
 
 def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -29,8 +32,8 @@ def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     The attempts that count are those that are ok, of the same source of the method and the same
     origin (own or reference) as the newest of them; if none is ok, it is the newest alone. Where
-    several count, every measured number is the median over those that have it (wall seconds: over
-    those that other processes did not disturb), and everything else is the newest attempt's.
+    several count, every measured number is the median over those that have it (seconds: over those
+    that other processes did not disturb), and everything else is the newest attempt's.
     `repeats` is the list of these attempts, empty where only one counts. Runs that were made again
     with a newer version of their method are left out. O(n log n).
     """
@@ -78,7 +81,7 @@ def _median(attempts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for field in schema():
         name = field.name
         if name in _PHASES:
-            row[name] = _median_phases([one.get(name) or {} for one in attempts]) or None
+            row[name] = _median_phases([one.get(name) or {} for one in quiet]) or None
         elif str(field.type) in ("double", "int64") and name not in _NOT_MEASURED:
             counting = quiet if name in _DISTURBED else attempts
             known = [one[name] for one in counting if one.get(name) is not None]

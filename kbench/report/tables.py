@@ -154,7 +154,7 @@ def measured(row: Row, column: str) -> float | None:
     """A number of a row; None where it was not measured.
 
     `fit_s` and `predict_s` are the seconds that tables compare: CPU seconds of runs on one thread,
-    which other processes do not disturb, and wall seconds of all others. Wall seconds of contended
+    which other processes disturb least, and wall seconds of all others. Wall seconds of contended
     runs count as not measured.
     """
     if column in _CLOCKS:

@@ -217,9 +217,9 @@ class MadeRows:
             row[asked.per] = 500
             value *= row[asked.per]
         for name in asked.of:
-            column, _, phase = name.partition(".")
+            phase = name.partition(".")[2]
             if phase:
-                row[column] = {**(row.get(column) or {}), phase: value}
+                row["phases_cpu"] = {**(row.get("phases_cpu") or {}), phase: value}
             else:
                 row[name.replace("_s", "_cpu_s") if name in ("fit_s", "predict_s") else name] = (
                     value

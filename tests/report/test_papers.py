@@ -19,7 +19,8 @@ from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import LACKING, Cell, entry, filled
 from kbench.report.papers.layout import PAPERS, load, paper
 from kbench.report.papers.printed import printed
-from kbench.report.papers.runs import identity
+from kbench.report.papers.runs import identity, phase_seconds
+from kbench.report.papers.sheets import remarks
 from kbench.run.results import ResultsFolder
 
 TABLES = [table for name in PAPERS for table in paper(name).tables.values()]
@@ -276,7 +277,7 @@ def test_a_sum_is_of_one_cell_and_a_ratio_may_be_to_another_table():
     sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "n_train": 49990}
     params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
     phases = {"tree": 1.0, "neighbours": 2.0, "compress": 3.0, "factor": 0.5, "admm": 0.25}
-    hss = make_row("hss_admm", 0.92, params=params, phases=phases, **sizes)
+    hss = make_row("hss_admm", 0.92, params=params, phases_cpu=phases, **sizes)
     svc = make_row("svc", 0.96, params='{"C": 1, "gamma": 50}', fit_wall_s=13.5, **sizes)
     found = runs(hss, svc)
     assert cell(found, "ijcnn1", "", "compression", table).value == 6.0
@@ -287,6 +288,49 @@ def test_a_sum_is_of_one_cell_and_a_ratio_may_be_to_another_table():
     assert ratio.value == 0.5
     assert ratio.printed.number == pytest.approx(23.732 / 345.805, rel=1e-2)
     assert cell(runs(hss), "ijcnn1", "", "× LIBSVM", table).value is None
+    wall = {**hss, "phases": phases, "phases_cpu": None}
+    for label in ("compression", "total", "× LIBSVM"):
+        assert cell(runs(wall, svc), "ijcnn1", "", label, table).value is None
+    (note,) = cell(runs(wall, svc), "ijcnn1", "", "total", table).notes
+    assert "before CPU seconds of phases" in note
+
+
+def test_phases_of_several_threads_are_wall_seconds_that_nothing_disturbed():
+    row = {"threads": 2, "phases": {"a": 3.0}, "phases_cpu": {"a": 5.0}, "other_cpus": 0.0}
+    assert phase_seconds(row, "a") == 3.0
+    assert phase_seconds({**row, "other_cpus": 1.0}, "a") is None
+    assert phase_seconds({**row, "threads": 1, "other_cpus": 1.0}, "a") == 5.0
+
+
+def test_rows_of_studies_fill_no_cell():
+    for experiment in ("tables", "tuned,defaults"):
+        assert runs(rbf("svc", 0.98, experiment=experiment)).machines == []
+    mixed = rbf("svc", 0.98, experiment="tables,dcsvm_table3")
+    assert cell(runs(mixed), "LIBSVM", "ijcnn1", "accuracy").value == 0.98
+
+
+def test_a_table_says_how_many_cells_its_own_experiment_did_not_make():
+    rows = [rbf("svc", 0.98), rbf("dcsvm_early", 0.97, experiment="dcsvm_table3")]
+    (one,) = filled(TABLE3, runs(*rows))
+    machine = {one.machine.environment: {}}
+    said = [line for line in remarks(one, machine) if "own experiment did not make" in line]
+    assert len(said) == 1
+    (none,) = filled(TABLE3, runs(rows[1]))
+    assert not any("did not make" in line for line in remarks(none, machine))
+
+
+def test_sizes_of_data_make_no_table_of_a_machine_and_no_measured_cells():
+    mine, other = rbf("svc", 0.98), rbf("svc", 0.97, environment="ffff0000")
+    sizes = [
+        one
+        for table in paper("dcsvm").tables.values()
+        for one in filled(table, runs(mine, other))
+        if all(group.measure.sizes or not group.measure.reads for group in one.groups)
+    ]
+    assert sizes
+    assert len({one.table.id for one in sizes}) == len(sizes)
+    counted = coverage(sizes)
+    assert (counted.measured, counted.sizes > 0) == (0, True)
 
 
 def test_each_machine_has_a_table_of_its_own():

@@ -318,11 +318,11 @@ def test_panels_name_the_data_set_that_stands_for_the_papers():
     rows = [
         make_row(method, 0.9, dataset=name, error=0.1)
         for method in ("doubly_sgd", "norma")
-        for name in ("mnist", "a9a")
+        for name in ("covtype_93k", "a9a")
     ]
     (one,) = (d for d in drawings(runs(*rows)) if d.figure.name == "dsgd_fig1_seconds")
     text = document(one.charts)
-    assert "on mnist<" in text
+    assert "on covtype_93k<" in text
     assert "on a9a<" in text
 
 

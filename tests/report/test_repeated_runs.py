@@ -87,13 +87,14 @@ def test_attempts_of_other_code_and_reference_rows_are_not_mixed_in(changed):
     assert len(run[REPEATS]) == 2
 
 
-def test_wall_seconds_are_those_of_attempts_that_nothing_disturbed():
+def test_seconds_are_those_of_attempts_that_nothing_disturbed():
     rows = attempts(
-        {"fit_wall_s": 9.0, "fit_cpu_s": 2.0, "other_cpus": 1.5},
-        {"fit_wall_s": 2.5, "fit_cpu_s": 4.0, "other_cpus": 0.0},
+        {"fit_wall_s": 9.0, "fit_cpu_s": 5.0, "other_cpus": 1.5, "phases_cpu": {"a": 5.0}},
+        {"fit_wall_s": 2.5, "fit_cpu_s": 2.0, "other_cpus": 0.0, "phases_cpu": {"a": 2.0}},
     )
     (run,) = combined(rows)
-    assert (run["fit_wall_s"], run["fit_cpu_s"], run["other_cpus"]) == (2.5, 3.0, 0.0)
+    assert (run["fit_wall_s"], run["fit_cpu_s"], run["other_cpus"]) == (2.5, 2.0, 0.0)
+    assert run["phases_cpu"] == {"a": 2.0}
 
 
 def test_phases_are_medians_and_counts_are_values_that_occurred():

@@ -1,19 +1,33 @@
 """Notes on a cell: limits at which runs ended, differences from the paper's data and settings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, Table
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import Match
 from kbench.report.papers.settings import departures, stated
-from kbench.report.tables import Line, Problem
+from kbench.report.tables import Line, Problem, contended
 
 
 def limits(line: Line, problem: Problem) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended."""
     said = dict.fromkeys(str(row.get("message") or "").partition("\n")[0] for row in line.rows)
     return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
+
+
+def clocks(line: Line, problem: Problem, columns: Sequence[str]) -> tuple[str, ...]:
+    """What is to know of the seconds that are read from `columns`."""
+    notes = []
+    where = f"{line.method} on {title(problem)}"
+    phases = any(name.startswith("phases.") for name in columns)
+    if phases and any(row["threads"] == 1 and not row.get("phases_cpu") for row in line.ok):
+        notes.append(f"{where}: rows from before CPU seconds of phases were measured")
+    disturbed = sum(contended(row) for row in line.ok)
+    if disturbed and (phases or not {"fit_s", "predict_s"}.isdisjoint(columns)):
+        beside = f"{disturbed} of {len(line.ok)} runs"
+        notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")
+    return tuple(notes)
 
 
 def differences(table: Table, wanted: Selector, match: Match) -> list[str]:

@@ -19,7 +19,8 @@ STATES = ("measured", "at the limit", "failed", "no rows", ABSENT)
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
-    " of our own; an order of growth counts where its exponent is fitted. At the limit ended"
+    " of our own; an order of growth counts where its exponent is fitted. Printed sizes of data"
+    " sets are counted apart. At the limit ended"
     " runs that had as many seconds as any run of the table's experiments on the same data; failed"
     " are those that had fewer, or ended by an error. The last column is the percentage of"
     " cells with data that are measured or ended at the limit."
@@ -28,13 +29,17 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of cells: measured, ended at the limit, failed, without rows, without data."""
+    """Numbers of cells: measured, ended at the limit, failed, without rows, without data.
+
+    `sizes` are printed sizes of data sets that rows confirm or correct; no cell is counted twice.
+    """
 
     measured: int = 0
     ended: int = 0
     failed: int = 0
     missing: int = 0
     absent: int = 0
+    sizes: int = 0
 
     def __add__(self, other: "Coverage") -> "Coverage":
         return Coverage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
@@ -69,16 +74,21 @@ class Coverage:
 def coverage(tables: Iterable[Filled]) -> Coverage:
     """The counts over some tables; each cell counts once, in its best state over all machines."""
     states: dict[tuple[str, ...], int] = {}
+    sizes = set()
     for one in tables:
         for group in one.groups:
             for row, entry in zip(one.rows, group.entries, strict=True):
                 if group.measure.reads and entry.printed:
                     place = (one.table.id, row, group.column, group.measure.label)
+                    if group.measure.sizes:
+                        sizes |= {place} if entry.value is not None else set()
+                        continue
                     state = _state(entry)
                     states[place] = min(state, states.get(place, state))
     counts = [0] * len(STATES)
     for state in states.values():
         counts[state] += 1
+    counts.append(len(sizes))
     return Coverage(*counts)
 
 
@@ -88,7 +98,7 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     lines = {paper(name).title: coverage(filled) for name, filled in own.items() if filled}
     if len(lines) > 1:
         lines["all"] = coverage(tables)
-    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "%"]
+    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "%", "sizes"]
     rows = [
         [name, *(f"{n:,}" for n in (one.cells, one.absent, one.with_data)), *map(str, _open(one))]
         for name, one in lines.items()
@@ -137,7 +147,7 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
 
 
 def _open(one: Coverage) -> tuple[int | str, ...]:
-    return one.measured, one.ended, one.failed, one.missing, one.percentage
+    return one.measured, one.ended, one.failed, one.missing, one.percentage, one.sizes
 
 
 def _state(entry: Entry) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kbench.report.papers.causes import Cause, cause_of, compared, differs
-from kbench.report.papers.cell_notes import differences, limits, settings
+from kbench.report.papers.cell_notes import clocks, differences, limits, settings
 from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import (
     Choice,
@@ -130,11 +130,30 @@ class Filled:
 
 
 def filled(table: Table, runs: Runs) -> list[Filled]:
-    """The table once for each machine that has runs for it; once without runs if no machine has."""
+    """The table once for each machine that has runs for its printed cells.
+
+    Sizes of data, and lines of ours that the paper does not print, are no reason for a second
+    table. Without runs for printed cells it is that of the machine with the most other cells, and
+    without any runs one without measurements.
+    """
     tables = [_filled(table, runs, machine) for machine in runs.machines]
+    of_paper = [one for one in tables if any(entry.printed for entry in _entries(one))]
+    if of_paper:
+        return of_paper
+    most = max(tables, key=lambda one: len(_entries(one, sizes=True)), default=None)
+    if most is not None and _entries(most, sizes=True):
+        return [most]
+    return [_filled(table, runs, None)]
+
+
+def _entries(one: Filled, *, sizes: bool = False) -> list[Entry]:
+    """The measured entries of a table; those that are sizes of data only if they are asked for."""
     return [
-        one for one in tables if any(e.measured for group in one.groups for e in group.entries)
-    ] or [_filled(table, runs, None)]
+        entry
+        for group in one.groups
+        for entry in group.entries
+        if entry.measured and (sizes or not group.measure.sizes)
+    ]
 
 
 def quantity_of(measure: Measure) -> Quantity:
@@ -236,9 +255,10 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         said, ended = limits(match.line, match.problem), _at_limit(cell, match)
         return replace(known, status=status, least=least, notes=said, ended=ended)
     value = cell.runs.value(match, measure, wanted.at)
+    timed = clocks(match.line, match.problem, measure.of if isinstance(measure, Columns) else ())
     if value is None:
-        return replace(known, match=None)
-    notes = differences(cell.table, wanted, match)
+        return replace(known, match=None, notes=timed)
+    notes = [*differences(cell.table, wanted, match), *timed]
     # Sizes of data sets are those of any method's rows, so its settings are not theirs.
     if given is not None and wanted.methods:
         notes += filter(None, [settings(cell.table.paper, cell.column, match.line)])
@@ -313,7 +333,8 @@ def _sum(parts: Sequence[Entry]) -> Entry:
     )
     values = [part.value for part in parts if part.value is not None]
     if known.match is None or len(values) < len(parts):
-        ended = next((part for part in parts if part.status), Entry())
+        lacking = [part for part in parts if part.value is None]
+        ended = next((part for part in lacking if part.status or part.notes), Entry())
         return replace(known, status=ended.status, notes=ended.notes)
     return replace(known, value=math.fsum(values), notes=parts[0].notes)
 

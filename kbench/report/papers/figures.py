@@ -23,7 +23,8 @@ _SIZES = {"n_train": "training rows", "n_features": "features"}
 # Titles of curves whose names are not words.
 _CURVES = {
     "samples": "rows seen",
-    "solver_s": "solver's seconds",
+    "seconds": "wall seconds",
+    "solver_s": "solver's wall seconds",
     "n_parts": "parts",
     "n_clusters": "clusters",
     "test_error": "test error, fraction of rows",

@@ -82,6 +82,12 @@ class Measure:
         """Whether it is read from runs, and neither computed from other cells nor only printed."""
         return isinstance(self, (Columns, CurveValue, Total))
 
+    @property
+    def sizes(self) -> bool:
+        """Whether it is a size of the data, which takes no method to measure."""
+        names = {"n_train", "n_test", "n_features", "n_classes"}
+        return isinstance(self, Columns) and names.issuperset(self.of)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Columns(Measure):

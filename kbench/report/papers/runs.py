@@ -16,6 +16,7 @@ from kbench.report.tables import (
     Problem,
     Row,
     comparisons,
+    contended,
     mean_sd,
     measured,
 )
@@ -29,6 +30,9 @@ _LIMIT = re.compile(r"\blimits\.wall_s=([0-9.]+)")
 
 # The abscissa of curves, where another name than that of a curve is asked for.
 SECONDS = "seconds"
+
+# Experiments of kbench's own studies: their rows never fill a cell or a line of a paper.
+_STUDIES = {"tables", "tuned", "defaults"}
 
 # Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
 # 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
@@ -77,6 +81,8 @@ class Runs:
         self.rows = rows
         self._rows: defaultdict[tuple[Machine, str, str | None], list[Row]] = defaultdict(list)
         for row in rows:
+            if _STUDIES.issuperset(_experiments(row)):
+                continue
             machine = Machine(row["environment"], row["threads"], row["jobs"])
             self._rows[machine, row["dataset"], row["variant"]].append(row)
         self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
@@ -106,7 +112,7 @@ class Runs:
             considered |= {identity(row) for line, _ in pairs for row in line.rows}
             if not pairs:
                 continue
-            pairs = [pair for pair in pairs if _made_by(experiments, pair[0])] or pairs
+            pairs = [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             match = Match(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
@@ -244,7 +250,7 @@ def least_seconds(line: Line) -> float | None:
     return min(limits) if limits and len(limits) == len(said) else None
 
 
-def _made_by(experiments: Container[str], line: Line) -> bool:
+def made_by(experiments: Container[str], line: Line) -> bool:
     """Whether one of `experiments` asked for a run of the line."""
     return any(name in experiments for row in line.rows for name in _experiments(row))
 
@@ -276,12 +282,17 @@ def preference(line: Line) -> tuple[Any, ...]:
 
 def column(row: Row, name: str) -> float | None:
     """A measured column of a row, or with `phases.x` the seconds of a phase."""
-    measure, _, phase = name.partition(".")
-    if phase:
-        # Like `fit_s`: CPU seconds of runs on one thread where the row has them.
-        seconds = (row["threads"] == 1 and row.get("phases_cpu")) or row[measure] or {}
-        return None if phase not in seconds else float(seconds[phase])
-    return measured(row, measure)
+    phase = name.partition(".")[2]
+    return phase_seconds(row, phase) if phase else measured(row, name)
+
+
+def phase_seconds(row: Row, phase: str) -> float | None:
+    """CPU seconds of runs on one thread, wall seconds of others that nothing disturbed."""
+    if row["threads"] == 1:
+        seconds = row.get("phases_cpu")
+    else:
+        seconds = None if contended(row) else row["phases"]
+    return float(seconds[phase]) if seconds and phase in seconds else None
 
 
 def _distance(place: Sequence[float], wanted: Sequence[float]) -> float:

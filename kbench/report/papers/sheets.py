@@ -8,6 +8,7 @@ from kbench.report.cells import describe_machine
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import load
+from kbench.report.papers.runs import made_by
 from kbench.report.sheet import Sheet
 
 # Columns of `cell_records`.
@@ -86,6 +87,16 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
         machine = describe_machine(filled.machine, environments)
         said.append(f"{count}, on {machine}; the paper: {filled.paper.machine}.")
     entries = [one for group in filled.groups for one in group.entries]
+    foreign = sum(
+        one.printed is not None
+        and one.match is not None
+        and not made_by(table.experiments, one.match.line)
+        for group in filled.groups
+        if not group.measure.sizes
+        for one in group.entries
+    )
+    if foreign:
+        said.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
     if different := sum(one.cause is not None for one in entries):
         scores = sum(one.compared for one in entries)
         said.append(
