@@ -276,7 +276,13 @@ def test_a_sum_is_of_one_cell_and_a_ratio_may_be_to_another_table():
     table = paper("hss").tables["table5"]
     sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "n_train": 49990}
     params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
-    phases = {"tree": 1.0, "neighbours": 2.0, "compress": 3.0, "factor": 0.5, "admm": 0.75}  # of three C
+    phases = {
+        "tree": 1.0,
+        "neighbours": 2.0,
+        "compress": 3.0,
+        "factor": 0.5,
+        "admm": 0.75,
+    }  # of three C
     hss = make_row("hss_admm", 0.92, params=params, phases_cpu=phases, **sizes)
     svc = make_row("svc", 0.96, params='{"C": 1, "gamma": 50}', fit_wall_s=13.5, **sizes)
     found = runs(hss, svc)
