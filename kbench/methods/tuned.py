@@ -228,7 +228,7 @@ class TunedKernelSVC(Probabilities, ClassifierMixin, TunedMachine):
         """
         n = len(index)
         entries = n * n * result.support_fraction
-        if n <= FEW_ROWS or entries > _CHEAP_ENTRIES or deadline.passed:
+        if n <= FEW_ROWS or result.is_dear or entries > _CHEAP_ENTRIES or deadline.passed:
             return
         last = task.last(0.5 * min(_MOST_HELD_OUT / n, _HELD_OUT))
         others = task.order(rng)

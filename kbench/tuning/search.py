@@ -131,6 +131,8 @@ class Search:
         Fraction of training rows that were support vectors there.
     flat_cells : bool
         Whether the errors of cells did not depend on the parameters.
+    is_dear : bool
+        Whether other cells came last in place of the caller's comparison of larger machines.
     """
 
     columns: dict[str, list] = field(default_factory=dict)
@@ -141,6 +143,7 @@ class Search:
     relative_deviation: float = 1.0
     support_fraction: float = 1.0
     flat_cells: bool = False
+    is_dear: bool = False
 
 
 class FirstRung:
@@ -264,6 +267,7 @@ def search(
         is_dear = len(rows) ** 2 * best.support_fraction > compared_entries
         if has_cells and not (plan or result.flat_cells or rung.is_local) and is_dear:
             plan += [_cells(rows, rng, 0, 0.0) for _ in range(_LAST_CELLS)]
+            result.is_dear = True
         used = (seen[:, 3] == 0.0) | (not result.flat_cells)
         surface = Surface(seen[used], log_errors[used], rungs[used], deviations[used])
         # Points among whose neighbours the answer is.

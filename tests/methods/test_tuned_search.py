@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from kbench.trace import Trace
+from kbench.methods import TunedKernelSVC
+from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
-from kbench.tuning.search import FirstRung, _plan, search
+from kbench.tuning.search import FirstRung, Search, _plan, search
 from kbench.tuning.tasks import Classification, Losses, Regression
 
 N, N_CELL = 17_000, 1600
@@ -78,6 +79,7 @@ def test_where_the_errors_of_cells_are_constant_samples_decide(monkeypatch):
 def test_other_cells_come_last_where_no_larger_machines_are_compared():
     result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
     assert not result.flat_cells
+    assert result.is_dear
     assert kinds == ["sample", "cell", "cell", "sample", "cell", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
     assert result.error == pytest.approx(0.1, rel=0.1)
@@ -127,3 +129,15 @@ def test_the_last_rung_of_few_rows_is_all_folds(of_classes, points, k):
     assert (folds.kind, len(folds.pairs)) == ("fold", k)
     validated = np.concatenate([validation for _, validation in folds.pairs])
     np.testing.assert_array_equal(np.sort(validated), np.arange(n))
+
+
+def test_larger_machines_are_not_compared_after_last_cells():
+    # The last cells may choose a machine of fewer support vectors that would be cheap to compare,
+    # but samples prefer a smaller C than all rows do.
+    X = np.random.default_rng(0).standard_normal((N, 2))
+    index = (X[:, 0] > 0).astype(int)
+    task = Classification(index, 2, balanced=False)
+    result = Search(C=8.0, support_fraction=0.001, is_dear=True)
+    arguments = np.random.default_rng(0), Deadline(None, Trace()), Trace()
+    TunedKernelSVC()._smoother_by_larger_machines(X, task, index, result, *arguments)
+    assert result == Search(C=8.0, support_fraction=0.001, is_dear=True, error=result.error)
