@@ -14,7 +14,8 @@ Beyond, cost forbids halves, and smaller samples mislead: the best gamma of covt
 a random row, of which 400 of the inner 800 are validation rows. A cell has nearly the density of
 the data, and shows the optimum of a local machine. A sample of 5,600 rows follows and shows
 what a local machine misses. Where nobody compares larger machines afterwards, because they take too
-long, other cells come last: they measure the neighbourhood of the optimum.
+long, other cells come last, twice: they measure the neighbourhood of the optimum, and that of the
+optimum as they correct it.
 
 Where the errors of cells do not depend on the parameters, samples take the place of cells.
 
@@ -43,6 +44,9 @@ _FIRST, _CELL, _SAMPLE = 900, 2000, 5600
 _INNER, _VALIDATED = 0.4, 0.5
 # Cells: at least and at most.
 _LEAST_CELLS, _MOST_CELLS = 8, 24
+# Rungs of last cells. After one, two and three of them, exact machines of the choices have 90.37 +-
+# .14, 90.40 +- .06 and 90.39 +- .08 per cent of held-out training rows (covtype, eight seeds).
+_LAST_CELLS = 2
 # Validation rows of the first rung, of halves and of the sample, at most.
 _FIRST_VALIDATION, _VALIDATION = 4000, 8000
 # Relative sampling error of the lowest error at which validation ends: that of 600 errors.
@@ -191,11 +195,13 @@ def search(
     candidates = _product(*_GRID)
     points: Sequence[Point] = first.points
     has_cells = any(rung.is_local for rung in plan)
-    goal = _GOAL_OF_CELLS if has_cells else (0.0, 0.0)
+    goal, trust = _GOAL_OF_CELLS if has_cells else (0.0, 0.0), _TRUST
+    least = 1  # first rung whose points' neighbours may be the answer
     seen = np.empty((0, 4))
     log_errors = deviations = np.empty(0)
     rungs = np.empty(0, int)
-    surface, refined = None, np.empty(0, bool)
+    surface = None
+    used = refined = np.empty(0, bool)
     pairs: dict[int, list] = {}  # of the rungs measured
     measurements: list[_Measured] = []
     number = -1
@@ -205,8 +211,9 @@ def search(
             if deadline.passed:
                 break
             if rung.count == 0:
-                chosen = _minimum(surface, seen, deviations, refined, goal) + _CROSS
-                goal = _GOAL_OF_LAST_CELLS
+                chosen = _minimum(surface, seen, deviations, refined, goal, trust) + _CROSS
+                if goal != _GOAL_OF_LAST_CELLS:
+                    goal, trust, least = _GOAL_OF_LAST_CELLS, _TRUST_OF_LAST_CELLS, number
             else:
                 place = rung.t, float(rung.is_local)
                 tried = seen[[pairs[earlier] is rung.pairs for earlier in rungs], :2]
@@ -256,15 +263,17 @@ def search(
         best = min(outcome, key=lambda measured: measured.error)
         is_dear = len(rows) ** 2 * best.support_fraction > compared_entries
         if has_cells and not (plan or result.flat_cells or rung.is_local) and is_dear:
-            plan.append(_cells(rows, rng, 0, 0.0))
+            plan += [_cells(rows, rng, 0, 0.0) for _ in range(_LAST_CELLS)]
         used = (seen[:, 3] == 0.0) | (not result.flat_cells)
         surface = Surface(seen[used], log_errors[used], rungs[used], deviations[used])
         # Points among whose neighbours the answer is.
-        refined = rungs == number if rung.count == 0 else used & (rungs > 0)
+        refined = used & (rungs >= min(number, least))
+        if not refined.any():
+            # Only cells that tell nothing have followed the coarse grid.
+            refined = used
     assert surface is not None
-    # Points that were measured on the rows of the last rung.
-    last = np.array([pairs[earlier] is pairs[rungs[-1]] for earlier in rungs])
-    trust = _TRUST_OF_LAST_CELLS if goal == _GOAL_OF_LAST_CELLS else _TRUST
+    # Points that were measured on the rows of the last rung that tells something.
+    last = np.array([pairs[earlier] is pairs[rungs[used][-1]] for earlier in rungs])
     u, v = _minimum(surface, seen, deviations, refined, goal, trust)
     result.gamma, result.C = float(rows.unit * 2.0**u), float(task.scale_of_c * 2.0**v)
     distance = np.abs(seen[last, :2] - (u, v)).sum(axis=1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kbench.trace import Deadline, Trace
+from kbench.trace import Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.search import search
 from kbench.tuning.tasks import Losses
@@ -41,14 +41,26 @@ class Formula:
         return Losses(sums, np.ones(len(Cs), bool), np.full(len(Cs), 0.5))
 
 
-def found(flat_cells, entries=np.inf):
+class AfterRungs:
+    """A deadline that passes once this many rungs have been measured."""
+
+    def __init__(self, rungs):
+        self.left = rungs
+
+    @property
+    def passed(self):
+        self.left -= 1
+        return self.left <= 0
+
+
+def found(flat_cells, entries=np.inf, rungs=np.inf):
     rng = np.random.default_rng(0)
     rows = Rows(rng.standard_normal((N, 2)), "rbf", rng)
     task = Formula(rows.unit, flat_cells)
-    result = search(rows, task, rng, Deadline(None, Trace()), Trace(), None, entries)
-    rungs = np.array(result.columns["rung"])
+    result = search(rows, task, rng, AfterRungs(rungs), Trace(), None, entries)
+    numbers = np.array(result.columns["rung"])
     kinds = np.array(result.columns["rows"])
-    first = np.unique(rungs, return_index=True)[1]
+    first = np.unique(numbers, return_index=True)[1]
     chosen = np.log2(result.gamma / rows.unit), np.log2(result.C)
     return result, task, kinds[first].tolist(), chosen
 
@@ -66,10 +78,37 @@ def test_where_the_errors_of_cells_are_constant_samples_decide(monkeypatch):
 def test_other_cells_come_last_where_no_larger_machines_are_compared():
     result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
     assert not result.flat_cells
-    assert kinds == ["sample", "cell", "cell", "sample", "cell"]
+    assert kinds == ["sample", "cell", "cell", "sample", "cell", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
     assert result.error == pytest.approx(0.1, rel=0.1)
     # Their rows are drawn again, so that the earlier choice among cells does not flatter them.
     cells = list(dict.fromkeys(task.cells))
     rows_of_last = result.columns["n_validation"][-1] // len(cells[0])
-    assert len(cells) > rows_of_last >= 8
+    assert len(cells) > 2 * rows_of_last >= 16
+
+
+def test_the_second_last_cells_lie_around_the_minimum_that_the_first_ones_correct(monkeypatch):
+    # One cell in the middle of the range and one sample leave the minimum uncertain.
+    monkeypatch.setattr("kbench.tuning.search._CELL_COUNTS", (1,))
+    monkeypatch.setattr("kbench.tuning.search._SAMPLE_COUNT", 1)
+    result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
+    assert kinds == ["sample", "cell", "sample", "cell", "cell"]
+    distances = []
+    for rung in (3, 4):
+        of_rung = np.equal(result.columns["rung"], rung)
+        us = np.log2(np.array(result.columns["gamma"])[of_rung] / task.unit)
+        vs = np.log2(np.array(result.columns["C"])[of_rung])
+        assert len(us) == 6
+        distances.append(np.hypot(np.median(us) - OPTIMUM[0], np.median(vs) - OPTIMUM[1]))
+    distances.append(np.hypot(chosen[0] - OPTIMUM[0], chosen[1] - OPTIMUM[1]))
+    assert distances[0] > distances[1] >= distances[2], distances
+
+
+def test_a_deadline_after_cells_that_tell_nothing_leaves_the_first_rungs_minimum(monkeypatch):
+    monkeypatch.setattr("kbench.tuning.search._WIDE", 0.0)
+    result, _, kinds, chosen = found(flat_cells=True, rungs=2)
+    assert result.flat_cells
+    assert kinds == ["sample", "cell"]
+    np.testing.assert_allclose(chosen, OPTIMUM, atol=1.5)
+    # The error is that of the grid, not that of cells.
+    assert result.error == pytest.approx(0.1, rel=0.2)
