@@ -7,7 +7,7 @@
 
 A rung is a list of pairs of training and validation rows. One kernel matrix for each gamma and
 pair serves all C. Up to 1,500 rows the pairs are folds; up to 16,000 rows both halves of the data,
-and up to 6,000 three folds in the last rung.
+and up to 6,000 folds in the last rung, three of regressions and five of classes.
 
 Beyond, cost forbids halves, and smaller samples mislead: the best gamma of covtype is 1 for
 5,000 rows, 17 for 10,000 and 40 for 74,370. So the next rungs are cells: the 2,000 rows nearest to
@@ -37,7 +37,7 @@ from kbench.tuning.tasks import Task
 # Rows up to which all pairs are folds, up to which those of the last rung are, and up to which the
 # pairs are the two halves. Three folds take 2.7 times the kernel values of halves, five 6.4 times.
 _MOST_FOLDED, _MOST_FOLDED_LAST, FEW_ROWS = 1500, 6000, 16_000
-_FOLDS, _LAST_FOLDS = 5, 3
+_FOLDS = 5
 # Training rows of the first rung, of a cell, and of the last sample.
 _FIRST, _CELL, _SAMPLE = 900, 2000, 5600
 # Fractions of a cell: its inner rows, and the validation rows among those.
@@ -189,7 +189,7 @@ def search(
     """
     if first is None:
         first = FirstRung(rows, task, task.order(rng))
-    plan = _plan(rows, first, rng, task.most_rows)
+    plan = _plan(rows, first, rng, task)
     names = ("rung", "rows", "n_rows", "gamma", "C", "error", "n_validation", "solved")
     result = Search({name: [] for name in names})
     candidates = _product(*_GRID)
@@ -327,7 +327,7 @@ def _near(tried: np.ndarray, trust: float) -> np.ndarray:
     return fine[gaps <= trust]
 
 
-def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, most_rows: int) -> list[Rung]:
+def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, task: Task) -> list[Rung]:
     n, order = len(rows), first.order
     if n <= _MOST_FOLDED:
         later = [replace(first.rung, count=count, steps=STEPS) for count in _COUNTS]
@@ -335,13 +335,15 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, most_rows: int
     plan = [first.rung]
     if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
-        half = min(n // 2, most_rows)
+        half = min(n // 2, task.most_rows)
         halves = _samples(order, half, 2, _VALIDATION, _COUNTS[1], STEPS)
         is_small = n <= 1.7 * 4 * _CELL
         quarters = halves if is_small else _samples(order, n // 4, 2, _VALIDATION, 0, STEPS)
         plan += [replace(quarters, count=_COUNTS[0]), halves]
         if n <= _MOST_FOLDED_LAST:
-            folds = list(_folds(order, _LAST_FOLDS))
+            count, k = task.last_rungs
+            plan[-1] = replace(halves, count=count)
+            folds = list(_folds(order, k))
             t = float(np.log2(len(folds[0][0]) / n))
             plan.append(Rung("fold", t, folds, _COUNTS[2], STEPS))
         else:
@@ -349,7 +351,7 @@ def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, most_rows: int
         return plan
     cells = _cells(rows, rng, _CELL_COUNTS[0], _PRECISE)
     plan += [cells, *(replace(cells, count=count) for count in _CELL_COUNTS[1:])]
-    sample = min(_SAMPLE, most_rows)
+    sample = min(_SAMPLE, task.most_rows)
     plan.append(_samples(order, sample, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
     return plan
 

@@ -281,7 +281,7 @@ def test_large_regressions_are_searched_on_few_rows():
     y = X[:, 0] + 0.1 * rng.normal(size=len(X))
     task = Regression(y, 0.05)
     rows = Rows(X, "rbf", rng)
-    plan = _plan(rows, FirstRung(rows, task, task.order(rng)), rng, task.most_rows)
+    plan = _plan(rows, FirstRung(rows, task, task.order(rng)), rng, task)
     assert [len(rung.pairs[0][0]) for rung in plan[1:]] == [4000, 4000, 4000]
     sizes = {len(np.unique(np.concatenate(pair))) for rung in plan[1:] for pair in rung.pairs}
     assert sizes == {10_000}

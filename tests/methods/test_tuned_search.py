@@ -5,8 +5,8 @@ import pytest
 
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
-from kbench.tuning.search import search
-from kbench.tuning.tasks import Losses
+from kbench.tuning.search import FirstRung, _plan, search
+from kbench.tuning.tasks import Classification, Losses, Regression
 
 N, N_CELL = 17_000, 1600
 OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
@@ -15,7 +15,7 @@ OPTIMUM = 1.0, 3.0  # log2 of gamma in units of the median distance, log2 C
 class Formula:
     """Errors of a bowl around the optimum; those of cells may be constant."""
 
-    worst, scale_of_c, most_rows = 0.5, 1.0, 8000
+    worst, scale_of_c, most_rows, last_rungs = 0.5, 1.0, 8000, (4, 3)
 
     def __init__(self, unit, flat_cells):
         self.unit, self.flat_cells, self.cells = unit, flat_cells, []
@@ -112,3 +112,18 @@ def test_a_deadline_after_cells_that_tell_nothing_leaves_the_first_rungs_minimum
     np.testing.assert_allclose(chosen, OPTIMUM, atol=1.5)
     # The error is that of the grid, not that of cells.
     assert result.error == pytest.approx(0.1, rel=0.2)
+
+
+@pytest.mark.parametrize(("of_classes", "points", "k"), [(True, 2, 5), (False, 4, 3)])
+def test_the_last_rung_of_few_rows_is_all_folds(of_classes, points, k):
+    n, rng = 2000, np.random.default_rng(0)
+    X = rng.standard_normal((n, 2))
+    task = Regression(X[:, 0], 0.05)
+    if of_classes:
+        task = Classification((X[:, 0] > 0).astype(int), 2, balanced=False)
+    rows = Rows(X, "rbf", rng)
+    *_, halves, folds = _plan(rows, FirstRung(rows, task, task.order(rng)), rng, task)
+    assert (halves.kind, halves.count, len(halves.pairs)) == ("sample", points, 2)
+    assert (folds.kind, len(folds.pairs)) == ("fold", k)
+    validated = np.concatenate([validation for _, validation in folds.pairs])
+    np.testing.assert_array_equal(np.sort(validated), np.arange(n))
