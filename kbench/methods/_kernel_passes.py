@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
+from kbench.methods._mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.methods._new_rows import appended
 from kbench.methods._one_vs_rest import Targets
 from kbench.prediction import KernelExpansion, prediction_dtype
@@ -77,13 +77,14 @@ class KernelPasses(CountedPrediction, MeanLoss):
             n, m = targets.Y.shape
             coef = np.zeros((n, m))
         t = n_seen = 0
+        n_epochs = passes(n, self.batch_size, self.n_epochs, 1)
 
         def predict(rows: Any) -> np.ndarray:
             self._set_machine(matrix, coef)
             return self.predict(rows)
 
         with trace.phase("step"):
-            for batch in random_batches(n, self.batch_size, self.n_epochs, rng):
+            for batch in random_batches(n, self.batch_size, n_epochs, rng):
                 centres = np.flatnonzero(coef.any(axis=1))
                 F = matrix.product(centres, coef[centres], batch)
                 self._step(t, batch, F, coef, targets, matrix, n)

@@ -6,7 +6,7 @@ Processing 52, 2004), section II, by batches of b rows:
     f <- (1 - eta_t nu) f - (eta_t / b) sum_i l'(f(x_i), y_i) k(x_i, .),    eta_t = theta / (nu t)
 """
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +32,8 @@ class NORMA(KernelPasses):
         eta_t = theta / (nu t), t = 1, 2, ...
     batch_size : int, default=64
         Largest number of rows of a step.
-    n_epochs : int, default=1
+    n_epochs : int or None, default=None
+        Passes over the rows; None is one, or as many as have 2,000 batches.
     max_time : float or None, default=None
         Seconds after which the fit ends.
     kernel : {"rbf", "laplacian", "poly", "linear"} or callable, default="rbf"
@@ -74,6 +75,7 @@ class NORMA(KernelPasses):
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelPasses._parameter_constraints,
+        "n_epochs": [Interval(Integral, 1, None, closed="left"), None],
         "loss": [StrOptions({"hinge", "smoothed_hinge", "log"})],
         "theta": [Interval(Real, 0, None, closed="neither")],
     }
@@ -85,7 +87,7 @@ class NORMA(KernelPasses):
         loss: str = "hinge",
         theta: float = 1.0,
         batch_size: int = 64,
-        n_epochs: int = 1,
+        n_epochs: int | None = None,
         max_time: float | None = None,
         kernel: Any = "rbf",
         gamma: float | str = "scale",

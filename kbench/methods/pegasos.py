@@ -20,7 +20,7 @@ from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._feature_svc import FeatureSVC
-from kbench.methods._mean_loss import PASSES, MeanLoss, random_batches
+from kbench.methods._mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.methods._survey import ClassTargets, Survey
 from kbench.methods.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
@@ -29,11 +29,8 @@ from kbench.trace import Deadline, Trace
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives
 # gamma="scale", and landmarks are drawn from them. Set by hand.
 _SAMPLE = 10_000
-# Passes, and steps at least, where `n_epochs` is not set. At nu = 1e-4 the steps 1 / (nu t) of the
-# 315 batches in five passes over 4,000 rows are too long: errors on 2,000 other training rows with
-# 315, 1,260 and 3,150 steps are 17.1, 15.9, 15.6 % (a9a; LinearSVC 15.4), 32.3, 25.0, 25.0
-# (covtype; 25.7), 25.7, 19.5, 18.5 (letter; 32.1), 7.6, 5.6, 5.1 (cod-rna; 6.2).
-_EPOCHS, _LEAST_STEPS = 5, 2000
+# Passes where `n_epochs` is not set, and more over few rows.
+_EPOCHS = 5
 
 
 class PegasosClassifier(MeanLoss, FeatureSVC):
@@ -211,10 +208,7 @@ class PegasosClassifier(MeanLoss, FeatureSVC):
 
     def _passes(self, n: int) -> int:
         """The number of passes over n rows."""
-        if self.n_epochs is not None:
-            return self.n_epochs
-        batches = -(-n // self.batch_size)
-        return max(_EPOCHS, -(-_LEAST_STEPS // batches))
+        return passes(n, self.batch_size, self.n_epochs, _EPOCHS)
 
     def _batches(self, rows: ChunkedRows, n_passes: int) -> Iterator[tuple[Any, np.ndarray]]:
         """Batches of consecutive rows, the same however the rows are chunked."""

@@ -106,7 +106,9 @@ def test_norma_is_its_closed_form(loss):
         slope = (margin < 1) if loss == "hinge" else 1 / (1 + np.exp(margin))
         coef *= 1 - 0.5 / t
         coef[rows] += 0.5 / (NU * t) / len(rows) * y[rows] * slope
-    model = NORMA(loss=loss, theta=0.5, nu=NU, gamma=GAMMA, batch_size=16, random_state=0)
+    model = NORMA(
+        loss=loss, theta=0.5, n_epochs=1, nu=NU, gamma=GAMMA, batch_size=16, random_state=0
+    )
     np.testing.assert_allclose(full_coef(model.fit(X, y), len(y)), coef, rtol=1e-3, atol=1e-4)
 
 
@@ -153,8 +155,9 @@ def test_parameters_that_cannot_be_are_named(cls):
         cls(nu=0.0).fit(*binary())
 
 
-def test_pegasos_takes_enough_steps_of_few_rows():
+def test_norma_and_pegasos_take_enough_steps_of_few_rows():
     X, y = binary()
+    assert NORMA(gamma=GAMMA, random_state=0).fit(X, y).n_iter_ == 2000
     machine = PegasosClassifier(10, gamma=GAMMA, random_state=0)
     assert machine.fit(X, y).n_iter_ == 2000
     assert machine.set_params(batch_size=1, n_epochs=2).fit(X, y).n_iter_ == 2 * len(y)

@@ -27,7 +27,7 @@ X = X / 16.0
 CHUNK = 64
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 STREAMS = {
-    "NORMA": NORMA(gamma=0.05, batch_size=CHUNK, random_state=0),
+    "NORMA": NORMA(gamma=0.05, batch_size=CHUNK, n_epochs=1, random_state=0),
     "KernelSDCA": KernelSDCA(gamma=0.05, batch_size=CHUNK, random_state=0),
     "PegasosClassifier": PegasosClassifier(gamma=0.05, batch_size=CHUNK, random_state=0),
     "SDCAClassifier": SDCAClassifier(gamma=0.05, random_state=0),
