@@ -264,8 +264,8 @@ def test_plan_runs_nothing(tmp_path):
     )
     assert flag_first.stdout == done.stdout
     assert not (tmp_path / "results").exists()
-    shown = kbench(tmp_path, "plan", "method=svc", "show=runs").stdout
-    assert shown == "kbench method=svc dataset=digits\n"
+    (shown,) = kbench(tmp_path, "plan", "method=svc", "show=runs").stdout.splitlines()
+    assert shown.startswith("kbench method=svc dataset=digits tuned=none ")
 
 
 def test_data_prepare_and_where(tmp_path):

@@ -27,7 +27,7 @@ def test_a_curve_is_drawn_over_its_seconds():
     found = equal_time_runs()
     (panel,) = drawn(EQUAL_TIME, found, found.machines[0])
     assert panel.points["DoublySGD"] == [(1.0, 0.3, 0.0), (2.0, 0.2, 0.0), (4.0, 0.1, 0.0)]
-    assert panel.panel.x.label == "seconds"
+    assert panel.panel.x.label == "wall seconds"
 
 
 def test_panels_and_lines_of_figures_are_counted():

@@ -16,11 +16,13 @@ from kbench.report.sheet import Sheet
 
 # States of a cell, the best first.
 STATES = ("measured", "at the limit", "failed", "no rows", ABSENT)
+# Columns of all but the last one: the table is less than 80 characters wide.
+_SHORT = ("measured", "ended", "failed", "no rows")
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
     " of our own; an order of growth counts where its exponent is fitted. Printed sizes of data"
-    " sets are counted apart. At the limit ended"
+    " sets are counted apart. Ended are"
     " runs that had as many seconds as any run of the table's experiments on the same data; failed"
     " are those that had fewer, or ended by an error. The last column is the percentage of"
     " cells with data that are measured or ended at the limit."
@@ -98,9 +100,9 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     lines = {paper(name).title: coverage(filled) for name, filled in own.items() if filled}
     if len(lines) > 1:
         lines["all"] = coverage(tables)
-    header = ["paper", "cells", "no data", "with data", *STATES[:-1], "%", "sizes"]
+    header = ["paper", "no data", "with data", *_SHORT, "%", "sizes"]
     rows = [
-        [name, *(f"{n:,}" for n in (one.cells, one.absent, one.with_data)), *map(str, _open(one))]
+        [name, *(f"{n:,}" for n in (one.absent, one.with_data)), *map(str, _open(one))]
         for name, one in lines.items()
     ]
     notes = [_LEGEND]
