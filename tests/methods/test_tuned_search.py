@@ -80,7 +80,7 @@ def test_other_cells_come_last_where_no_larger_machines_are_compared():
     result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
     assert not result.flat_cells
     assert result.is_dear
-    assert kinds == ["sample", "cell", "cell", "sample", "cell", "cell"]
+    assert kinds == ["sample", "cell", "cell", "sample", "cell"]
     np.testing.assert_allclose(chosen, OPTIMUM, atol=0.75)
     assert result.error == pytest.approx(0.1, rel=0.1)
     # Their rows are drawn again, so that the earlier choice among cells does not flatter them.
@@ -93,6 +93,7 @@ def test_the_second_last_cells_lie_around_the_minimum_that_the_first_ones_correc
     # One cell in the middle of the range and one sample leave the minimum uncertain.
     monkeypatch.setattr("kbench.tuning.search._CELL_COUNTS", (1,))
     monkeypatch.setattr("kbench.tuning.search._SAMPLE_COUNT", 1)
+    monkeypatch.setattr("kbench.tuning.search._LAST_CELLS", 2)
     result, task, kinds, chosen = found(flat_cells=False, entries=0.4 * N**2)
     assert kinds == ["sample", "cell", "sample", "cell", "cell"]
     distances = []
