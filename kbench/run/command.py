@@ -66,8 +66,18 @@ def parameter_words(params: Mapping[str, Any]) -> list[str]:
 
 def names_parameters(command: str, params: Mapping[str, Any]) -> bool:
     """Whether a command names all these parameters with these values."""
-    words = {word.lstrip("+") for word in shlex.split(command)}
-    return words.issuperset(parameter_words(params))
+    named = dict(word.lstrip("+").partition("=")[::2] for word in shlex.split(command))
+    return all(_says(named.get(f"method.{key}"), value) for key, value in params.items())
+
+
+def _says(text: str | None, value: Any) -> bool:
+    """Whether an override is this value; rows hold a whole number without its decimal point."""
+    if text is None or isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+        return text == hydra_value(value)
+    try:
+        return float(text) == value
+    except ValueError:
+        return False
 
 
 def hydra_value(value: Any) -> str:

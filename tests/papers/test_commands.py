@@ -18,13 +18,6 @@ needs_data = pytest.mark.skipif(
 )
 
 ROWS = Path(__file__).parents[2] / "results" / "_reference" / "reference.parquet"
-# Commits before commands named every parameter. `scripts/reference.py collect` completes the
-# commands of rows that stay and drops the others: names whose rows are gone are to be removed here.
-OLDER = {
-    *("c670b54", "bc21031", "b74c0dc", "30d1617", "8e59582", "255ec71", "7ae23a3", "e6e1bdd"),
-    *("025a3aa", "71f4d51", "b342112", "48580df", "f43fbb9"),
-}
-
 # Experiments whose plans take seconds, and in which variants of data sets, tuned files, grids and
 # parameters of the plan override each other.
 EXPERIMENTS = [
@@ -41,12 +34,11 @@ EXPERIMENTS = [
 
 def test_the_command_of_every_committed_row_names_all_parameters_of_the_row():
     """Then changed defaults of a method cannot change what the command runs."""
-    columns = ["key", "commit", "command", "params"]
+    columns = ["key", "command", "params"]
     lacking = [
         row["key"]
         for row in pq.read_table(ROWS, columns=columns).to_pylist()
-        if str(row["commit"])[:7] not in OLDER
-        and not names_parameters(row["command"], json.loads(row["params"] or "{}"))
+        if not names_parameters(row["command"], json.loads(row["params"] or "{}"))
     ]
     assert lacking == []
 
