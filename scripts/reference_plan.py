@@ -18,10 +18,9 @@ from kbench.config import Composer, shipped_root
 from kbench.report.papers.entries import LEAST_SIZES, Cell
 from kbench.report.papers.figures import figures
 from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, paper
-from kbench.report.papers.runs import Runs
+from kbench.report.papers.runs import Runs, stopped_at
 from kbench.report.tables import Machine
 from kbench.run.plan import Run, make_plan
-from kbench.run.rows import TIMED_OUT
 from kbench.run.runner import finished_here, split
 
 # Seconds between two runs of one command that are in no column of a row: the start of the worker.
@@ -38,8 +37,8 @@ class Costs:
         columns = ["load_s", "warmup_s", "fit_cpu_s", "predict_cpu_s"]
         names = ["method", "dataset", "variant", "params", "message", *columns]
         for row in rows[names].astype(object).where(rows[names].notna(), None).to_dict("records"):
-            _, stopped, limit = (row["message"] or "").partition(TIMED_OUT)
-            seconds = float(limit) if stopped else sum(row[name] or 0.0 for name in columns)
+            limit = stopped_at(row)
+            seconds = sum(row[name] or 0.0 for name in columns) if limit is None else limit
             params = json.loads(row["params"] or "{}")
             for place in _places(row["method"], row["dataset"], row["variant"], params):
                 self._known[place].append(seconds)

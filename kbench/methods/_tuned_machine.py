@@ -165,9 +165,7 @@ class TunedMachine(BaseEstimator):
         sample = self._task(targets).order(rng)[:_METRIC_ROWS]
         learned, held_out = np.array_split(np.arange(len(sample)), 2)
         y = targets[sample]
-        left = deadline.seconds_left()
-        too_late = left is not None and left < _METRIC_SECONDS
-        if too_late or len(np.unique(y[learned])) < 2 or len(held_out) < 2:
+        if _too_late(deadline) or len(np.unique(y[learned])) < 2 or len(held_out) < 2:
             return None
         options: dict[str, Any] = {
             "task": self._kind,
@@ -182,9 +180,7 @@ class TunedMachine(BaseEstimator):
             machine = self._without_metric(scaler, deadline.seconds_left())
             predicted = machine.fit(Z[learned], y[learned]).predict(Z[held_out])
             losses.append(task.losses_of(predicted, sample[held_out]))
-        left = deadline.seconds_left()
-        too_late = left is not None and left < _METRIC_SECONDS
-        if too_late or not improves(*losses):
+        if _too_late(deadline) or not improves(*losses):
             return None
         return LearnedMetric(**options).fit(X, targets)
 
@@ -239,6 +235,12 @@ class TunedMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _too_late(deadline: Deadline) -> bool:
+    """Whether the time that is left cannot hold a metric."""
+    left = deadline.seconds_left()
+    return left is not None and left < _METRIC_SECONDS
 
 
 def improves(before: np.ndarray, after: np.ndarray) -> bool:

@@ -94,10 +94,13 @@ class KernelExpansion:
         """
         require_width(X, self.n_features)
         values = np.empty((X.shape[0], self.coef.shape[1]))
+        # |f| below which float32 cannot tell a row; float64 and other kernels always can.
+        vanishes = self.dtype == np.float32 and self.kernel.unit_diagonal
+        least = _VANISHED * np.abs(self.coef).sum(axis=0) if vanishes else 0.0
         for start in range(0, len(values), _BATCH):
             rows = slice(start, start + _BATCH)
             values[rows] = self._evaluate(X[rows], self.dtype)
-            vanished = self._vanished(values[rows])
+            vanished = np.flatnonzero((np.abs(values[rows]) < least).any(axis=1))
             if len(vanished):
                 values[start + vanished] = self._evaluate(X[start + vanished], np.dtype(np.float64))
         return values
@@ -105,10 +108,3 @@ class KernelExpansion:
     def _evaluate(self, X: Any, dtype: np.dtype) -> np.ndarray:
         points = self.kernel.prepare(X, dtype)
         return expand(self.kernel, points, self.centres, self.coef, dtype)
-
-    def _vanished(self, values: np.ndarray) -> np.ndarray:
-        """Numbers of the rows of values : (b, m) for which float32 cannot tell one."""
-        if self.dtype != np.float32 or not self.kernel.unit_diagonal:
-            return np.empty(0, np.intp)
-        least = _VANISHED * np.abs(self.coef).sum(axis=0)
-        return np.flatnonzero((np.abs(values) < least).any(axis=1))

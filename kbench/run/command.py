@@ -25,7 +25,7 @@ def canonical(value: Any) -> str:
 
 
 # The limits that are part of a run's key.
-_KEPT_LIMITS = ("wall_s", "cpu_s", "memory_mb")
+KEPT_LIMITS = ("wall_s", "cpu_s", "memory_mb")
 
 
 class Command:
@@ -40,7 +40,7 @@ class Command:
     def __init__(self, config: dict[str, Any], bare: dict[str, Any]) -> None:
         words = [f"method={config['method']['name']}", f"dataset={config['dataset']['name']}"]
         words.append("tuned=none")
-        for group, always in (("dataset", ()), ("limits", _KEPT_LIMITS)):
+        for group, always in (("dataset", ()), ("limits", KEPT_LIMITS)):
             plain = flatten(bare[group])
             for key, value in flatten(config[group]).items():
                 if key in always or key not in plain or plain[key] != value:

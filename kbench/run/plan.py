@@ -16,7 +16,7 @@ from typing import Any
 from kbench import presets
 from kbench.config import Composer, Limits, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
-from kbench.run.command import Command, canonical, hydra_value
+from kbench.run.command import KEPT_LIMITS, Command, canonical, hydra_value
 from kbench.run.request import Request, checked_seed, pairs, read_request
 from kbench.run.task import About, Task
 from kbench.run.tuned import NONE, Tuned, find_tuned, set_of, tuned_by
@@ -409,7 +409,7 @@ class _Key:
                 "estimator": estimator,
                 "dataset": {k: v for k, v in influence(dataset).items() if k != "facts"},
                 "data": run.data_sha256,
-                "limits": {k: getattr(limits, k) for k in ("wall_s", "cpu_s", "memory_mb")},
+                "limits": {k: getattr(limits, k) for k in KEPT_LIMITS},
             }
         )
 

@@ -15,9 +15,7 @@ from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first.
-STATES = ("measured", "at the limit", "failed", "no rows", ABSENT)
-# Columns of all but the last one: the table is less than 80 characters wide.
-_SHORT = ("measured", "ended", "failed", "no rows")
+STATES = ("measured", "ended", "failed", "no rows", ABSENT)
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
@@ -83,7 +81,8 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
                 if group.measure.reads and entry.printed:
                     place = (one.table.id, row, group.column, group.measure.label)
                     if group.measure.sizes:
-                        sizes |= {place} if entry.value is not None else set()
+                        if entry.value is not None:
+                            sizes.add(place)
                         continue
                     state = _state(entry)
                     states[place] = min(state, states.get(place, state))
@@ -100,7 +99,7 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
     lines = {paper(name).title: coverage(filled) for name, filled in own.items() if filled}
     if len(lines) > 1:
         lines["all"] = coverage(tables)
-    header = ["paper", "no data", "with data", *_SHORT, "%", "sizes"]
+    header = ["paper", "no data", "with data", *STATES[:-1], "%", "sizes"]
     rows = [
         [name, *(f"{n:,}" for n in (one.absent, one.with_data)), *map(str, _open(one))]
         for name, one in lines.items()

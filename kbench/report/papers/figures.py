@@ -13,7 +13,7 @@ from typing import Any
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, load, paper, put, repetitions, selector
-from kbench.report.papers.runs import Runs, column, time_limit
+from kbench.report.papers.runs import Runs, column, stopped_at
 from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Machine, mean_sd
 
@@ -228,8 +228,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         known = max((size for *_, size in measured if size is not None), default=None)
         for label, y, line, size in measured:
             x = known if size is None else size
-            value, row = _mean(y, line), line.rows[0]
-            limit = time_limit(row) if row["status"] == "timeout" else None
+            value, limit = _mean(y, line), stopped_at(line.rows[0])
             if x is None:
                 continue
             if value is not None:

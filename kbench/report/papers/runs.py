@@ -245,9 +245,9 @@ def least_seconds(line: Line) -> float | None:
     """
     if line.ok:
         return None
-    said = [(row.get("message") or "").partition(TIMED_OUT) for row in line.rows]
-    limits = [float(seconds) for _, stopped, seconds in said if stopped]
-    return min(limits) if limits and len(limits) == len(said) else None
+    limits = [stopped_at(row) for row in line.rows]
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known and len(known) == len(limits) else None
 
 
 def made_by(experiments: Container[str], line: Line) -> bool:
@@ -259,11 +259,17 @@ def _experiments(row: Row) -> list[str]:
     return (row.get("experiment") or "").split(",")
 
 
+def stopped_at(row: Mapping[str, Any]) -> float | None:
+    """Seconds at which a run was stopped; None if it ended otherwise."""
+    _, stopped, seconds = (row.get("message") or "").partition(TIMED_OUT)
+    return float(seconds) if stopped else None
+
+
 def time_limit(row: Row) -> float | None:
     """Seconds that a run could take: where it was stopped, or else what its command says."""
-    _, stopped, seconds = (row.get("message") or "").partition(TIMED_OUT)
     said = _LIMIT.findall(row.get("command") or "")
-    return float(seconds) if stopped else float(said[-1]) if said else None
+    limit = stopped_at(row)
+    return float(said[-1]) if limit is None and said else limit
 
 
 def identity(row: Row) -> Identity:
