@@ -4,10 +4,12 @@ Compiled functions are compiled when they are first used and kept in numba's cac
 announces each compilation that the cache does not answer as the event `numba:compile`.
 
 The engine logs one line as soon as a process has compiled for a second, while the compiler is still
-at work. The runner subtracts the seconds, which belong to no fit and to no limit.
+at work, and pauses Python's garbage collector meanwhile. The runner subtracts the seconds, which
+belong to no fit and to no limit.
 """
 
 import functools
+import gc
 import logging
 import sys
 import threading
@@ -113,7 +115,28 @@ class Announcement:
         logging.getLogger("kbench").warning(MESSAGE)
 
 
+class CollectorPause:
+    """Stops Python's cyclic garbage collector while numba compiles.
+
+    numba makes hundreds of thousands of objects for a large function, and the collector would look
+    at all of them, and at those of the imported packages, again and again: an eighth of the time
+    of a compilation. Without it the first fit of KernelSVC takes 20 MB more.
+    """
+
+    def __init__(self) -> None:
+        self._was_enabled = False
+
+    def set(self, compiling: bool) -> None:
+        """Stop the collector, or go on as it was before."""
+        if compiling:
+            self._was_enabled = gc.isenabled()
+            gc.disable()
+        elif self._was_enabled:
+            gc.enable()
+
+
 @functools.cache
-def announce_compiling() -> None:
-    """Log a line when this process compiles for long. Packages with compiled code call it."""
+def watch_compiling() -> None:
+    """Announce long compiling, and pause the collector. Packages with compiled code call it."""
     Announcement().clock.listen()
+    CompileClock(CollectorPause().set).listen()

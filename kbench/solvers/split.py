@@ -9,17 +9,22 @@ With R = (log(A / neglected) / gamma)^(1/p) that is at most `neglected`: groups 
 tol - neglected solve the whole problem to tol. This is the divide step of DC-SVM (Hsieh, Si and
 Dhillon 2014), made exact.
 
-Two lower bounds on distances find groups:
+Groups are found in two steps. The points are divided into cells, and cells whose bounding boxes are
+closer than R are joined: d(x, z)^p >= sum_j gap_j^p, gap_j the gap between the two boxes in feature
+j. The connected components are the groups, whatever the cells are; good cells mix no groups. Two
+kinds of cells are tried, the second where the first show no groups:
 
-- a gap of at least R between consecutive values of a single feature;
-- bounding boxes of clusters: d(x, z)^p >= sum_j gap_j^p, gap_j the gap between two boxes in feature
-  j. Clusters whose boxes are closer than R are joined; the connected components are the groups.
+- The points that lie on the same side of every wide gap between consecutive values of a feature. A
+  gap of R alone separates groups. Narrower gaps add up: points of two categories in one-hot columns
+  differ in two columns, so that the boxes have the distance sqrt(2) where each gap is 1.
+- Clusters of k-means.
 
 Shows on covtype_30k and covtype_74k, whose one-hot columns separate 74 groups
 (`scripts/ablate_svm.py`, `groups`).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,9 +34,14 @@ from scipy.spatial.distance import cdist
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import Exponential
 
-# Points of a sample that is examined first (250,000 distances, 2 ms): if it is connected, there is
-# no search for clusters.
+# Points of a sample that is examined first (250,000 distances, 7 ms for 54 features): if it is
+# connected, there is no search for groups.
 _SAMPLE = 500
+# Width of the gaps that divide cells, to the power of p and as a fraction of R^p: eight features
+# with such a gap separate two cells. Narrower gaps are mostly those of a few outliers.
+_WIDE = 1 / 8
+# Pairs of cells for each point, at most: comparing their bounding boxes takes O(n d) like the rest.
+_PAIRS_PER_POINT = 4
 # Clusters are seeded with one of this many sampled points and improved by this many Lloyd steps:
 # small clusters have tight bounding boxes, but each pair of boxes is compared.
 _POINTS_PER_CLUSTER = 8
@@ -61,21 +71,23 @@ def independent_groups(
     Returns
     -------
     list of index arrays
-        A partition of the n points. O(n log n) for each feature whose range is at least R, and
-        O(n d n_clusters) for the clusters if a sample of the points is not connected.
+        A partition of the n points. O(n log n) for each feature whose range is at least 8^(-1/p) R,
+        and O(n d n_clusters) for clusters; nothing if a sample of the points is connected.
     """
     X, function = kernel.X, kernel.kernel
     if not isinstance(function, Exponential) or sp.issparse(X) or total <= neglected:
         return []
     power = function.power
     reach = math.log(total / neglected) / function.gamma  # R^p
-    radius, layout = reach ** (1.0 / power), function.layout
-    label = np.zeros(len(X), np.intp)
-    # An upper bound on the range of every feature.
-    if layout is None or max(2.0 * layout.spread, layout.gap) >= radius:
-        label = _by_gaps(X, radius)
+    sample = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)]
+    component = _components(sample, reach, power)
+    if not component.any():
+        return []
+    label = _by_gaps(X, reach, power)
     if not label.any():
-        label = _by_boxes(X, reach, power)
+        # Sorted, so that every component has seeds in proportion to its points.
+        seeds = sample[np.argsort(component, kind="stable")][::_POINTS_PER_CLUSTER]
+        label = _joined(X, _clusters(X, sample, seeds, power), reach, power)
     if label.any():
         label = _combined(label, least)
     if not label.any():
@@ -93,45 +105,106 @@ def _combined(label: np.ndarray, least: int) -> np.ndarray:
     return np.unique(combined[label], return_inverse=True)[1]
 
 
-def _by_gaps(X: np.ndarray, radius: float, most_labels: int = _MOST_LABELS) -> np.ndarray:
-    """Return the label of each point's group, from gaps in single features; (n,)."""
+def _components(sample: np.ndarray, reach: float, power: int) -> np.ndarray:
+    """Return the label of each point's connected component where neighbours are closer than R."""
+    if (_distances(sample[:1], sample, power) < reach).all():
+        return np.zeros(len(sample), np.intp)
+    near = _distances(sample, sample, power) < reach
+    return connected_components(near, directed=False)[1]
+
+
+def _distances(A: np.ndarray, B: np.ndarray, power: int) -> np.ndarray:
+    """Return d(a, b)^p for all rows of A and B."""
+    return cdist(A, B, "sqeuclidean" if power == 2 else "cityblock")
+
+
+class _Gaps(NamedTuple):
+    """Gaps between consecutive values of feature j."""
+
+    j: int
+    before: np.ndarray  # value before each gap, ascending
+    width: np.ndarray
+
+    def at_least(self, width: float) -> "_Gaps":
+        wide = self.width >= width
+        return _Gaps(self.j, self.before[wide], self.width[wide])
+
+
+def _by_gaps(X: np.ndarray, reach: float, power: int) -> np.ndarray:
+    """Return the label of each point's group, from cells between gaps; `reach` is R^p; (n,)."""
+    radius = reach ** (1.0 / power)
+    gaps = _gaps(X, (_WIDE * reach) ** (1.0 / power))
+    group = _between(X, [feature.at_least(radius) for feature in gaps])
+    if all((feature.width >= radius).all() for feature in gaps):
+        return group
+    most_cells = math.isqrt(_PAIRS_PER_POINT * len(X))
+    if int(group.max()) >= most_cells:
+        return group
+    return _joined(X, _cells(X, gaps, group, most_cells), reach, power)
+
+
+def _gaps(X: np.ndarray, width: float) -> list[_Gaps]:
+    """Return the features that have gaps of at least `width`, with these gaps."""
+    result = []
+    for j in np.flatnonzero(X.max(axis=0) - X.min(axis=0) >= width):
+        values = np.sort(X[:, j])
+        wide = _Gaps(int(j), values[:-1], np.diff(values)).at_least(width)
+        if len(wide.width):
+            result.append(wide)
+    return result
+
+
+def _between(X: np.ndarray, gaps: list[_Gaps], most_labels: int = _MOST_LABELS) -> np.ndarray:
+    """Return labels from 0 of the points that no gap separates; (n,)."""
     label, n_labels = np.zeros(len(X), np.int64), 1
-    for j in np.flatnonzero(X.max(axis=0) - X.min(axis=0) >= radius):
-        values = np.ascontiguousarray(X[:, j])
-        ordered = np.sort(values)
-        last = ordered[:-1][np.diff(ordered) >= radius]
-        if len(last):
-            if n_labels > most_labels // (len(last) + 1):
-                used, label = np.unique(label, return_inverse=True)
-                n_labels = len(used)
-            n_labels *= len(last) + 1
-            label = label * (len(last) + 1) + np.searchsorted(last, values)
-    return np.unique(label, return_inverse=True)[1] if n_labels > 1 else label
+    for j, before, _ in gaps:
+        n_sides = len(before) + 1
+        if n_labels > most_labels // n_sides:
+            used, label = np.unique(label, return_inverse=True)
+            n_labels = len(used)
+        n_labels *= n_sides
+        label = label * n_sides + np.searchsorted(before, X[:, j])
+    return np.unique(label, return_inverse=True)[1]
 
 
-def _by_boxes(X: np.ndarray, reach: float, power: int) -> np.ndarray:
-    """Return the same from bounding boxes of clusters; `reach` is R^p."""
-    metric = "sqeuclidean" if power == 2 else "cityblock"
-    sample = X[np.linspace(0, len(X) - 1, min(_SAMPLE, len(X))).astype(np.intp)]
-    if (cdist(sample[:1], sample, metric) < reach).all():
-        return np.zeros(len(X), np.intp)
-    n_components, component = connected_components(
-        cdist(sample, sample, metric) < reach, directed=False
-    )
-    if n_components == 1:
-        return np.zeros(len(X), np.intp)
-    # Sorted, so that every component has seeds in proportion to its points.
-    seeds = sample[np.argsort(component, kind="stable")][::_POINTS_PER_CLUSTER]
+def _cells(X: np.ndarray, gaps: list[_Gaps], group: np.ndarray, most: int) -> np.ndarray:
+    """Divide the groups at gaps; features that would make more than `most` cells are left out.
+
+    Features with wider gaps come first. Returns labels from 0; (n,).
+    """
+    cell, n_cells = group, int(group.max()) + 1
+    for j, before, _ in sorted(gaps, key=lambda feature: -float(feature.width.max())):
+        n_sides = len(before) + 1
+        if n_sides > most:
+            continue
+        finer = cell * n_sides + np.searchsorted(before, X[:, j])
+        used = np.bincount(finer, minlength=n_cells * n_sides) > 0
+        n_used = int(np.count_nonzero(used))
+        if n_used <= most:
+            cell, n_cells = (np.cumsum(used) - 1)[finer], n_used
+    return cell
+
+
+def _clusters(X: np.ndarray, sample: np.ndarray, seeds: np.ndarray, power: int) -> np.ndarray:
+    """Return the label from 0 of each point's cluster; (n,)."""
     for _ in range(_LLOYD_STEPS):
-        nearest = cdist(sample, seeds, metric).argmin(axis=1)
+        nearest = _distances(sample, seeds, power).argmin(axis=1)
         seeds = np.array([sample[nearest == c].mean(axis=0) for c in np.unique(nearest)])
     cluster = np.empty(len(X), np.intp)
     for start in range(0, len(X), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        cluster[rows] = cdist(X[rows], seeds, metric).argmin(axis=1)
-    used, cluster = np.unique(cluster, return_inverse=True)
-    low = np.array([X[cluster == c].min(axis=0) for c in range(len(used))])
-    high = np.array([X[cluster == c].max(axis=0) for c in range(len(used))])
-    gaps = np.maximum(low[:, None] - high, low - high[:, None]).clip(0.0)
-    joined = connected_components((gaps**power).sum(axis=2) < reach, directed=False)[1]
-    return joined[cluster]
+        cluster[rows] = _distances(X[rows], seeds, power).argmin(axis=1)
+    return np.unique(cluster, return_inverse=True)[1]
+
+
+def _joined(X: np.ndarray, cell: np.ndarray, reach: float, power: int) -> np.ndarray:
+    """Return the label of each point's group: cells whose boxes are closer than R are joined."""
+    order = np.argsort(cell, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(cell))[:-1]])
+    ordered = X[order]
+    low, high = np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts)
+    distance = np.zeros((len(starts), len(starts)))
+    for below, above in zip(high.T, low.T, strict=True):
+        gap = np.subtract.outer(above, below).clip(0.0)
+        distance += (gap + gap.T) ** power
+    return connected_components(distance < reach, directed=False)[1][cell]

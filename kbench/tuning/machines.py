@@ -101,7 +101,7 @@ def along_c(
     points = (no_points, None, _NO_VALUES, known)
     no_second_class = (no_points[:, :0].copy(), None, _NO_VALUES, known[:0])
     scratch = np.empty(n, np.float32)
-    kernel = (*points, *no_second_class, _NO_VALUES, 1.0, scratch, K, np.arange(n), n)
+    kernel = (*points, *no_second_class, _NO_VALUES, 1.0, scratch, K, np.arange(n))
 
     last_c, solved = 0.0, True
     for C, wanted in _climb(Cs):

@@ -11,7 +11,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
 from kbench.solvers.grouped_matrix import GroupedMatrix
 from kbench.solvers.options import SolverOptions
-from kbench.solvers.split import _by_gaps, independent_groups
+from kbench.solvers.split import _between, _gaps, independent_groups
 from kbench.trace import Trace
 
 # Groups already in small problems, and none combined.
@@ -25,6 +25,16 @@ def islands(n, k, distance, seed=0):
     X[:, 0] += distance * island
     y = np.where(np.sin(X[:, 1]) + 0.3 * rng.normal(size=n) + 0.2 * island > 0.2, 1.0, -1.0)
     return X, y
+
+
+def categories(n, sizes, seed=0):
+    """Rows of one-hot columns for categorical features of these sizes, and of two real columns."""
+    rng = np.random.default_rng(seed)
+    codes = [rng.integers(0, size, n) for size in sizes]
+    columns = [np.eye(size)[code] for size, code in zip(sizes, codes, strict=True)]
+    X = np.hstack([*columns, rng.uniform(0, 1, (n, 2))])
+    y = np.where(np.sin(6 * X[:, -1]) + 0.3 * rng.normal(size=n) + 0.2 * codes[0] > 0.4, 1.0, -1.0)
+    return X, y, np.column_stack(codes)
 
 
 def matrix(X, gamma, dtype=np.float64):
@@ -49,6 +59,47 @@ def test_kernel_values_between_groups_are_below_the_bound(n, k, distance, seed):
     assert K.max() * n * 10.0 <= 1e-4
 
 
+@given(
+    n=st.integers(2, 150),
+    sizes=st.lists(st.integers(2, 5), min_size=1, max_size=8),
+    # exp(-gamma R^p) is the bound at this R^p. Combinations of categories have distances from 2 on.
+    reach=st.floats(0.5, 6.0),
+    power=st.sampled_from([1, 2]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_neglected_sum_between_categories_is_below_the_bound(n, sizes, reach, power, seed):
+    X, _, codes = categories(n, sizes, seed)
+    bounds = np.random.default_rng(seed).uniform(0, 10, n)
+    gamma = np.log(bounds.sum() / 1e-4) / reach
+    kernel = make_kernel("rbf" if power == 2 else "laplacian", X, gamma=gamma)
+    groups = independent_groups(KernelMatrix(kernel, X, np.float64), bounds.sum(), 1e-4)
+    label = np.zeros(n, int)
+    for number, group in enumerate(groups):
+        label[group] = number
+    K = np.exp(-gamma * cdist(X, X, "sqeuclidean" if power == 2 else "cityblock"))
+    K[label[:, None] == label] = 0
+    assert (K @ bounds).max() <= 1e-4
+    n_combinations = len(np.unique(codes, axis=0))
+    if reach < 2.0 and n_combinations**2 <= n:
+        # No feature has a gap of R where R > 1, yet each combination is a group or several.
+        assert len(groups) >= n_combinations > 1 or n_combinations == 1
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_groups_of_categories_have_the_solution_of_the_whole_problem(intercept):
+    X, y, codes = categories(900, (3, 2))
+    # R = 1.35 for C n = 4,500 and a tenth of the tolerance: more than the gap of a column.
+    options = {"tol": 1e-5, "intercept": intercept, "options": SMALL_GROUPS}
+    whole = solve_box_dual(matrix(X, 12.0), y, 5.0, split=False, **options)
+    apart = solve_box_dual(matrix(X, 12.0), y, 5.0, **options)
+    assert (whole.n_groups, apart.n_groups) == (1, len(np.unique(codes, axis=0)))
+    assert apart.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert apart.intercept == pytest.approx(whole.intercept, abs=1e-4)
+    np.testing.assert_allclose(apart.gradient, whole.gradient, atol=1e-4)
+    assert apart.kernel_entries < 0.5 * whole.kernel_entries
+
+
 @pytest.mark.parametrize("most", [7, 2**62])
 def test_gaps_in_several_features_are_combined(most):
     places = np.stack(np.meshgrid([0.0, 9.0, 30.0], [5.0, 6.0], [1.0, -8.0]), axis=-1).reshape(
@@ -56,7 +107,7 @@ def test_gaps_in_several_features_are_combined(most):
     )
     kind = np.random.default_rng(0).integers(0, len(places), 400)
     X = places[kind] + np.random.default_rng(1).uniform(0, 0.5, size=(400, 3))
-    label = _by_gaps(X, 4.0, most)
+    label = _between(X, _gaps(X, 4.0), most_labels=most)
     groups = [np.flatnonzero(label == number) for number in np.unique(label)]
     # The second feature has no gap of at least 4.
     sizes = np.unique(places[kind][:, [0, 2]], axis=0, return_counts=True)[1]

@@ -160,27 +160,26 @@ def solve_pairs(
     spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
     sizes = [span.stop - span.start for span in spans]
     search = _Search(rows, max(sizes[a] + sizes[b] for a, b in pairs), limits)
-    z, lower, upper, beta = (search.problem[row] for row in (Z, LOWER, UPPER, BETA))
-    diagonal, lowest, warm = search.state[DIAGONAL], -C, coef0 is not None
-    diagonal[:] = rows.diagonal[0]
-    constant_diagonal = bool(np.all(rows.diagonal == rows.diagonal[0]))
+    lowest, warm = -C, coef0 is not None
     needed = {c for pair in pairs for c in pair}
     parts = _class_parts(rows, spans, needed, memory_mb)
     coef = np.zeros((k - 1, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((len(pairs), N_REPORTED)), []
     for p, (a, b) in enumerate(pairs):
-        n_a, size, cross = sizes[a], sizes[a] + sizes[b], _NO_VALUES
-        z[:n_a], z[n_a:size] = 1.0, -1.0
-        lower[:n_a], lower[n_a:size] = 0.0, lowest[spans[b]]
-        upper[:n_a], upper[n_a:size] = C[spans[a]], 0.0
-        if not constant_diagonal:
-            diagonal[:n_a], diagonal[n_a:size] = rows.diagonal[spans[a]], rows.diagonal[spans[b]]
-        beta[:n_a], beta[n_a:size] = coef[b - 1, spans[a]], coef[a, spans[b]]
+        n_a, cross = sizes[a], _NO_VALUES
+        search.resize(n_a + sizes[b])
+        z, lower, upper, beta = (search.problem[row] for row in (Z, LOWER, UPPER, BETA))
+        diagonal = search.state[DIAGONAL]
+        z[:n_a], z[n_a:] = 1.0, -1.0
+        lower[:n_a], lower[n_a:] = 0.0, lowest[spans[b]]
+        upper[:n_a], upper[n_a:] = C[spans[a]], 0.0
+        diagonal[:n_a], diagonal[n_a:] = rows.diagonal[spans[a]], rows.diagonal[spans[b]]
+        beta[:n_a], beta[n_a:] = coef[b - 1, spans[a]], coef[a, spans[b]]
         if rows.points is None:
             cross = rows.block(spans[a], spans[b])
         values = (*parts[a], *parts[b], cross)
-        reasons.append(search.run(size, 0.0, values, report[p], (spans[a], spans[b]), warm=warm))
-        coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:size]
+        reasons.append(search.run(0.0, values, report[p], (spans[a], spans[b]), warm=warm))
+        coef[b - 1, spans[a]], coef[a, spans[b]] = beta[:n_a], beta[n_a:]
     within = 0
     if rows.points is not None:
         within = sum(int(known.sum()) * len(known) for *_, known in parts.values())
@@ -218,9 +217,8 @@ def solve_each(
     coef = np.zeros((m, n)) if coef0 is None else coef0.copy()
     report, reasons = np.zeros((m, N_REPORTED)), []
     search.state[DIAGONAL] = rows.diagonal
-    given = rows.points is None
     points = np.empty((0, n), np.float32) if rows.points is None else by_feature(rows.points)
-    if given:
+    if rows.points is None:
         search.slot[:] = np.arange(n)
         search.rows[:] = rows.block(all_points, all_points)
     halves, unknown = rows.halves, np.zeros(n, np.uint8)
@@ -233,18 +231,9 @@ def solve_each(
         report[j, INTERCEPT] = 0.5 * (targets[j].max() + targets[j].min())
         if j:
             report[j, ROWS] = report[j - 1, ROWS]
-        keep_rows, values = given or j > 0, (*a, *b, _NO_VALUES)
-        reason = search.run(
-            n,
-            epsilon,
-            values,
-            report[j],
-            (all_points,),
-            warm=coef0 is not None,
-            keep_rows=keep_rows,
-        )
-        reasons.append(reason)
-        coef[j] = search.problem[BETA]
+        values, warm = (*a, *b, _NO_VALUES), coef0 is not None
+        reasons.append(search.run(epsilon, values, report[j], (all_points,), warm=warm))
+        coef[j] = problem[BETA]
     return _result(coef, report, reasons, rows.n_entries)
 
 
@@ -278,40 +267,46 @@ class _Search:
 
     def __init__(self, rows: Rows, n: int, limits: Limits) -> None:
         self._source, self._limits = rows, limits
-        self.rows, self.slot = np.empty((n, n), np.float32), np.full(n, -1)
-        self.problem, self.state = np.empty((8, n)), np.empty((6, n), np.float32)
+        self._rows, self._slots = np.empty(n * n, np.float32), np.empty(n, np.int64)
+        self._problem, self._state = np.empty(8 * n), np.empty(6 * n, np.float32)
         self._sums = np.empty(n + PADDING, np.float32)
+        self.resize(n)
         self._flat = _FLAT * float(np.abs(rows.diagonal).max(initial=1e-30))
         self._watched = limits.trace.active or limits.deadline.seconds_left() is not None
 
+    def resize(self, n: int) -> None:
+        """Begin a problem of n points, for which no kernel rows are stored.
+
+        The arrays have exactly n columns, so that the compiled code needs no slices, which take
+        long to compile.
+        """
+        self.problem = self._problem[: 8 * n].reshape(8, n)
+        self.state = self._state[: 6 * n].reshape(6, n)
+        self.rows, self.slot = self._rows[: n * n].reshape(n, n), self._slots[:n]
+        self.slot[:] = -1
+
     def run(
         self,
-        n: int,
         epsilon: float,
         values: tuple,
         report: np.ndarray,
         spans: tuple[slice, ...],
         *,
         warm: bool,
-        keep_rows: bool = False,
     ) -> str:
-        """Solve the problem in the first n places of `problem` and of the diagonal, in place.
+        """Solve the problem in `problem` and the diagonal, in place. Rows that are stored are used.
 
         values : the first nine arguments of `descend`
         report : (N_REPORTED,), set; INTERCEPT holds an estimate
         spans : where the n points are among those of the source
         warm : whether beta may be other than 0
-        keep_rows : whether to use the rows that are stored already
 
         Returns the reason of the stop.
         """
-        limits, slot = self._limits, self.slot
-        if not keep_rows:
-            slot[:n] = -1
-        problem, state = self.problem, self.state
-        problem[RESIDUAL, :n] = problem[EXACT_RESIDUAL, :n] = problem[Z, :n]
-        problem[EXACT_BETA, :n] = 0.0
-        values = (*values, self._source.factor, self._sums, self.rows, slot, n)
+        limits, problem, state = self._limits, self.problem, self.state
+        problem[RESIDUAL] = problem[EXACT_RESIDUAL] = problem[Z]
+        problem[EXACT_BETA] = 0.0
+        values = (*values, self._source.factor, self._sums, self.rows, self.slot)
         if warm:
             begin_at(*values, problem, report)
         values += (problem, state, epsilon, self._flat, *self._source.entry_errors)
@@ -329,41 +324,41 @@ class _Search:
             if status == OUT_OF_STEPS:
                 if left <= 0 or limits.deadline.passed:
                     reason = "max_iter" if left <= 0 else "max_time"
-                    self._exact_residual(np.arange(n), n, spans)
-                    account(n, problem, state, epsilon, report)
+                    self._exact_residual(np.arange(problem.shape[1]), spans)
+                    account(problem, state, epsilon, report)
                     break
-                self._show(n, report)
+                self._show(report)
                 continue
             # The float32 rows do not decide. Points that may be extreme are computed in float64;
             # if the violation is too large, all are, and steps go on from there.
-            e, margin = problem[RESIDUAL, :n], 2.0 * report[ERROR]
-            up, down = e + state[LIFT, :n], e + state[DROP, :n]
+            e, margin = problem[RESIDUAL], 2.0 * report[ERROR]
+            up, down = e + state[LIFT], e + state[DROP]
             near = (up >= up.max() - margin) | (down <= down.min() + margin)
-            self._exact_residual(np.flatnonzero(near), n, spans)
-            account(n, problem, state, epsilon, report)
+            self._exact_residual(np.flatnonzero(near), spans)
+            account(problem, state, epsilon, report)
             n_worse = 0 if report[VIOLATION] < 0.9 * best else n_worse + 1
             best, fresh = min(best, report[VIOLATION]), True
             if report[VIOLATION] <= limits.tol or n_worse > _MAX_ROUNDS_WITHOUT_PROGRESS:
                 reason = "tol" if report[VIOLATION] <= limits.tol else "precision"
                 break
-            self._exact_residual(np.flatnonzero(~near), n, spans)
-            problem[EXACT_RESIDUAL, :n] = problem[RESIDUAL, :n]
-            problem[EXACT_BETA, :n] = problem[BETA, :n]
-        self._show(n, report)
+            self._exact_residual(np.flatnonzero(~near), spans)
+            problem[EXACT_RESIDUAL] = problem[RESIDUAL]
+            problem[EXACT_BETA] = problem[BETA]
+        self._show(report)
         return reason
 
-    def _show(self, n: int, report: np.ndarray) -> None:
+    def _show(self, report: np.ndarray) -> None:
         if self._limits.trace.active:
             self._limits.trace(
                 objective=float(report[OBJECTIVE]),
                 violation=float(report[VIOLATION]),
-                n_support=int(np.count_nonzero(self.problem[BETA, :n])),
+                n_support=int(np.count_nonzero(self.problem[BETA])),
             )
 
-    def _exact_residual(self, places: np.ndarray | slice, n: int, spans: tuple[slice, ...]) -> None:
+    def _exact_residual(self, places: np.ndarray, spans: tuple[slice, ...]) -> None:
         """Set e = z - K beta at some places from float64 kernel values."""
         problem = self.problem
-        z, beta, e = problem[Z, :n], problem[BETA, :n], problem[RESIDUAL, :n]
+        z, beta, e = problem[Z], problem[BETA], problem[RESIDUAL]
         points = np.concatenate([np.arange(span.start, span.stop) for span in spans])
         support = np.flatnonzero(beta)
         rows, columns, weights = points[places], points[support], beta[support]

@@ -24,12 +24,18 @@ the margin. At each apparent end e is summed afresh in float64 from the stored r
 decided on that.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 # "nnan" without "ninf": lift and drop are infinite at bounds. Not "reassoc": it would undo the
-# rounding in `_power_of_two`.
-_FLAGS = {"contract", "nsz", "arcp", "nnan"}
+# rounding in `_power_of_two`. Nothing here allocates, and code without reference counts (`_nrt`)
+# takes less time to compile.
+_OPTIONS: Any = {"fastmath": {"contract", "nsz", "arcp", "nnan"}, "_nrt": False}
+# Of functions that Python calls. The others are compiled as parts of these alone.
+_CALLED = {**_OPTIONS, "cache": True, "nogil": True, "no_cfunc_wrapper": True}
 f4, i4 = np.float32, np.int32
 
 # How a call of `descend` ended.
@@ -37,7 +43,7 @@ SOLVED, OUT_OF_STEPS, UNPROVEN, STUCK = 0, 1, 2, 3
 # Where `descend` reports, by place in `report`.
 STEPS, ROWS, ENTRIES, VIOLATION, ERROR, INTERCEPT, OBJECTIVE, GAP = range(8)
 N_REPORTED = 8
-# Rows of the (8, m) array `problem` and of the (6, m) array `state`; see `descend`.
+# Rows of the (8, n) array `problem` and of the (6, n) array `state`; see `descend`.
 Z, LOWER, UPPER, BETA, RESIDUAL, EXACT_RESIDUAL, EXACT_BETA, SIZES = range(8)
 DIAGONAL, V, LIFT, DROP, GROW, FALL = range(6)
 
@@ -70,7 +76,7 @@ PADDING = 16
 POWER_RELATIVE_ERROR, POWER_ERROR = 1e-7, 2.3e-8
 
 
-@njit(fastmath=_FLAGS, inline="always")
+@njit(inline="always", **_OPTIONS)
 def _power_of_two(t):
     """2^t for t <= 0 in float32, not below 2^-100.
 
@@ -90,7 +96,7 @@ def _power_of_two(t):
     return p * i4((bits << i4(23)) + i4(0x3F800000)).view(np.float32)
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@register_jitable(**_OPTIONS)
 def _four(by_products, a0, x0, a1, x1, a2, x2, a3, x3):
     """Sum of four products or, if `by_products` is None, of four squared differences."""
     if by_products is None:
@@ -99,7 +105,7 @@ def _four(by_products, a0, x0, a1, x1, a2, x2, a3, x3):
     return a0 * x0 + a1 * x1 + a2 * x2 + a3 * x3
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@register_jitable(**_OPTIONS)
 def _half_row(r, left, h_left, right, h_right, factor, sums, out):
     """Gaussian kernel values 2^-(factor ||x - z||^2) of point r of `left` and all of `right`.
 
@@ -143,7 +149,7 @@ def _half_row(r, left, h_left, right, h_right, factor, sums, out):
             out[k] = _power_of_two(min(sums[k] - (h + h_right[k]), f4(0.0)))
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@register_jitable(**_OPTIONS)
 def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, out):
     """Write row i of the kernel matrix of class a followed by class b into out : (n_a + n_b,).
 
@@ -179,7 +185,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums
             between[k] = cross[k, r]
 
 
-@njit(fastmath=_FLAGS, inline="always")
+@njit(inline="always", **_OPTIONS)
 def _ordered(bits):
     """Bits of a float32 as an integer that orders as the float does; applied twice, the bits.
 
@@ -188,14 +194,14 @@ def _ordered(bits):
     return i4(bits ^ i4(i4(bits >> i4(31)) & _LARGEST))
 
 
-@njit(fastmath=_FLAGS, cache=True, nogil=True)
+@njit(**_CALLED)
 def begin_at(
     a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, rows, slot,
-    n, problem, report,
+    problem, report,
 ):  # fmt: skip
     """Compute the rows of points with a coefficient, and e = z - K beta from them."""
-    n_a = known_a.shape[0]
-    z, beta, e = problem[Z, :n], problem[BETA, :n], problem[RESIDUAL, :n]
+    n, n_a = slot.shape[0], known_a.shape[0]
+    z, beta, e = problem[Z], problem[BETA], problem[RESIDUAL]
     for k in range(n):
         e[k] = z[k]
     for k in range(n):
@@ -206,26 +212,26 @@ def begin_at(
             slot[k] = np.int64(report[ROWS])
             report[ROWS] += 1.0
             report[ENTRIES] += n - n_a if k < n_a < n else n_a
-            row = rows[slot[k], :n]
+            row = rows[slot[k]]
             _fill(k, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, row)
-        row = rows[slot[k], :n]
+        row = rows[slot[k]]
         for m in range(n):
             e[m] -= x * np.float64(row[m])
 
 
-@njit(fastmath=_FLAGS, cache=True, nogil=True)
-def account(n, problem, state, epsilon, report):
+@njit(**_CALLED)
+def account(problem, state, epsilon, report):
     """Set VIOLATION, INTERCEPT, OBJECTIVE and GAP of `report` from beta and e; see `descend`.
 
     The gap is the primal minus the dual objective: the sum over k of the largest value on
     [l_k, u_k] of (e_k - intercept) (x - b_k) - epsilon (|x| - |b_k|), which is linear between
     l_k, 0 and u_k.
     """
-    z, lower, upper = problem[Z, :n], problem[LOWER, :n], problem[UPPER, :n]
-    beta, e = problem[BETA, :n], problem[RESIDUAL, :n]
-    lift, drop = state[LIFT, :n], state[DROP, :n]
+    z, lower, upper = problem[Z], problem[LOWER], problem[UPPER]
+    beta, e = problem[BETA], problem[RESIDUAL]
+    lift, drop = state[LIFT], state[DROP]
     high, low, total, n_free, value = -np.inf, np.inf, 0.0, 0, 0.0
-    for k in range(n):
+    for k in range(z.shape[0]):
         x = beta[k]
         high, low = max(high, e[k] + lift[k]), min(low, e[k] + drop[k])
         value += epsilon * abs(x) - 0.5 * x * (z[k] + e[k])
@@ -239,7 +245,7 @@ def account(n, problem, state, epsilon, report):
     else:
         intercept = high if high > -np.inf else low
     gap = 0.0
-    for k in range(n):
+    for k in range(z.shape[0]):
         x, s = beta[k], e[k] - intercept
         at_zero = epsilon * abs(x) - s * x
         at_upper = s * (upper[k] - x) - epsilon * (upper[k] - abs(x))
@@ -249,7 +255,7 @@ def account(n, problem, state, epsilon, report):
     report[OBJECTIVE], report[GAP] = value, gap
 
 
-@njit(fastmath=_FLAGS, nogil=True)
+@register_jitable(**_OPTIONS)
 def _part_of_largest_error(k):
     """c(k) = -e k log k up to k = 1 / e, then 1, for k >= 0.
 
@@ -261,25 +267,25 @@ def _part_of_largest_error(k):
     return -np.e * k * np.log(k) if k > 0.0 else 0.0
 
 
-@njit(fastmath=_FLAGS, nogil=True)
-def _simple_error(n, problem, state, relative_error, absolute_error):
+@register_jitable(**_OPTIONS)
+def _simple_error(problem, state, relative_error, absolute_error):
     """Total change of beta since e was exact, and a bound on the error of a sum over the rows.
 
     It uses |k(x, z)| <= max k(x, x) and c(k) <= 1.
     """
-    beta, exact_beta = problem[BETA, :n], problem[EXACT_BETA, :n]
-    diagonal = state[DIAGONAL, :n]
+    beta, exact_beta = problem[BETA], problem[EXACT_BETA]
+    diagonal = state[DIAGONAL]
     size = largest = 0.0
-    for k in range(n):
+    for k in range(beta.shape[0]):
         size += abs(beta[k] - exact_beta[k])
         largest = max(largest, np.float64(abs(diagonal[k])))
     return size, (relative_error * largest + absolute_error) * size
 
 
-@njit(fastmath=_FLAGS, error_model="numpy", cache=True, nogil=True)
+@njit(error_model="numpy", **_CALLED)
 def descend(
     a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, rows, slot,
-    n, problem, state, epsilon, flat, relative_error, absolute_error, tol, max_steps, fresh, report,
+    problem, state, epsilon, flat, relative_error, absolute_error, tol, max_steps, fresh, report,
 ):  # fmt: skip
     """Take steps until max (e + lift) - min (e + drop) <= tol is shown in float64.
 
@@ -287,19 +293,16 @@ def descend(
     ----------
     a ... cross : kernel values, see `_fill`
     factor, sums : of `_half_row`
-    rows : (m, m) float32
-        Rows of the kernel matrix, in the order in which they were first needed; here and below,
-        m >= n, and the first n places are used.
-    slot : (m,) int64
+    rows : (n, n) float32
+        Rows of the kernel matrix, in the order in which they were first needed.
+    slot : (n,) int64
         Which of `rows` is the row of a point; -1 if it has not been needed yet.
-    n : int
-        Points of the problem.
-    problem : (8, m) float64
+    problem : (8, n) float64
         z, lower, upper, beta and e. The last two are in and out; e is right unless the status is
         OUT_OF_STEPS. Then an e that was computed in float64 and its beta (z and 0 at first): sums
         over rows add what has changed since, so that their error is that of the change alone.
         Then scratch.
-    state : (6, m) float32
+    state : (6, n) float32
         The diagonal of K; then v, lift, drop and how far b can grow and fall, which are set when
         `fresh`.
     epsilon : float
@@ -321,13 +324,13 @@ def descend(
     status : SOLVED, OUT_OF_STEPS, STUCK (no step gains anything in float32), or UNPROVEN: the
         violation is at most tol by the stored rows, whose error does not allow to conclude.
     """
-    n_a = known_a.shape[0]
-    lower, upper = problem[LOWER, :n], problem[UPPER, :n]
-    beta, e = problem[BETA, :n], problem[RESIDUAL, :n]
-    diagonal, v = state[DIAGONAL, :n], state[V, :n]
-    exact_e, exact_beta = problem[EXACT_RESIDUAL, :n], problem[EXACT_BETA, :n]
-    lift, drop = state[LIFT, :n], state[DROP, :n]
-    grow, fall = state[GROW, :n], state[FALL, :n]
+    n, n_a = slot.shape[0], known_a.shape[0]
+    lower, upper = problem[LOWER], problem[UPPER]
+    beta, e = problem[BETA], problem[RESIDUAL]
+    diagonal, v = state[DIAGONAL], state[V]
+    exact_e, exact_beta = problem[EXACT_RESIDUAL], problem[EXACT_BETA]
+    lift, drop = state[LIFT], state[DROP]
+    grow, fall = state[GROW], state[FALL]
     low_bits = i4(1)
     while low_bits < n:
         low_bits *= i4(2)
@@ -360,7 +363,7 @@ def descend(
         must_sum = highest - lowest <= max(stop, rounding) or step > due
         if must_sum and step <= due:
             # What the rounding of rows will take of the tolerance is known before the sum.
-            size, error = _simple_error(n, problem, state, relative_error, absolute_error)
+            size, error = _simple_error(problem, state, relative_error, absolute_error)
             if 2.0 * error <= _CHEAP_ERROR * tol:
                 stop = min(stop, f4(_EARLIER * (tol - 2.0 * error)))
                 must_sum = highest - lowest <= max(stop, rounding)
@@ -369,7 +372,7 @@ def descend(
         for turn in range(0 if must_sum else 2):
             place = i
             if turn == 1:
-                row_i, grow_i, d_i = rows[slot[i], :n], grow[i], diagonal[i]
+                row_i, grow_i, d_i = rows[slot[i]], grow[i], diagonal[i]
                 best = i4(0)
                 for k in range(n):
                     w = max(highest - (v[k] + drop[k]), nothing)
@@ -390,27 +393,27 @@ def descend(
                 slot[place] = np.int64(report[ROWS])
                 report[ROWS] += 1.0
                 report[ENTRIES] += n - n_a if place < n_a < n else n_a
-                row = rows[slot[place], :n]
+                row = rows[slot[place]]
                 _fill(
                     place, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums, row
                 )
         if must_sum:
-            sizes = problem[SIZES, :n]
+            sizes = problem[SIZES]
             for k in range(n):
                 e[k], sizes[k] = exact_e[k], 0.0
             for k in range(n):
                 x = beta[k] - exact_beta[k]
                 if x != 0.0:
-                    row = rows[slot[k], :n]
+                    row = rows[slot[k]]
                     for m in range(n):
                         e[m] -= x * np.float64(row[m])
-            size, error = _simple_error(n, problem, state, relative_error, absolute_error)
+            size, error = _simple_error(problem, state, relative_error, absolute_error)
             # The second bound takes another sum.
             if 2.0 * error > _CHEAP_ERROR * tol:
                 for k in range(n):
                     x = abs(beta[k] - exact_beta[k])
                     if x != 0.0:
-                        row = rows[slot[k], :n]
+                        row = rows[slot[k]]
                         for m in range(n):
                             sizes[m] += x * abs(np.float64(row[m]))
                 largest = 0.0
@@ -419,7 +422,7 @@ def descend(
                 error = relative_error * largest
                 if size > 0.0:
                     error += absolute_error * size * _part_of_largest_error(largest / size)
-            account(n, problem, state, epsilon, report)
+            account(problem, state, epsilon, report)
             violation, report[ERROR] = report[VIOLATION], error
             if violation + 2.0 * error <= tol:
                 return SOLVED
@@ -434,7 +437,7 @@ def descend(
             for k in range(n):
                 v[k] = f4(e[k] - report[INTERCEPT])
             continue
-        row_i, row_j = rows[slot[i], :n], rows[slot[j], :n]
+        row_i, row_j = rows[slot[i]], rows[slot[j]]
         h_ij = max(np.float64(diagonal[i] + diagonal[j] - two * row_i[j]), flat)
         x_i, x_j = beta[i], beta[j]
         end_i, end_j = (0.0 if x_i < 0.0 else upper[i]), (0.0 if x_j > 0.0 else lower[j])
