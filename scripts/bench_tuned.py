@@ -36,6 +36,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
@@ -273,6 +274,8 @@ def main() -> None:
     parser.add_argument("--probability", action="store_true", help="add log losses of two classes")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    # CPU seconds count a second thread also while it waits.
+    numba.set_num_threads(1)
     with threadpool_limits(1):
         for spec in options.sets:
             try:
