@@ -1,8 +1,9 @@
 """The runs behind the stages of `reference.yaml`: their costs, and the cells that they leave empty.
 
 Costs are CPU seconds of rows that are there, with loading and the warm-up fit; a run that ended at
-its limit of seconds costs that limit. A run without a row costs as much as the mean of its method
-on the same data, then on any data.
+its limit of seconds costs that limit, or a longer one that the new run has. A run without a row
+costs as much as the mean of its method on the same data, then on any data. No run costs more than
+its limit.
 """
 
 import json
@@ -33,7 +34,8 @@ class Costs:
     """Seconds of runs, from rows as a results folder reads them."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
-        self._known: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
+        # Seconds, and whether the run was stopped after them.
+        self._known: defaultdict[tuple[Any, ...], list[tuple[float, bool]]] = defaultdict(list)
         columns = ["load_s", "warmup_s", "fit_cpu_s", "predict_cpu_s"]
         names = ["method", "dataset", "variant", "params", "message", *columns]
         for row in rows[names].astype(object).where(rows[names].notna(), None).to_dict("records"):
@@ -41,14 +43,16 @@ class Costs:
             seconds = sum(row[name] or 0.0 for name in columns) if limit is None else limit
             params = json.loads(row["params"] or "{}")
             for place in _places(row["method"], row["dataset"], row["variant"], params):
-                self._known[place].append(seconds)
+                self._known[place].append((seconds, limit is not None))
 
     def of(self, run: Run) -> float:
         """The mean over the rows most like the run."""
+        most = run.limits.wall_s
         for place in _places(run.method, run.dataset, run.variant, run.params):
-            if seconds := self._known.get(place):
+            if known := self._known.get(place):
+                seconds = [most if stopped else min(one, most) for one, stopped in known]
                 return STARTING + sum(seconds) / len(seconds)
-        return STARTING + UNKNOWN
+        return STARTING + min(UNKNOWN, most)
 
 
 def _places(

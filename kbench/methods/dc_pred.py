@@ -56,7 +56,9 @@ class DCPredClassifier(OneVsRest, LandmarkLeaves):
         Columns besides the kernel values: none, products c_i c_j, or kernel values at the lower,
         the upper or both bounds of the triangle inequality for distances to random rows.
     n_pseudo : int or None, default=None
-        Number p of products or rows. None is all m (m + 1) / 2 products, or m rows.
+        Number p of products or rows. None is m rows, or random ones of the m (m + 1) / 2 products,
+        as many as leave 4 training rows of the leaf for each column: with fewer rows the products
+        overfit. The paper samples p products and does not say how many.
     landmarks : {"weighted", "kmeans", "support"}, default="weighted"
         "kmeans" omits the weights; "support" keeps the exact machine of each leaf.
     C : float or "loo", default=1.0

@@ -178,7 +178,8 @@ def test_compiled_rows_are_the_decisions(offset):
 
 def test_report_of_the_fit():
     X, y = binary()
-    model = DCPredClassifier(4, n_landmarks=8, gamma=0.5, random_state=0).fit(X, y)
+    options = {"n_landmarks": 8, "n_pseudo": 36, "gamma": 0.5, "random_state": 0}
+    model = DCPredClassifier(4, **options).fit(X, y)
     assert set(model.timings_) == {"prepare", "cluster", "train"}
     assert model.converged_
     assert model.n_landmarks_ == 32
@@ -189,6 +190,36 @@ def test_report_of_the_fit():
     assert model.kernel_entries_ > 0
     with pytest.warns(ConvergenceWarning, match="stopped by max_iter=1"):
         DCPredClassifier(2, n_landmarks=8, C=1e3, max_iter=1, random_state=0).fit(X, y)
+
+
+def noisy(n):
+    """A linear rule of 20 features; every fifth label is wrong."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 20))
+    return X, (X[:, 0] + X[:, 1] > 0) ^ (rng.random(n) < 0.2)
+
+
+@pytest.mark.parametrize(
+    ("n", "products"), [(32, 0), (64, 8), (100, 17), (300, 36)], ids=lambda value: str(value)
+)
+def test_a_leaf_has_four_rows_for_each_column_or_all_products(n, products):
+    X, y = noisy(n)
+    options = {"n_landmarks": 8, "gamma": 0.05, "random_state": 0}
+    numbers = {
+        pseudo: DCPredClassifier(1, pseudo=pseudo, **options).fit(X, y).n_parameters_
+        for pseudo in ("none", "monomials")
+    }
+    assert numbers["monomials"] == numbers["none"] + products
+
+
+def test_the_default_number_of_products_does_not_overfit_where_all_products_do():
+    X, y = noisy(2400)
+    options = {"n_landmarks": 24, "C": 64.0, "gamma": 0.05, "random_state": 0}
+    score = {
+        p: DCPredClassifier(1, n_pseudo=p, **options).fit(X[:400], y[:400]).score(X[400:], y[400:])
+        for p in (None, 300)
+    }
+    assert score[None] > score[300] + 0.02
 
 
 def test_rows_without_weight_have_no_say():

@@ -93,7 +93,7 @@ def test_a_front_leaves_out_what_is_neither_cheaper_nor_better():
     def costing(method, score, cost, **params):
         given = json.dumps({"n_landmarks": cost, **params}, sort_keys=True)
         return rbf(method, score, dataset="letter", variant="dcpred", params=given,
-                   prediction_cost_loop=cost)  # fmt: skip
+                   prediction_cost=cost)  # fmt: skip
 
     options = {"pseudo": "none", "landmarks": "weighted"}
     found = runs(
@@ -110,7 +110,7 @@ def test_a_front_leaves_out_what_is_neither_cheaper_nor_better():
             task="regression",
             rmse=rmse,
             params=json.dumps({"rank": cost}),
-            prediction_cost_loop=cost,
+            prediction_cost=cost,
         )
         for method, rmse, cost in (
             ("rks", 0.3, 1.0),

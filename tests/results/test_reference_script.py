@@ -243,9 +243,9 @@ COMMANDS = [command for stage in PLAN.values() for command in stage["commands"]]
 OWN = ("comparison", "DC-SVM", "MEKA", "HSS-ADMM", "DC-Pred++", "doubly SGD")
 
 
-def test_the_rows_of_our_own_methods_come_first_and_take_two_and_a_half_hours():
+def test_the_rows_of_our_own_methods_come_first_and_take_three_hours():
     assert tuple(PLAN)[: len(OWN)] == OWN
-    assert sum(PLAN[name]["hours"] for name in OWN) <= 2.5
+    assert sum(PLAN[name]["hours"] for name in OWN) <= 3.0
     assert {"tuned", "tables", "chunks", "LIBSVM"} <= set(PLAN)
 
 
@@ -380,19 +380,24 @@ def test_runs_cost_what_rows_most_like_them_took(script):
         make_row(1, params='{"C": 1}', fit_cpu_s=5.0, message=None),
         make_row(2, params='{"C": 2}', fit_cpu_s=7.0, message=None),
         make_row(3, dataset="iris", fit_cpu_s=None, message="not done within limits.wall_s=60"),
+        make_row(4, method="lasvm", fit_cpu_s=500.0, message=None),
     ]
     rest = {"variant": None, "load_s": 0.0, "warmup_s": 0.0, "predict_cpu_s": 0.0}
     costs = script["Costs"](pd.DataFrame([rest | row for row in rows]))
     start = costs.of.__globals__["STARTING"]
 
     def seconds(dataset, params, method="svc"):
-        run = SimpleNamespace(method=method, dataset=dataset, variant=None, params=params)
+        limits = SimpleNamespace(wall_s=90.0)
+        run = SimpleNamespace(
+            method=method, dataset=dataset, variant=None, params=params, limits=limits
+        )
         return costs.of(run) - start
 
     assert seconds("digits", {"C": 1}) == 5.0
     assert seconds("digits", {"C": 3}) == 6.0
-    assert seconds("iris", {}) == 60.0
-    assert seconds("letter", {}) == 24.0
+    assert seconds("iris", {}) == 90.0
+    assert seconds("letter", {}) == 34.0
+    assert seconds("digits", {}, "lasvm") == 90.0
     assert seconds("letter", {}, "none") == costs.of.__globals__["UNKNOWN"]
 
 
