@@ -149,11 +149,16 @@ def exact(kind: str, y: np.ndarray, max_iter: int = -1) -> Any:
 
 def kept_grid(file: Path, key: str, kind: str, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """The grid's result from a file, or from a search that is then written to it."""
-    known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    if key not in known:
-        known[key] = grid(kind, X, y)
-        file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    return known[key]
+
+    def known() -> dict[str, Any]:
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+    if key not in known():
+        result = grid(kind, X, y)
+        # Read again: another run may have written to the file during these minutes.
+        found = known() | {key: result}
+        file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return known()[key]
 
 
 def log_losses(machine: TunedKernelSVC, X: np.ndarray, y: np.ndarray) -> tuple[float, float]:

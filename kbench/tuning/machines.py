@@ -69,6 +69,7 @@ def along_c(
     *,
     tol: float,
     max_steps: int,
+    climb_steps: int | None = None,
     epsilon: float = 0.0,
 ) -> Iterator[Machine]:
     """Solve a problem for increasing values of C.
@@ -81,6 +82,8 @@ def along_c(
         Violation of the dual's optimality at which to stop, see `kbench.solvers.small.dual`.
     max_steps : int
         Limit on steps for each C.
+    climb_steps : int, optional
+        Limit on steps for each value on the way to the first C; default `max_steps`.
     epsilon : float
 
     Notes
@@ -89,6 +92,7 @@ def along_c(
     """
     K, z, unit_lower, unit_upper = problem
     n = len(z)
+    climb_steps = max_steps if climb_steps is None else climb_steps
     values = np.zeros((8, n))
     # At b = 0 the residual is z; sums over kernel rows start from there.
     values[0] = values[4] = values[5] = z
@@ -116,9 +120,9 @@ def along_c(
                     beta *= scale
             values[1], values[2] = C * unit_lower, C * unit_upper
             np.clip(beta, values[1], values[2], out=beta)
-            limit = tol if wanted else max(tol, _CLIMB_TOL)
+            limit, steps = (tol, max_steps) if wanted else (max(tol, _CLIMB_TOL), climb_steps)
             arguments = (*kernel, values, state, epsilon, _FLAT, 0.0, 0.0)
-            status = descend(*arguments, limit, max_steps, True, report)
+            status = descend(*arguments, limit, steps, True, report)
             if status == OUT_OF_STEPS:
                 # No further step: only the residual, the violation and the intercept.
                 descend(*arguments, np.inf, 0, False, report)

@@ -48,8 +48,8 @@ _LEAST_CELLS, _MOST_CELLS = 8, 24
 _FIRST_VALIDATION, _VALIDATION = 4000, 8000
 # Relative sampling error of the lowest error at which validation ends: that of 600 errors.
 _PRECISE = 600**-0.5
-# Limits on steps of a machine for each training row, of the first rung and of later ones.
-_FIRST_STEPS, STEPS = 10, 25
+# Limit on steps of a machine of the first rung for each training row.
+_FIRST_STEPS = 10
 # Points of each later rung, of those of cells, and of the last sample: after each rung the surface
 # is fitted again.
 _COUNTS, _CELL_COUNTS, _SAMPLE_COUNT = (5, 4, 4), (5, 4), 5
@@ -85,8 +85,6 @@ _GOAL_OF_LAST_CELLS = -0.75, 0.75
 # A log error has the deviation of a binomial count, less what is common to machines of the same
 # rows.
 _COMMON = 0.35
-# Deviation added to an error whose machine was stopped by its limit on steps.
-_CENSORED = 0.2
 
 
 class Point(NamedTuple):
@@ -227,7 +225,11 @@ def search(
             points = [Point(*point) for point in chosen]
             if not points:
                 continue
-        outcome = first.outcome if number == 0 else _run(rows, task, rung, points)
+        if number == 0:
+            outcome = first.outcome
+            task.adapt(first.error)
+        else:
+            outcome = _run(rows, task, rung, points)
         for point, measured in zip(points, outcome, strict=True):
             gamma, C = rows.unit * 2.0**point.u, task.scale_of_c * 2.0**point.v
             n_rows = len(rung.pairs[0][0])
@@ -250,7 +252,7 @@ def search(
         seen = np.vstack([seen, new])
         errors = np.array([measured.error for measured in outcome])
         sampling = np.array([measured.deviation for measured in outcome])
-        sampling += _CENSORED * ~np.array([measured.solved for measured in outcome])
+        sampling += task.unsolved_deviation * ~np.array([measured.solved for measured in outcome])
         log_errors = np.append(
             log_errors, np.log(np.minimum(errors, task.worst) + 0.5 / outcome[0].n_rows)
         )
@@ -268,7 +270,7 @@ def search(
         best = min(outcome, key=lambda measured: measured.error)
         is_dear = len(rows) ** 2 * best.support_fraction > compared_entries
         if has_cells and not (plan or result.flat_cells or rung.is_local) and is_dear:
-            plan += [_cells(rows, rng, 0, 0.0) for _ in range(_LAST_CELLS)]
+            plan += [_cells(rows, rng, 0, 0.0, task.steps) for _ in range(_LAST_CELLS)]
             result.is_dear = True
         used = (seen[:, 3] == 0.0) | (not result.flat_cells)
         surface = Surface(seen[used], log_errors[used], rungs[used], deviations[used])
@@ -300,7 +302,7 @@ def validation_error(
     losses = task.constant_losses(training, validation)
     if losses is None:
         gram, C = rows.gram(training, validation), chosen.C / task.scale_of_c
-        steps = STEPS * len(training)
+        steps = task.steps * len(training)
         losses = task.losses(gram, chosen.gamma, [C], training, validation, steps).losses[0]
     return float(losses[0] / losses[2])
 
@@ -336,29 +338,29 @@ def _near(tried: np.ndarray, trust: float) -> np.ndarray:
 def _plan(rows: Rows, first: FirstRung, rng: np.random.Generator, task: Task) -> list[Rung]:
     n, order = len(rows), first.order
     if n <= _MOST_FOLDED:
-        later = [replace(first.rung, count=count, steps=STEPS) for count in _COUNTS]
+        later = [replace(first.rung, count=count, steps=task.steps) for count in _COUNTS]
         return [first.rung, *later]
     plan = [first.rung]
     if n <= FEW_ROWS:
         # Beyond 13,600 rows the second rung has a quarter of them: its machines are the dearest.
         half = min(n // 2, task.most_rows)
-        halves = _samples(order, half, 2, _VALIDATION, _COUNTS[1], STEPS)
+        halves = _samples(order, half, 2, _VALIDATION, _COUNTS[1], task.steps)
         is_small = n <= 1.7 * 4 * _CELL
-        quarters = halves if is_small else _samples(order, n // 4, 2, _VALIDATION, 0, STEPS)
+        quarters = halves if is_small else _samples(order, n // 4, 2, _VALIDATION, 0, task.steps)
         plan += [replace(quarters, count=_COUNTS[0]), halves]
         if n <= _MOST_FOLDED_LAST:
             count, k = task.last_rungs
             plan[-1] = replace(halves, count=count)
             folds = list(_folds(order, k))
             t = float(np.log2(len(folds[0][0]) / n))
-            plan.append(Rung("fold", t, folds, _COUNTS[2], STEPS))
+            plan.append(Rung("fold", t, folds, _COUNTS[2], task.steps))
         else:
             plan.append(replace(halves, count=_COUNTS[2]))
         return plan
-    cells = _cells(rows, rng, _CELL_COUNTS[0], _PRECISE)
+    cells = _cells(rows, rng, _CELL_COUNTS[0], _PRECISE, task.steps)
     plan += [cells, *(replace(cells, count=count) for count in _CELL_COUNTS[1:])]
     sample = min(_SAMPLE, task.most_rows)
-    plan.append(_samples(order, sample, 1, _VALIDATION, _SAMPLE_COUNT, STEPS))
+    plan.append(_samples(order, sample, 1, _VALIDATION, _SAMPLE_COUNT, task.steps))
     return plan
 
 
@@ -389,11 +391,11 @@ def _samples(
     return Rung("sample", t, pairs, count, steps)
 
 
-def _cells(rows: Rows, rng: np.random.Generator, count: int, precise: float) -> Rung:
+def _cells(rows: Rows, rng: np.random.Generator, count: int, precise: float, steps: int) -> Rung:
     """Cells around random rows."""
     centres = rng.integers(len(rows), size=_MOST_CELLS)
     pairs = [_cell(rows, int(centre), rng) for centre in centres]
-    return Rung("cell", -1.0, pairs, count, STEPS, precise, _LEAST_CELLS)
+    return Rung("cell", -1.0, pairs, count, steps, precise, _LEAST_CELLS)
 
 
 def _cell(rows: Rows, centre: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from kbench.methods import (
 )
 from kbench.methods._tuned_machine import improves, wilson_interval
 from kbench.metric import LearnedMetric
+from kbench.solvers.small.steps import descend
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import RidgeSearch, errors_by_ridge
@@ -61,6 +62,29 @@ def test_a_regression_of_the_search_is_that_of_kernel_svr():
     (machine,) = along_c(regress(K, y), [4.0], tol=1e-4, max_steps=10**6, epsilon=0.1)
     exact = KernelSVR(4.0, gamma=0.5, epsilon=0.1, tol=1e-4).fit(X, y)
     np.testing.assert_allclose(K @ machine.coef + machine.intercept, exact.predict(X), atol=2e-3)
+
+
+def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
+    K = gram(X)[1].matrix(0.5)
+    limits = []
+
+    def counted(*arguments):
+        limits.append(arguments[-3])
+        return descend(*arguments)
+
+    monkeypatch.setattr("kbench.tuning.machines.descend", counted)
+    options = {"tol": 1e-4, "max_steps": 10**6, "epsilon": 0.1}
+    (machine,) = along_c(regress(K, y), [16.0], **options)
+    (after_few,) = along_c(regress(K, y), [16.0], climb_steps=2, **options)
+    assert limits[:4] == [10**6] * 4
+    # Four values of C from 1/4 on; after a stop, the residual is summed without a step.
+    assert [limit for limit in limits[4:] if limit] == [2, 2, 2, 10**6]
+    assert machine.solved
+    assert after_few.solved
+    np.testing.assert_allclose(K @ after_few.coef, K @ machine.coef, atol=2e-3)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
@@ -285,6 +309,15 @@ def test_large_regressions_are_searched_on_few_rows():
     assert [len(rung.pairs[0][0]) for rung in plan[1:]] == [4000, 4000, 4000]
     sizes = {len(np.unique(np.concatenate(pair))) for rung in plan[1:] for pair in rung.pairs}
     assert sizes == {10_000}
+
+
+def test_the_tube_of_the_search_follows_the_errors_of_the_first_rung():
+    y = np.random.default_rng(0).normal(size=100)
+    wide, narrow = Regression(y, 0.05), Regression(y, 0.05)
+    wide.adapt(0.25)
+    narrow.adapt(1e-4)
+    assert wide.epsilon == pytest.approx(0.15)
+    assert narrow.epsilon == 0.05
 
 
 @pytest.mark.parametrize("seed", range(4))

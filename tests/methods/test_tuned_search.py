@@ -17,12 +17,16 @@ class Formula:
     """Errors of a bowl around the optimum; those of cells may be constant."""
 
     worst, scale_of_c, most_rows, last_rungs = 0.5, 1.0, 8000, (4, 3)
+    steps, unsolved_deviation = 25, 0.2
 
     def __init__(self, unit, flat_cells):
         self.unit, self.flat_cells, self.cells = unit, flat_cells, []
 
     def order(self, rng):
         return rng.permutation(N)
+
+    def adapt(self, error):
+        pass
 
     def arranged(self, training):
         return training
