@@ -32,10 +32,14 @@ from numba.extending import register_jitable
 
 # "nnan" without "ninf": lift and drop are infinite at bounds. Not "reassoc": it would undo the
 # rounding in `_power_of_two`. Nothing here allocates, and code without reference counts (`_nrt`)
-# takes less time to compile.
-_OPTIONS: Any = {"fastmath": {"contract", "nsz", "arcp", "nnan"}, "_nrt": False}
+# takes less time to compile; C calls nothing.
+_OPTIONS: Any = {
+    "fastmath": {"contract", "nsz", "arcp", "nnan"},
+    "_nrt": False,
+    "no_cfunc_wrapper": True,
+}
 # Of functions that Python calls. The others are compiled as parts of these alone.
-_CALLED = {**_OPTIONS, "cache": True, "nogil": True, "no_cfunc_wrapper": True}
+_CALLED = {**_OPTIONS, "cache": True, "nogil": True}
 f4, i4 = np.float32, np.int32
 
 # How a call of `descend` ended.
@@ -76,7 +80,7 @@ PADDING = 16
 POWER_RELATIVE_ERROR, POWER_ERROR = 1e-7, 2.3e-8
 
 
-@njit(inline="always", **_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _power_of_two(t):
     """2^t for t <= 0 in float32, not below 2^-100.
 
@@ -185,7 +189,7 @@ def _fill(i, a, h_a, own_a, known_a, b, h_b, own_b, known_b, cross, factor, sums
             between[k] = cross[k, r]
 
 
-@njit(inline="always", **_OPTIONS)
+@register_jitable(**_OPTIONS)
 def _ordered(bits):
     """Bits of a float32 as an integer that orders as the float does; applied twice, the bits.
 
