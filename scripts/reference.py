@@ -7,7 +7,8 @@
 
 `plan` prints, for each command of the stages of `reference.yaml` (or of those that are named), how
 many runs have no row in the folder and the seconds that they take by the rows that are there; then
-the cells and lines of figures that none of these commands fills. `run` runs the stages one after
+the cells and lines of figures that none of these commands fills, cells by
+the experiments of their table. `run` runs the stages one after
 the other. A stage that has used its hours is interrupted; the same command continues where it
 stopped. With --hours no command is begun that would not end in that time by its estimate, so that
 any idle hour can be used. A lock of this machine keeps the timed rows of two such runs from
@@ -17,7 +18,8 @@ overlapping: the second one waits.
 their curves and environments. Rows of other packages' methods, which kbench's code does not change,
 stay if the folder has the same environment and no newer row of the same run; with --keep-old all
 rows stay whose run the folder does not have, kbench's own of older commits, too. The commands of
-rows that stay name every parameter afterwards. Curves of more
+rows that stay name every parameter afterwards. New rows name all experiments of `reference.yaml`
+that ask for their run: of several commands that do, the first has made it. Curves of more
 than 500 points keep every k-th point, and those at the abscissae of the shorter curves of the same
 run, so that curves can still be joined. Rows of a work tree with uncommitted changes are refused.
 `describe`, which `collect` ends with, writes what the rows say of themselves into the README of the
@@ -51,11 +53,13 @@ import yaml
 from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
 from kbench.report import make_papers
+from kbench.report.papers.layout import PAPERS, paper
 from kbench.run.command import names_parameters, parameter_words
+from kbench.run.plan import Run, make_plan
 from kbench.run.results import ResultsFolder
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from reference_plan import Costs, open_places, planned, words_of
+from reference_plan import Costs, asked_for, open_places, planned, words_of
 
 MOST_POINTS = 500
 
@@ -264,8 +268,46 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
     return completed(old.filter(pa.array(stay, pa.bool_())))
 
 
-def collect(source: Path, target: Path, *, keep_old: bool = False) -> None:
-    """Make the rows of a folder the reference rows, beside those that stay (`staying`)."""
+def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
+    """Rows that name all experiments which ask for their run: key -> names, `asked_for`."""
+    experiments = [
+        ",".join(
+            dict.fromkeys(
+                filter(None, f"{row['experiment'] or ''},{asked.get(row['key'], '')}".split(","))
+            )
+        )
+        or None
+        for row in rows.select(["key", "experiment"]).to_pylist()
+    ]
+    place = rows.schema.get_field_index("experiment")
+    field = rows.schema.field("experiment")
+    return rows.set_column(place, field, pa.array(experiments, field.type))
+
+
+def asked_by(stages: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
+    """Key -> experiments, of all commands of the stages that make rows of the papers' tables."""
+    of_tables = {
+        name for one in PAPERS for t in paper(one).tables.values() for name in t.experiments
+    }
+    runs: list[Run] = []
+    with composer() as hydra:
+        for stage in stages.values():
+            for command in stage["commands"]:
+                words = words_to_run(folder, stage, command)
+                experiments = dict(word.partition("=")[::2] for word in words).get("experiment", "")
+                if of_tables.intersection(experiments.split(",")):
+                    overrides = [word for word in words if word != "-m"]
+                    runs += make_plan(hydra, overrides, multirun=True).runs
+    return asked_for(runs)
+
+
+def collect(
+    source: Path, target: Path, *, keep_old: bool = False, asked: Mapping[str, str] | None = None
+) -> None:
+    """Make the rows of a folder the reference rows, beside those that stay (`staying`).
+
+    asked : key -> experiments of the run in the plan (`named`).
+    """
     folder = ResultsFolder(source)
     rows = folder.read(reference=False)
     rows = rows[rows["status"] != "interrupted"]  # which says nothing of the method
@@ -284,6 +326,7 @@ def collect(source: Path, target: Path, *, keep_old: bool = False) -> None:
     shared = places.isin(places[length <= MOST_POINTS])
     curves = curves[(place % step == 0) | (place == length - 1) | shared]
     finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
+    finished = named(finished, asked or {})
     schema = pq.read_schema(next((source / "_curves").glob("*.parquet")))
     table = pa.Table.from_pandas(curves, schema=schema, preserve_index=False)
     environments = dict.fromkeys(rows["environment"], source / "_environments")
@@ -394,7 +437,9 @@ def main(arguments: Sequence[str]) -> None:
             run(Path(folder), plan, names, hours=hours)
         case ["collect", folder, *rest] if len(rest) <= 1 and hours is None:
             target = Path(rest[0] if rest else "results/_reference")
-            collect(Path(folder), target, keep_old=keep_old)
+            plan = yaml.safe_load(PLAN.read_text(encoding="utf-8"))
+            asked = asked_by(plan, Path(folder))
+            collect(Path(folder), target, keep_old=keep_old, asked=asked)
         case ["describe", *rest] if len(rest) <= 1 and hours is None and not keep_old:
             describe(Path(rest[0] if rest else "results/_reference"))
         case _:

@@ -8,7 +8,7 @@ its limit.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,12 +108,29 @@ def planned(composer: Composer, words: Sequence[str], costs: Costs) -> Planned:
     return Planned(plan.runs, len(todo), sum(map(costs.of, todo)))
 
 
+def asked_for(runs: Sequence[Run]) -> dict[str, str]:
+    """Key -> the experiments that ask for the run in any command, separated by commas.
+
+    A run that another command has made is not repeated, so that its row names the first command's
+    experiments alone.
+    """
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for run in runs:
+        found[run.key] |= dict.fromkeys(filter(None, (run.experiment or "").split(",")))
+    return {key: ",".join(names) for key, names in found.items()}
+
+
 def open_places(runs: Sequence[Run]) -> list[str]:
-    """Cells and lines of figures that none of the runs fills, though their data are available."""
+    """Cells that no run of their table's experiments fills, and lines of figures that no run fills.
+
+    Those without data or without a method are left out.
+    """
     machine = Machine("planned", 1, None)
+    asked = asked_for(runs)
     rows = [
         {
             "key": run.key,
+            "experiment": asked[run.key],
             "environment": machine.environment,
             "threads": machine.threads,
             "jobs": machine.jobs,
@@ -122,23 +139,31 @@ def open_places(runs: Sequence[Run]) -> list[str]:
             "variant": run.variant,
             "params": json.dumps(dict(run.params)),
         }
-        for run in runs
+        for run in {run.key: run for run in runs}.values()
     ]
     known = Runs(rows)
 
-    def n_sizes(of: Paper, wanted: Selector) -> int:
+    def n_sizes(of: Paper, wanted: Selector, own: Container[str] | None = None) -> int:
         choices = of.data[wanted.data or ""]
-        return sum(bool(known.matching(machine, wanted, choice)) for choice in choices)
+        return sum(
+            any(
+                own is None or any(one in own for one in row["experiment"].split(","))
+                for row in known.matching(machine, wanted, choice)
+            )
+            for choice in choices
+        )
 
     found = []
     for of in map(paper, PAPERS):
         for table in of.tables.values():
             for row in table.rows:
+                if row in table.lacking:
+                    continue
                 for column in table.columns:
                     cell = Cell(table, known, None, row, column)
                     if cell.wanted.data is None or of.data_of(cell.wanted) in of.absent:
                         continue
-                    n = n_sizes(of, cell.wanted)
+                    n = n_sizes(of, cell.wanted, table.experiments)
                     found += [
                         " | ".join(filter(None, (table.id, row, column, label)))
                         for label, measure in table.measures.items()

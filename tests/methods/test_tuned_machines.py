@@ -320,6 +320,11 @@ def test_the_tube_of_the_search_follows_the_errors_of_the_first_rung():
     assert narrow.epsilon == 0.05
 
 
+def test_regressions_of_few_rows_may_take_more_steps():
+    few, many = (Regression(np.arange(float(n)), 0.05) for n in (2500, 2501))
+    assert few.steps > many.steps
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_tube_of_noisy_targets_has_the_size_of_the_noise(seed):
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import yaml
 from result_rows import make_row
@@ -373,6 +374,16 @@ def test_with_hours_no_command_begins_that_would_not_end_in_time(
     run({"one": stage("long", "short"), "two": stage("another")}, hours=0.05)
     assert [words[2] for words in commands()] == ["short", "another"]
     assert "one 1/2: left out, 1000 s of 1" in capsys.readouterr().out
+
+
+def test_a_row_names_the_experiments_of_all_commands_that_ask_for_its_run(script):
+    asked = script["asked_by"].__globals__["asked_for"](
+        SimpleNamespace(key=key, experiment=experiment)
+        for key, experiment in (("a", "one"), ("b", None), ("a", "two,one"), ("c", "two"))
+    )
+    assert asked == {"a": "one,two", "b": "", "c": "two"}
+    rows = pa.table({"key": ["a", "b", "d"], "experiment": ["one", None, "three"]})
+    assert script["named"](rows, asked)["experiment"].to_pylist() == ["one,two", None, "three"]
 
 
 def test_runs_cost_what_rows_most_like_them_took(script):
