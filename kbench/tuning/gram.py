@@ -1,11 +1,13 @@
 """Kernel matrices of at most a few thousand rows, for many kernel widths one after the other.
 
-Dense rows of the Gaussian kernel: squared distances are computed once, by one matrix product in
+Dense rows of the Gaussian kernel: squared distances are computed once, by matrix products in
 float32, and exponentiated for each width. The rounding error of a kernel value is about
-1e-7 gamma ||x||^2 with centred x, far below what matters at the tolerance 0.1 of the search. For
-other kernels and wide CSR rows, `KernelMatrix` computes the blocks.
+1e-7 gamma ||x||^2 with centred x, far below what matters at the tolerance 0.1 of the search. Of few
+features, the machines compute the rows that they need themselves, from differences. For other
+kernels and wide CSR rows, `KernelMatrix` computes the blocks.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -13,11 +15,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from kbench.kernels import KernelMatrix, make_kernel
+from kbench.solvers.small.rows import by_feature
+from kbench.tuning.machines import KernelRows, on_demand, stored
 
 # Rows of a block of kernel values at validation rows: 512 x 4,000 float32 values are 8 MB.
 _BLOCK_ROWS = 512
 # Rows of the matrix that are exponentiated together, so that they stay in the processor's cache.
 _CACHED_ROWS = 32
+# Least exponent of a kernel value: values below 2^-126 would be denormal numbers, with which
+# processors compute many times more slowly.
+_LEAST_EXPONENT = -100.0 * math.log(2.0)
+# Features up to which machines of two classes compute rows when they first need them. They need
+# half of the rows or fewer, but each width computes the differences again: of 1,600 rows a value
+# takes 0.9 ns with 8 features, 2.2 with 22 and 3.9 with 54; a value of `matrix`, for three widths,
+# 1.7 with 54.
+_FEW_FEATURES = 32
 # Squared distances between validation and training rows are kept for all widths if there are at
 # most this many: 16 MB of float32. Writing more to new memory costs as much as computing it again.
 _KEPT_DISTANCES = 2**22
@@ -32,6 +44,9 @@ class Gram(Protocol):
 
     def matrix(self, gamma: float) -> np.ndarray:
         """Values between training rows; (n, n) float32, overwritten by the next call."""
+
+    def kernel_rows(self, gamma: float) -> KernelRows:
+        """The same for a machine that may not need all rows; overwritten by the next call."""
 
     def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Slices of validation rows, and their values at some training rows; (b, c) float32."""
@@ -121,49 +136,60 @@ class Rows:
 
 class _GaussianGram:
     def __init__(self, rows: Rows, training: np.ndarray, validation: np.ndarray) -> None:
-        self._A, self._B = rows.X[training], rows.X[validation]
-        self._a, self._b = rows._norms[training], rows._norms[validation]
-        n = len(training)
-        self._out, self._distances = rows.scratch(0, n), rows.scratch(1, n)
-        np.matmul(self._A, self._A.T, out=self._distances)
-        _to_distances(self._distances, self._a, self._a)
+        A, a = rows.X[training], rows._norms[training]
+        self._rows, self._A = rows, A
+        # ||x - z||^2 = <(-2 x, ||x||^2, 1), (z, 1, ||z||^2)>
+        self._right = np.column_stack([A, np.ones_like(a), a])
+        self._left = _left(rows.X[validation], rows._norms[validation])
+        self._distances: np.ndarray | None = None
         self._kept: np.ndarray | None = None
-        if len(self._b) * n <= _KEPT_DISTANCES:
-            self._kept = self._B @ self._A.T
-            _to_distances(self._kept, self._b, self._a)
+        if len(validation) * len(training) <= _KEPT_DISTANCES:
+            self._kept = self._left @ self._right.T
 
     def matrix(self, gamma: float) -> np.ndarray:
-        for start in range(0, len(self._out), _CACHED_ROWS):
+        n = len(self._A)
+        out = self._rows.scratch(0, n)
+        if self._distances is None:
+            # Not A @ A.T: NumPy copies one half of such a product to the other, which takes as long
+            # as to compute it with 250 features, and longer with fewer.
+            self._distances = self._rows.scratch(1, n)
+            np.matmul(_left(self._A, self._right[:, -1]), self._right.T, out=self._distances)
+        for start in range(0, n, _CACHED_ROWS):
             rows = slice(start, start + _CACHED_ROWS)
-            np.multiply(self._distances[rows], np.float32(-gamma), out=self._out[rows])
-            np.exp(self._out[rows], out=self._out[rows])
-        np.fill_diagonal(self._out, 1.0)
-        return self._out
+            _exponentiate(self._distances[rows], gamma, out[rows])
+        np.fill_diagonal(out, 1.0)
+        return out
+
+    def kernel_rows(self, gamma: float) -> KernelRows:
+        n, d = self._A.shape
+        if d > _FEW_FEATURES:
+            return stored(self.matrix(gamma))
+        return on_demand(by_feature(self._A), gamma, self._rows.scratch(0, n))
 
     def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        A, a = self._A[columns], self._a[columns]
-        for start in range(0, len(self._b), _BLOCK_ROWS):
+        right = self._right[columns].T
+        for start in range(0, len(self._left), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             if self._kept is not None:
                 values = self._kept[rows].take(columns, axis=1)
             else:
-                values = self._B[rows] @ A.T
-                _to_distances(values, self._b[rows], a)
+                values = self._left[rows] @ right
             for first in range(0, len(values), _CACHED_ROWS):
                 some = values[first : first + _CACHED_ROWS]
-                some *= np.float32(-gamma)
-                np.exp(some, out=some)
+                _exponentiate(some, gamma, some)
             yield rows, values
 
 
-def _to_distances(products: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Turn inner products (p, q) into squared distances in place; a (p,), b (q,): squared norms."""
-    for start in range(0, len(products), _CACHED_ROWS):
-        some = products[start : start + _CACHED_ROWS]
-        some *= np.float32(-2.0)
-        some += a[start : start + _CACHED_ROWS, None]
-        some += b
-        np.maximum(some, np.float32(0.0), out=some)
+def _left(X: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """Left factors of squared distances : (n, d + 2), for rows X and their squared norms."""
+    return np.column_stack([np.float32(-2.0) * X, norms, np.ones_like(norms)])
+
+
+def _exponentiate(distances: np.ndarray, gamma: float, out: np.ndarray) -> None:
+    """Write exp(-gamma distances) into out; rounding errors below distance 0 count as 0."""
+    np.multiply(distances, np.float32(-gamma), out=out)
+    np.clip(out, np.float32(_LEAST_EXPONENT), np.float32(0.0), out=out)
+    np.exp(out, out=out)
 
 
 class _KernelGram:
@@ -181,6 +207,9 @@ class _KernelGram:
     def matrix(self, gamma: float) -> np.ndarray:
         matrix = self._kernel_matrix(gamma)
         return matrix.block(np.arange(len(matrix)), out=self._out)
+
+    def kernel_rows(self, gamma: float) -> KernelRows:
+        return stored(self.matrix(gamma))
 
     def blocks(self, gamma: float, columns: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         matrix = self._kernel_matrix(gamma)

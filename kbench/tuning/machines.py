@@ -11,12 +11,14 @@ The tolerance is loose. On covtype, held-out errors at violations of 0.1, 0.03 a
 most 0.1 points, less than their noise.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from kbench.solvers.small.steps import (
+    DIAGONAL,
     INTERCEPT,
     N_REPORTED,
     OUT_OF_STEPS,
@@ -33,6 +35,7 @@ _CLIMB = 4.0
 _CLIMB_TOL = 0.5
 # Curvatures below this are rounding errors of float32 kernel values of about 1.
 _FLAT = 1e-6
+_LOG2_E = math.log2(math.e)
 _NO_VALUES = np.empty((0, 0), np.float32)
 
 
@@ -44,23 +47,43 @@ class Machine(NamedTuple):
     solved: bool  # whether the tolerance was reached within the limit on steps
 
 
+class KernelRows(NamedTuple):
+    """Rows of the matrix of a kernel with k(x, x) = 1: stored, or computed when first needed."""
+
+    points: np.ndarray  # see `kbench.solvers.small.rows.by_feature`; (0, n) if all are stored
+    factor: float  # of squared distances in exponents to base 2
+    rows: np.ndarray  # (n, n) float32, C-contiguous
+    slot: np.ndarray  # (n,) where in `rows` the row of a point is, -1 if not yet known
+
+
+def stored(K: np.ndarray) -> KernelRows:
+    """All rows of a matrix (n, n) float32."""
+    n = len(K)
+    return KernelRows(np.empty((0, n), np.float32), 1.0, K, np.arange(n))
+
+
+def on_demand(points: np.ndarray, gamma: float, out: np.ndarray) -> KernelRows:
+    """Rows of exp(-gamma ||x - z||^2) for n points by feature, written into out : (n, n)."""
+    return KernelRows(points, gamma * _LOG2_E, out, np.full(len(out), -1))
+
+
 class Problem(NamedTuple):
     """One binary problem or regression with unit bounds."""
 
-    K: np.ndarray  # (n, n) float32, C-contiguous
+    kernel: KernelRows
     z: np.ndarray  # (n,)
     lower: np.ndarray  # (n,) l <= 0
     upper: np.ndarray  # (n,) u >= 0
 
 
-def classify(K: np.ndarray, signs: np.ndarray) -> Problem:
+def classify(kernel: KernelRows, signs: np.ndarray) -> Problem:
     """The problem of a classifier with targets -1 and +1."""
-    return Problem(K, signs, np.minimum(signs, 0.0), np.maximum(signs, 0.0))
+    return Problem(kernel, signs, np.minimum(signs, 0.0), np.maximum(signs, 0.0))
 
 
-def regress(K: np.ndarray, y: np.ndarray) -> Problem:
+def regress(kernel: KernelRows, y: np.ndarray) -> Problem:
     """The problem of a regression."""
-    return Problem(K, y, -np.ones(len(y)), np.ones(len(y)))
+    return Problem(kernel, y, -np.ones(len(y)), np.ones(len(y)))
 
 
 def along_c(
@@ -90,7 +113,7 @@ def along_c(
     -----
     O(n) a step, of which a machine takes about n; O(n n_sv) at the end of each.
     """
-    K, z, unit_lower, unit_upper = problem
+    (points, factor, rows, slot), z, unit_lower, unit_upper = problem
     n = len(z)
     climb_steps = max_steps if climb_steps is None else climb_steps
     values = np.zeros((8, n))
@@ -98,14 +121,14 @@ def along_c(
     values[0] = values[4] = values[5] = z
     beta, e = values[3], values[4]
     state = np.empty((6, n), np.float32)
-    state[0] = K.diagonal()
+    state[DIAGONAL] = 1.0
     report = np.zeros(N_REPORTED)
-    report[ROWS], report[INTERCEPT] = n, 0.5 * (z.max() + z.min())
-    no_points, known = np.empty((0, n), np.float32), np.ones(n, np.uint8)
-    points = (no_points, None, _NO_VALUES, known)
-    no_second_class = (no_points[:, :0].copy(), None, _NO_VALUES, known[:0])
-    scratch = np.empty(n, np.float32)
-    kernel = (*points, *no_second_class, _NO_VALUES, 1.0, scratch, K, np.arange(n))
+    report[ROWS], report[INTERCEPT] = np.count_nonzero(slot >= 0), 0.5 * (z.max() + z.min())
+    known = np.ones(n, np.uint8)
+    one_class = (points, None, _NO_VALUES, known)
+    no_second_class = (np.empty((len(points), 0), np.float32), None, _NO_VALUES, known[:0])
+    sums = np.empty(points.shape[1], np.float32)
+    kernel = (*one_class, *no_second_class, _NO_VALUES, factor, sums, rows, slot)
 
     last_c, solved = 0.0, True
     for C, wanted in _climb(Cs):

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from kbench.tuning.gram import Gram
-from kbench.tuning.machines import along_c, classify, regress
+from kbench.tuning.machines import along_c, classify, regress, stored
 
 # Violation at which machines of the search stop: of classifiers with margin 1, and of regressions
 # with targets of unit deviation.
@@ -170,8 +170,11 @@ class Classification:
         validation: np.ndarray,
         max_steps: int,
     ) -> Losses:
-        K = gram.matrix(gamma)
         n, p, k = len(training), len(Cs), self._k
+        if k == 2:
+            kernel = gram.kernel_rows(gamma)
+        else:
+            K = gram.matrix(gamma)
         starts = np.searchsorted(self._index[training], np.arange(k + 1))
         spans = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
         # As in `SmallDualResult.coef`: of a row of class c, against the earlier and later classes.
@@ -184,7 +187,6 @@ class Classification:
                 # Votes of a pair without rows go to the class that has some.
                 intercepts[:, pair] = 1.0 if n_a else -1.0
                 continue
-            values = K
             if k > 2:
                 values = np.empty((n_a + n_b, n_a + n_b), np.float32)
                 values[:n_a, :n_a], values[:n_a, n_a:] = (
@@ -195,9 +197,10 @@ class Classification:
                     K[spans[b], spans[a]],
                     K[spans[b], spans[b]],
                 )
+                kernel = stored(values)
             signs = np.repeat([1.0, -1.0], [n_a, n_b])
             machines = along_c(
-                classify(values, signs), Cs, tol=_TOL_OF_MARGINS, max_steps=max_steps
+                classify(kernel, signs), Cs, tol=_TOL_OF_MARGINS, max_steps=max_steps
             )
             for j, machine in enumerate(machines):
                 coef[spans[a], j, b - 1] = machine.coef[:n_a]
@@ -289,7 +292,7 @@ class Regression:
         validation: np.ndarray,
         max_steps: int,
     ) -> Losses:
-        problem = regress(gram.matrix(gamma), self._z[training])
+        problem = regress(stored(gram.matrix(gamma)), self._z[training])
         machines = list(
             along_c(
                 problem,

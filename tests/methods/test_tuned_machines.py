@@ -21,7 +21,7 @@ from kbench.solvers.small.steps import descend
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.leave_one_out import RidgeSearch, errors_by_ridge
-from kbench.tuning.machines import along_c, classify, regress
+from kbench.tuning.machines import along_c, classify, regress, stored
 from kbench.tuning.search import FirstRung, _plan
 from kbench.tuning.surface import Surface
 from kbench.tuning.tasks import Classification, Regression
@@ -44,7 +44,7 @@ def test_a_machine_of_the_search_is_that_of_kernel_svc():
     signs = np.where(y == 1, 1.0, -1.0)
     _, values = gram(X)
     machines = list(
-        along_c(classify(values.matrix(2.0), signs), [1.0, 8.0], tol=1e-4, max_steps=10**6)
+        along_c(classify(values.kernel_rows(2.0), signs), [1.0, 8.0], tol=1e-4, max_steps=10**6)
     )
     for C, machine in zip([1.0, 8.0], machines, strict=True):
         exact = KernelSVC(C=C, gamma=2.0, tol=1e-4).fit(X, y)
@@ -53,13 +53,31 @@ def test_a_machine_of_the_search_is_that_of_kernel_svc():
         np.testing.assert_allclose(ours, exact.decision_function(X), atol=2e-3)
 
 
+def test_a_machine_computes_only_the_rows_of_few_features_that_it_needs():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    signs = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    _, values = gram(X)
+    K = values.matrix(0.5).copy()
+    few = values.kernel_rows(0.5)
+    machines = [
+        list(along_c(classify(kernel, signs), [1.0, 8.0], tol=1e-4, max_steps=10**6))
+        for kernel in (few, stored(K))
+    ]
+    known = np.flatnonzero(few.slot >= 0)
+    assert 0 < len(known) < 150
+    np.testing.assert_allclose(few.rows[few.slot[known]], K[known], atol=2e-6)
+    for first, second in zip(*machines, strict=True):
+        np.testing.assert_allclose(K @ first.coef, K @ second.coef, atol=2e-3)
+
+
 def test_a_regression_of_the_search_is_that_of_kernel_svr():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
     _, values = gram(X)
     K = values.matrix(0.5)
-    (machine,) = along_c(regress(K, y), [4.0], tol=1e-4, max_steps=10**6, epsilon=0.1)
+    (machine,) = along_c(regress(stored(K), y), [4.0], tol=1e-4, max_steps=10**6, epsilon=0.1)
     exact = KernelSVR(4.0, gamma=0.5, epsilon=0.1, tol=1e-4).fit(X, y)
     np.testing.assert_allclose(K @ machine.coef + machine.intercept, exact.predict(X), atol=2e-3)
 
@@ -77,8 +95,8 @@ def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypat
 
     monkeypatch.setattr("kbench.tuning.machines.descend", counted)
     options = {"tol": 1e-4, "max_steps": 10**6, "epsilon": 0.1}
-    (machine,) = along_c(regress(K, y), [16.0], **options)
-    (after_few,) = along_c(regress(K, y), [16.0], climb_steps=2, **options)
+    (machine,) = along_c(regress(stored(K), y), [16.0], **options)
+    (after_few,) = along_c(regress(stored(K), y), [16.0], climb_steps=2, **options)
     assert limits[:4] == [10**6] * 4
     # Four values of C from 1/4 on; after a stop, the residual is summed without a step.
     assert [limit for limit in limits[4:] if limit] == [2, 2, 2, 10**6]
@@ -97,6 +115,14 @@ def test_kernel_values_are_those_of_the_definition(kernel):
     np.testing.assert_allclose(values.matrix(0.3), expected, atol=2e-6)
     blocks = np.vstack([block for _, block in values.blocks(0.3, np.arange(5, 20))])
     np.testing.assert_allclose(blocks, expected[:, 5:20], atol=2e-6)
+
+
+def test_no_kernel_value_of_the_search_is_a_denormal_number():
+    X = np.random.default_rng(1).normal(size=(40, 3))
+    _, values = gram(X)
+    # Distances of about 1 to 20: most values are below the least normal number.
+    (block,) = (block for _, block in values.blocks(60.0, np.arange(40)))
+    assert min(values.matrix(60.0).min(), block.min()) >= np.finfo(np.float32).tiny
 
 
 def test_the_nearest_rows_are_in_order_for_dense_and_sparse_rows():
