@@ -74,6 +74,43 @@ def test_a_row_of_dcpred_without_tuned_parameters_says_so():
         assert any("not tuned" in note for note in notes) == said
 
 
+@pytest.mark.parametrize(("other", "said"), [(0.85, True), (0.804, False)])
+def test_tuned_parameters_that_lose_to_others_of_the_same_method_are_noted(other, said):
+    table = paper("dcpred").tables["table1"]
+    rows = [
+        rbf("llsvm", score, dataset="a9a", tuned=tuned, experiment=experiment)
+        for score, tuned, experiment in ((0.8, "file", "dcpred_table1"), (other, None, "reference"))
+    ]
+    for row, C in zip(rows, (1, 2), strict=True):
+        row["params"] = f'{{"C": {C}, "n_components": 200}}'
+    found = runs(*rows)
+    cell = Cell(table, found, found.machines[0], "kmeans Nystrom", "a9a")
+    one = entry(cell, table.measures["accuracy"])
+    assert one.value == 0.8
+    assert any("other parameters have 85.00 %" in note for note in one.notes) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "rows", "said"),
+    [
+        ("meka", "ijcnn1", (49_990, 91_701), "the paper's number is that of the 49,990 training"),
+        ("dsgd", "Adult", (32_561, 16_281), "the paper's number is that of the 32,561 training"),
+        ("dsgd", "Forest", (74_370, 18_592), "has 92,962 rows; the paper's Forest 500,000"),
+        ("dsgd", "Forest", (400_000, 100_000), ""),
+    ],
+)
+def test_a_size_that_is_not_the_printed_one_has_a_note(name, row, rows, said):
+    table = paper(name).tables["table6" if name == "meka" else "datasets"]
+    (choice, *_) = paper(name).data[row]
+    features = {"ijcnn1": 22, "Adult": 123, "Forest": 54}[row]
+    sizes = {"n_train": rows[0], "n_test": rows[1], "n_features": features}
+    made = rbf("svc", 0.9, dataset=choice.dataset, variant=choice.variant, **sizes)
+    found = runs(made)
+    cell = Cell(table, found, found.machines[0], row, "")
+    notes = entry(cell, table.measures["n"]).notes
+    assert any(said in note for note in notes) if said else not notes
+
+
 def test_a_note_follows_the_row():
     table = paper("dcsvm").tables["table3"]
     loose = rbf("dcsvm_early", 0.98)

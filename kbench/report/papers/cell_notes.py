@@ -39,12 +39,15 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     n, test, features = problem.n_train, problem.n_test, problem.n_features
     total = None if n is None or test is None else n + test
     names = {"n_train": "training rows", "n": "rows", "n_features": "features"}
-    own = {"n_train": n, "n": n if n == sizes.get("n") else total, "n_features": features}
+    trained = "n" in sizes and _rounds_to(n, sizes["n"])
+    own = {"n_train": n, "n": n if trained else total, "n_features": features}
     other = {
         name: (mine, size)
-        for name, size in sizes.items()
-        if (mine := own[name]) is not None and mine != size
+        for name, (size, step) in sizes.items()
+        if (mine := own[name]) is not None and not _rounds_to(mine, (size, step))
     }
+    if trained and not wanted.methods and n != total:
+        notes.append(f"{title(problem)}: the paper's number is that of the {n:,} training rows")
     if other:
         here = ", ".join(f"{mine:,} {names[name]}" for name, (mine, _) in other.items())
         there = ", ".join(f"{size:,.0f}" for _, size in other.values())
@@ -58,7 +61,7 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
         notes.append(f"{line.method} on {title(problem)}: parameters not tuned on these data")
     if line.failures:
         notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")
-    if line.not_converged:
+    if line.not_converged and wanted.methods:
         notes.append("stopped before convergence")
     if wanted.methods and match.others:
         ends = "s" if match.others > 1 else ""
@@ -73,12 +76,18 @@ def settings(paper: str, column: str, line: Line) -> str:
     return f"{line.method}: {'; '.join(said)}" if said else ""
 
 
-def _sizes(table: Table, data: str) -> Mapping[str, float]:
-    """Sizes of a data set as the paper prints them."""
+def _rounds_to(mine: int | None, size: tuple[float, float]) -> bool:
+    """Whether a number is the printed one, (number, what it is rounded to)."""
+    number, step = size
+    return mine is not None and abs(mine - number) < max(step, 1.0)
+
+
+def _sizes(table: Table, data: str) -> Mapping[str, tuple[float, float]]:
+    """Sizes of a data set as the paper prints them, and what they are rounded to."""
     values = printed(table.paper)
     sizes = {}
     for name in ("n_train", "n", "n_features"):
         one = values.get((table.sizes, data, "", name))
-        if one is not None and one.number is not None:
-            sizes[name] = one.number
+        if one is not None and one.size is not None:
+            sizes[name] = one.size
     return sizes

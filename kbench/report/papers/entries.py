@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kbench.report.cells import title
 from kbench.report.papers.causes import Cause, cause_of, compared, differs
 from kbench.report.papers.cell_notes import clocks, differences, limits, settings
 from kbench.report.papers.growth import exponent
@@ -259,6 +260,7 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     if value is None:
         return replace(known, match=None, notes=timed)
     notes = [*differences(cell.table, wanted, match), *timed]
+    notes += _better_untuned(cell, measure, match, value[0])
     # Sizes of data sets are those of any method's rows, so its settings are not theirs.
     if given is not None and wanted.methods:
         notes += filter(None, [settings(cell.table.paper, cell.column, match.line)])
@@ -273,6 +275,27 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     return replace(
         known, value=value[0], sd=value[1], notes=tuple(notes), compared=scored, cause=cause
     )
+
+
+def _better_untuned(cell: Cell, measure: Measure, match: Match, value: float) -> list[str]:
+    """A note where tuned parameters lose to others that rows have of the same method and sizes.
+
+    By more than half a point of accuracy, the difference at which a cell must have a cause.
+    """
+    if measure.label != "accuracy" or not all(row.get("tuned") for row in match.line.ok):
+        return []
+    best = max(
+        (
+            row["accuracy"]
+            for row in cell.runs.matching(match.machine, cell.wanted, match.choice)
+            if row["status"] == "ok" and not row.get("tuned") and row["accuracy"] is not None
+        ),
+        default=0.0,
+    )
+    if best <= value + 0.005:
+        return []
+    where = f"{match.line.method} on {title(match.problem)}"
+    return [f"{where}: other parameters have {100 * best:.2f} %, which held-out rows do not choose"]
 
 
 def _at_limit(cell: Cell, match: Match) -> bool:

@@ -41,6 +41,16 @@ class Printed:
         except ValueError:
             return None
 
+    @property
+    def size(self) -> tuple[float, float] | None:
+        """A number of rows or features and what it is rounded to: (32000, 1000) for `32K`."""
+        unit = {"K": 1e3, "M": 1e6}.get(self.text[-1:], 1.0)
+        digits = self.text if unit == 1.0 else self.text[:-1]
+        try:
+            return float(digits) * unit, unit * 10.0 ** -len(digits.partition(".")[2])
+        except ValueError:
+            return None
+
 
 @cache
 def printed(paper: str) -> Mapping[Place, Printed]:
