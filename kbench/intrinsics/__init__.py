@@ -1,7 +1,8 @@
 """Hand-emitted machine code: functions whose LLVM instructions are written out.
 
-Code goes here only where a plain numba loop was measured to be slower, or cannot express the
-operation at all (atomic memory access, calling a function by its address). Rules of this folder:
+Code goes here only where a plain numba loop was measured to be slower or to take much longer to
+compile, or cannot express the operation at all (atomic memory access, calling a function by its
+address). Rules of this folder:
 
 - A module holds instructions and nothing else; algorithms that use them live elsewhere.
 - Every function has a version without them, in numba or NumPy, that computes the same. Tests in
@@ -14,5 +15,6 @@ operation at all (atomic memory access, calling a function by its address). Rule
 
 Modules: `atomics` (memory shared by threads), `bits` (population count), `byte_products` (inner
 products of bytes, AVX-512 VNNI), `landmark_tiles` (Gaussian landmarks, sixteen at a time),
-`tree_descent` (eight rows at a time down a tree).
+`scalars` (the larger of two numbers, bits of a float32), `tree_descent` (eight rows at a time down
+a tree).
 """

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import TypingError, njit
 
-from kbench.intrinsics import atomics, bits, byte_products
+from kbench.intrinsics import atomics, bits, byte_products, scalars
 
 COUNTER = 5
 
@@ -100,3 +100,34 @@ def test_byte_products_are_integer_products(function, n_words):
     function(left.view(np.uint32), 3, panels, 8, dots)
     expected = left[3:9].astype(int) @ right.T.astype(int)
     np.testing.assert_array_equal(dots.reshape(6, 64), expected)
+
+
+@njit
+def _extremes(a, b):
+    return scalars.larger(a, b), scalars.smaller(a, b)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.float32, np.float64])
+def test_the_larger_and_the_smaller_of_two_numbers(kind):
+    for a, b in [(2, -3), (-3, 2), (-3, -2), (4, 4)]:
+        assert _extremes(kind(a), kind(b)) == (max(a, b), min(a, b))
+    if issubclass(kind, np.floating):
+        assert _extremes(kind(-np.inf), kind(1)) == (1, -np.inf)
+
+
+def test_numbers_of_two_types_or_without_a_sign_are_not_compared():
+    for a, b in [(1, 1.0), (np.uint32(1), np.uint32(2))]:
+        with pytest.raises(TypingError):
+            _extremes(a, b)
+
+
+@njit
+def _bits_and_back(x):
+    return scalars.bits_of(x), scalars.with_bits(scalars.bits_of(x))
+
+
+def test_bits_of_a_float32_are_those_of_its_view():
+    for x in np.array([0.0, -0.0, 1.5, -np.inf, 1e-40], np.float32):
+        bits, back = _bits_and_back(x)
+        assert bits == x.view(np.int32)
+        assert np.float32(back).tobytes() == x.tobytes()

@@ -30,6 +30,8 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
+from kbench.intrinsics.scalars import bits_of, larger, smaller, with_bits
+
 # "nnan" without "ninf": lift and drop are infinite at bounds. Not "reassoc": it would undo the
 # rounding in `_power_of_two`. Nothing here allocates, and code without reference counts (`_nrt`)
 # takes less time to compile; C calls nothing.
@@ -87,7 +89,7 @@ def _power_of_two(t):
     Adding 1.5 * 2^23 rounds t to an integer, which then stands in the low bits. The polynomial
     interpolates 2^f at Chebyshev nodes of [-1/2, 1/2] and is exact at f = 0.
     """
-    t = max(t, f4(-100.0))
+    t = larger(t, f4(-100.0))
     shifted = t + f4(12582912.0)
     f = t - (shifted - f4(12582912.0))
     p = f4(1.3390863e-3) + f * f4(1.5453163e-4)
@@ -96,8 +98,8 @@ def _power_of_two(t):
     p = f4(2.4022651e-1) + f * p
     p = f4(6.9314719e-1) + f * p
     p = f4(1.0) + f * p
-    bits = f4(shifted).view(np.int32)
-    return p * i4((bits << i4(23)) + i4(0x3F800000)).view(np.float32)
+    bits = bits_of(shifted)
+    return p * with_bits(i4((bits << i4(23)) + i4(0x3F800000)))
 
 
 @register_jitable(**_OPTIONS)
@@ -150,7 +152,7 @@ def _half_row(r, left, h_left, right, h_right, factor, sums, out):
     else:
         h = h_left[r]
         for k in range(out.shape[0]):
-            out[k] = _power_of_two(min(sums[k] - (h + h_right[k]), f4(0.0)))
+            out[k] = _power_of_two(smaller(sums[k] - (h + h_right[k]), f4(0.0)))
 
 
 @register_jitable(**_OPTIONS)
@@ -237,7 +239,7 @@ def account(problem, state, epsilon, report):
     high, low, total, n_free, value = -np.inf, np.inf, 0.0, 0, 0.0
     for k in range(z.shape[0]):
         x = beta[k]
-        high, low = max(high, e[k] + lift[k]), min(low, e[k] + drop[k])
+        high, low = larger(high, e[k] + lift[k]), smaller(low, e[k] + drop[k])
         value += epsilon * abs(x) - 0.5 * x * (z[k] + e[k])
         if lower[k] < x < upper[k] and x != 0.0:
             total += e[k] + lift[k]
@@ -254,8 +256,8 @@ def account(problem, state, epsilon, report):
         at_zero = epsilon * abs(x) - s * x
         at_upper = s * (upper[k] - x) - epsilon * (upper[k] - abs(x))
         at_lower = s * (lower[k] - x) + epsilon * (lower[k] + abs(x))
-        gap += max(at_zero, max(at_upper, at_lower))
-    report[VIOLATION], report[INTERCEPT] = max(high - low, 0.0), intercept
+        gap += larger(at_zero, larger(at_upper, at_lower))
+    report[VIOLATION], report[INTERCEPT] = larger(high - low, 0.0), intercept
     report[OBJECTIVE], report[GAP] = value, gap
 
 
@@ -282,7 +284,7 @@ def _simple_error(problem, state, relative_error, absolute_error):
     size = largest = 0.0
     for k in range(beta.shape[0]):
         size += abs(beta[k] - exact_beta[k])
-        largest = max(largest, np.float64(abs(diagonal[k])))
+        largest = larger(largest, np.float64(abs(diagonal[k])))
     return size, (relative_error * largest + absolute_error) * size
 
 
@@ -356,21 +358,21 @@ def descend(
         if renew:
             highest_key, lowest_key, renew = _SMALLEST, _LARGEST, False
             for k in range(n):
-                key = _ordered(f4(v[k] + lift[k]).view(np.int32))
-                highest_key = max(highest_key, i4(i4(key & ~low_bits) | i4(k)))
-                lowest_key = min(lowest_key, _ordered(f4(v[k] + drop[k]).view(np.int32)))
-        lowest = i4(_ordered(lowest_key)).view(np.float32)
+                key = _ordered(bits_of(v[k] + lift[k]))
+                highest_key = larger(highest_key, i4(i4(key & ~low_bits) | i4(k)))
+                lowest_key = smaller(lowest_key, _ordered(bits_of(v[k] + drop[k])))
+        lowest = with_bits(_ordered(lowest_key))
         i, j = i4(highest_key & low_bits), i4(0)
         highest = v[i] + lift[i]
         # Differences within the rounding of v itself mean nothing. After a sum, v is small here.
-        rounding = _ROUNDING * max(abs(highest), abs(lowest))
-        must_sum = highest - lowest <= max(stop, rounding) or step > due
+        rounding = _ROUNDING * larger(abs(highest), abs(lowest))
+        must_sum = highest - lowest <= larger(stop, rounding) or step > due
         if must_sum and step <= due:
             # What the rounding of rows will take of the tolerance is known before the sum.
             size, error = _simple_error(problem, state, relative_error, absolute_error)
             if 2.0 * error <= _CHEAP_ERROR * tol:
-                stop = min(stop, f4(_EARLIER * (tol - 2.0 * error)))
-                must_sum = highest - lowest <= max(stop, rounding)
+                stop = smaller(stop, f4(_EARLIER * (tol - 2.0 * error)))
+                must_sum = highest - lowest <= larger(stop, rounding)
         if not must_sum and step >= max_steps:
             return OUT_OF_STEPS
         for turn in range(0 if must_sum else 2):
@@ -379,16 +381,16 @@ def descend(
                 row_i, grow_i, d_i = rows[slot[i]], grow[i], diagonal[i]
                 best = i4(0)
                 for k in range(n):
-                    w = max(highest - (v[k] + drop[k]), nothing)
-                    h = max(d_i + diagonal[k] - two * row_i[k], least_h)
+                    w = larger(highest - (v[k] + drop[k]), nothing)
+                    h = larger(d_i + diagonal[k] - two * row_i[k], least_h)
                     # 1 / h to 1 %, by a Newton step: the gain is flat in t around its maximum.
-                    r = i4(_RECIPROCAL - f4(h).view(np.int32)).view(np.float32)
+                    r = with_bits(i4(_RECIPROCAL - bits_of(h)))
                     r = r * (two - h * r)
-                    t = min(min(w * r, grow_i), fall[k])
+                    t = smaller(smaller(w * r, grow_i), fall[k])
                     gain = t * (w - half * h * t)
                     # The place replaces the lowest bits of the gain: one maximum finds both.
-                    key = i4(i4(f4(gain).view(np.int32) & ~low_bits) | i4(k))
-                    best = max(best, key if gain > nothing else i4(0))
+                    key = i4(i4(bits_of(gain) & ~low_bits) | i4(k))
+                    best = larger(best, key if gain > nothing else i4(0))
                 if best == i4(0):
                     must_sum = True
                     break
@@ -422,7 +424,7 @@ def descend(
                             sizes[m] += x * abs(np.float64(row[m]))
                 largest = 0.0
                 for k in range(n):
-                    largest = max(largest, sizes[k])
+                    largest = larger(largest, sizes[k])
                 error = relative_error * largest
                 if size > 0.0:
                     error += absolute_error * size * _part_of_largest_error(largest / size)
@@ -433,20 +435,20 @@ def descend(
             if violation <= tol and 2.0 * error > _CHEAP_ERROR * tol:
                 return UNPROVEN
             n_worse = 0 if violation < _PROGRESS * best_violation else n_worse + 1
-            best_violation = min(best_violation, violation)
+            best_violation = smaller(best_violation, violation)
             if summed_at == step or n_worse == _MAX_WORSE:
                 return STUCK
             summed_at, renew, due = step, True, step + 100 * n + 1000
-            stop = f4(_EARLIER * max(tol - 2.0 * error, (1.0 - _CHEAP_ERROR) * tol))
+            stop = f4(_EARLIER * larger(tol - 2.0 * error, (1.0 - _CHEAP_ERROR) * tol))
             for k in range(n):
                 v[k] = f4(e[k] - report[INTERCEPT])
             continue
         row_i, row_j = rows[slot[i]], rows[slot[j]]
-        h_ij = max(np.float64(diagonal[i] + diagonal[j] - two * row_i[j]), flat)
+        h_ij = larger(np.float64(diagonal[i] + diagonal[j] - two * row_i[j]), flat)
         x_i, x_j = beta[i], beta[j]
         end_i, end_j = (0.0 if x_i < 0.0 else upper[i]), (0.0 if x_j > 0.0 else lower[j])
         up, down = end_i - x_i, x_j - end_j
-        move = min(min(np.float64(highest - (v[j] + drop[j])) / h_ij, up), down)
+        move = smaller(smaller(np.float64(highest - (v[j] + drop[j])) / h_ij, up), down)
         x_i = end_i if up - move <= _AT_BOUND * (upper[i] - lower[i]) else x_i + move
         x_j = end_j if down - move <= _AT_BOUND * (upper[j] - lower[j]) else x_j - move
         beta[i], beta[j] = x_i, x_j
@@ -465,8 +467,8 @@ def descend(
         for k in range(n):
             x = v[k] + t * (row_j[k] - row_i[k])
             v[k] = x
-            key = _ordered(f4(x + lift[k]).view(np.int32))
-            highest_key = max(highest_key, i4(i4(key & ~low_bits) | i4(k)))
-            lowest_key = min(lowest_key, _ordered(f4(x + drop[k]).view(np.int32)))
+            key = _ordered(bits_of(x + lift[k]))
+            highest_key = larger(highest_key, i4(i4(key & ~low_bits) | i4(k)))
+            lowest_key = smaller(lowest_key, _ordered(bits_of(x + drop[k])))
         step += 1
         report[STEPS] += 1.0
