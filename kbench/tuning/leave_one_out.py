@@ -44,7 +44,9 @@ def errors_by_ridge(K: np.ndarray, y: np.ndarray, alphas: np.ndarray) -> np.ndar
     -------
     (m, a) or (m, t, a)
     """
-    values, Q = scipy.linalg.eigh(np.asarray(K, np.float64), check_finite=False)
+    # Divide and conquer: LAPACK's default takes 3.0 s instead of 0.6 for 1,600 rows where many
+    # eigenvalues nearly agree (protein_regression, kernel values near zero).
+    values, Q = scipy.linalg.eigh(np.asarray(K, np.float64), check_finite=False, driver="evd")
     # Rounding makes eigenvalues slightly negative.
     inverse = 1.0 / (np.maximum(values, 0.0)[:, None] + alphas)
     Y = y.reshape(len(y), -1)
