@@ -94,8 +94,9 @@ def along_c(
     max_steps: int,
     climb_steps: int | None = None,
     epsilon: float = 0.0,
+    narrower: Sequence[float] = (),
 ) -> Iterator[Machine]:
-    """Solve a problem for increasing values of C.
+    """Solve a problem for increasing values of C, then for narrower tubes at the last of them.
 
     Parameters
     ----------
@@ -108,6 +109,9 @@ def along_c(
     climb_steps : int, optional
         Limit on steps for each value on the way to the first C; default `max_steps`.
     epsilon : float
+        Half the width of the tube for all values of C.
+    narrower : decreasing values of epsilon
+        The last C is solved for these, too, each started from the solution before.
 
     Notes
     -----
@@ -130,13 +134,15 @@ def along_c(
     sums = np.empty(points.shape[1], np.float32)
     kernel = (*one_class, *no_second_class, _NO_VALUES, factor, sums, rows, slot)
 
-    last_c, solved = 0.0, True
-    for C, wanted in _climb(Cs):
+    stages = [(C, epsilon, wanted) for C, wanted in _climb(Cs)]
+    stages += [(Cs[-1], width, True) for width in narrower]
+    last_c, last_width, solved = 0.0, epsilon, True
+    for C, width, wanted in stages:
         at_bound = bool(np.any((beta != 0.0) & ((beta <= values[1]) | (beta >= values[2]))))
-        if last_c == 0.0 or at_bound or not solved:
+        if last_c == 0.0 or width < last_width or at_bound or not solved:
             if last_c > 0.0:
                 largest = np.abs(beta).max(initial=0.0)
-                curvature, slope = beta @ (z - e), z @ beta - epsilon * np.abs(beta).sum()
+                curvature, slope = beta @ (z - e), z @ beta - width * np.abs(beta).sum()
                 if curvature > 0.0 and largest > 0.0:
                     scale = min(max(slope / curvature, 1.0), C / largest)
                     e[:] = z - scale * (z - e)
@@ -144,7 +150,7 @@ def along_c(
             values[1], values[2] = C * unit_lower, C * unit_upper
             np.clip(beta, values[1], values[2], out=beta)
             limit, steps = (tol, max_steps) if wanted else (max(tol, _CLIMB_TOL), climb_steps)
-            arguments = (*kernel, values, state, epsilon, _FLAT, 0.0, 0.0)
+            arguments = (*kernel, values, state, width, _FLAT, 0.0, 0.0)
             status = descend(*arguments, limit, steps, True, report)
             if status == OUT_OF_STEPS:
                 # No further step: only the residual, the violation and the intercept.
@@ -152,7 +158,7 @@ def along_c(
             solved = bool(report[VIOLATION] <= limit)
         else:
             values[1], values[2] = C * unit_lower, C * unit_upper
-        last_c = C
+        last_c, last_width = C, width
         if wanted:
             yield Machine(beta.copy(), float(report[INTERCEPT]), solved)
 

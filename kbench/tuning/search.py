@@ -131,6 +131,8 @@ class Search:
         Fraction of training rows that were support vectors there.
     flat_cells : bool
         Whether the errors of cells did not depend on the parameters.
+    solved : bool
+        Whether the machine there reached its tolerance within the limit on steps.
     is_dear : bool
         Whether other cells came last in place of the caller's comparison of larger machines.
     """
@@ -143,6 +145,7 @@ class Search:
     relative_deviation: float = 1.0
     support_fraction: float = 1.0
     flat_cells: bool = False
+    solved: bool = True
     is_dear: bool = False
 
 
@@ -290,21 +293,8 @@ def search(
     result.n_validation = int(result.columns["n_validation"][nearest])
     measured = measurements[nearest]
     result.relative_deviation = measured.deviation
-    result.support_fraction = measured.support_fraction
+    result.support_fraction, result.solved = measured.support_fraction, measured.solved
     return result
-
-
-def validation_error(
-    rows: Rows, task: Task, chosen: Search, training: np.ndarray, validation: np.ndarray
-) -> float:
-    """Error on validation rows of the machine of chosen parameters fitted to training rows."""
-    training = task.arranged(training)
-    losses = task.constant_losses(training, validation)
-    if losses is None:
-        gram, C = rows.gram(training, validation), chosen.C / task.scale_of_c
-        steps = task.steps * len(training)
-        losses = task.losses(gram, chosen.gamma, [C], training, validation, steps).losses[0]
-    return float(losses[0] / losses[2])
 
 
 def _product(us: np.ndarray, vs: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ _MOST_REGRESSION_ROWS = 4000
 # machines are cheap. With 12 instead of 25 for few rows, targets with little noise suffer
 # (Friedman's second function, 2,000 rows, noise 20, five seeds: RMSE 6.5 instead of 5.9 on new rows
 # without noise).
-_STEPS, _STEPS_OF_FEW, _FEW_ROWS = 12, 25, 2500
+_STEPS, _STEPS_OF_FEW, FEW_REGRESSION_ROWS = 12, 25, 2500
 # Tube of a regression after the first rung, as a fraction of that rung's lowest RMSE. Wider tubes
 # have fewer support vectors and take fewer steps, but tell less of machines whose final tube is
 # narrower: on 2,666 rows of bike, the solutions of four (gamma, C) take 1.9 s with a tube of 0.05
@@ -265,7 +265,7 @@ class Regression:
         self._mean = float(y.mean())
         self._z = (y - self._mean) / self.scale_of_c
         self.epsilon = epsilon
-        self.steps = _STEPS if len(y) > _FEW_ROWS else _STEPS_OF_FEW
+        self.steps = _STEPS if len(y) > FEW_REGRESSION_ROWS else _STEPS_OF_FEW
 
     def order(self, rng: np.random.Generator) -> np.ndarray:
         return rng.permutation(len(self._z))
@@ -291,7 +291,9 @@ class Regression:
         training: np.ndarray,
         validation: np.ndarray,
         max_steps: int,
+        narrower: Sequence[float] = (),
     ) -> Losses:
+        """As in `Task`, then with the last C for narrower tubes, as decreasing `epsilon`."""
         problem = regress(stored(gram.matrix(gamma)), self._z[training])
         machines = list(
             along_c(
@@ -301,16 +303,18 @@ class Regression:
                 max_steps=max_steps,
                 climb_steps=int(_CLIMBING * max_steps),
                 epsilon=self.epsilon,
+                narrower=narrower,
             )
         )
         coef = np.array([machine.coef for machine in machines]).T
         support = np.flatnonzero(coef.any(axis=1))
         intercepts = np.array([machine.intercept for machine in machines])
         weights = coef[support].astype(np.float32)
-        squares = np.empty((len(validation), len(Cs)))
+        squares = np.empty((len(validation), len(machines)))
         for rows, block in gram.blocks(gamma, support):
             errors = block @ weights + intercepts - self._z[validation[rows], None]
             squares[rows] = errors**2
-        sums = [squares.sum(axis=0), (squares**2).sum(axis=0), np.full(len(Cs), len(validation))]
+        n_rows = np.full(len(machines), len(validation))
+        sums = [squares.sum(axis=0), (squares**2).sum(axis=0), n_rows]
         solved = np.array([machine.solved for machine in machines])
         return Losses(np.column_stack(sums), solved, np.mean(coef != 0.0, axis=0))

@@ -105,6 +105,21 @@ def test_stopped_machines_on_the_way_to_the_first_c_change_no_solution(monkeypat
     np.testing.assert_allclose(K @ after_few.coef, K @ machine.coef, atol=2e-3)
 
 
+def test_narrower_tubes_that_start_from_wider_ones_have_the_same_solution():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=150)
+    problem = regress(stored(gram(X)[1].matrix(0.5)), y)
+    options = {"tol": 1e-4, "max_steps": 10**6}
+    machines = list(along_c(problem, [1.0, 4.0], epsilon=0.2, narrower=[0.1, 0.02], **options))
+    assert len(machines) == 4
+    for machine, epsilon in zip(machines[1:], [0.2, 0.1, 0.02], strict=True):
+        (alone,) = along_c(problem, [4.0], epsilon=epsilon, **options)
+        assert machine.solved
+        K = problem.kernel.rows
+        np.testing.assert_allclose(K @ machine.coef, K @ alone.coef, atol=2e-3)
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_kernel_values_are_those_of_the_definition(kernel):
     X = np.random.default_rng(1).normal(size=(40, 3)) + 5.0
@@ -358,6 +373,29 @@ def test_the_tube_of_noisy_targets_has_the_size_of_the_noise(seed):
     y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=300)
     machine = TunedKernelSVR(random_state=seed).fit(X, y)
     assert machine.epsilon_ >= 0.5 * np.sqrt(machine.cv_error_)
+
+
+@pytest.mark.parametrize(
+    ("few", "noise", "solved", "factor"),
+    [(200, 0.0, False, 1.5), (200, 0.0, True, 1), (200, 1.0, False, 1), (300, 0.0, False, 1)],
+)
+def test_c_is_raised_where_machines_are_stopped_and_targets_have_little_noise(
+    monkeypatch, few, noise, solved, factor
+):
+    monkeypatch.setattr("kbench.methods.tuned.FEW_REGRESSION_ROWS", few)
+    found = []
+
+    class Watched(TunedKernelSVR):
+        def _tube(self, rows, result, task, rng):
+            result.solved = solved
+            found.append(result.C)
+            return super()._tube(rows, result, task, rng)
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(300, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + noise * rng.normal(size=300)
+    machine = Watched(random_state=0).fit(X, y)
+    assert machine.C_ == machine.best_estimator_.C == factor * found[0]
 
 
 def test_regression_beats_wrong_widths_and_finds_the_noise():
