@@ -33,7 +33,7 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
     ----------
     alpha_, gamma_ : float
     cv_error_ : float
-        Leave-one-out mean squared error of the chosen parameters on at most 1,600 rows; with more,
+        Leave-one-out mean squared error of the chosen parameters on at most 3,000 rows; with more,
         the machine of all rows is better.
     cv_error_interval_ : (2,)
         Normal interval of `cv_error_` at 95 %.
@@ -49,9 +49,9 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
 
     Notes
     -----
-    The search takes 14 eigendecompositions of 600 rows and 10 of 1,600, two more for each width
-    beyond those where the best one is at their edge, whatever n is. The kernel
-    matrix of at most 16,384 rows is factorised, O(n^3 / 3); beyond, FALKON has 3,000 landmarks.
+    The search takes 14 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverses of
+    matrices of 3,000 rows, whatever n is. The kernel matrix of at most 16,384 rows is factorised,
+    O(n^3 / 3); beyond, FALKON has 3,000 landmarks.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
 from kbench.trace import Trace
 from kbench.tuning.gram import Rows
-from kbench.tuning.leave_one_out import RidgeSearch, errors_by_ridge
+from kbench.tuning.leave_one_out import RidgeSearch, errors_by_ridge, errors_of_one_ridge
 from kbench.tuning.machines import along_c, classify, regress, stored
 from kbench.tuning.search import FirstRung, _plan
 from kbench.tuning.surface import Surface
@@ -426,6 +426,13 @@ def test_leave_one_out_errors_are_those_of_machines_without_the_row():
             rest = np.delete(np.arange(30), i)
             coef = np.linalg.solve(K[np.ix_(rest, rest)] + alpha * np.eye(29), y[rest])
             assert ours[i, j] == pytest.approx(y[i] - K[i, rest] @ coef, abs=1e-6)
+        np.testing.assert_allclose(errors_of_one_ridge(K, y, alpha), ours[:, j], atol=1e-9)
+
+
+def test_a_ridge_below_the_rounding_of_the_kernel_matrix_predicts_nothing():
+    y = np.array([1.0, -2.0])
+    indefinite = np.array([[1.0, 1.0 + 1e-7], [1.0 + 1e-7, 1.0]])
+    np.testing.assert_array_equal(errors_of_one_ridge(indefinite, y, 1e-9), y)
 
 
 def test_the_ridge_is_as_good_as_that_of_a_grid():
@@ -497,13 +504,16 @@ def test_many_rows_are_decided_by_machines_of_most_of_them():
 
 
 def test_the_width_of_a_ridge_machine_is_not_the_edge_of_those_tried(monkeypatch):
-    # The second rung starts with kernels that are too wide, as after a first rung that was wrong.
-    monkeypatch.setattr(RidgeSearch, "_promising", lambda *_: np.array([1.0, 2.0]))
+    # The second rung has kernels that are too wide, as after a first rung that was wrong.
+    monkeypatch.setattr(RidgeSearch, "_promising", lambda *_: np.array([-2.0, -1.0]))
     monkeypatch.setattr("kbench.tuning.leave_one_out._SECOND", 300)
     monkeypatch.setattr("kbench.tuning.leave_one_out._FIRST", 100)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, size=(700, 2))
     y = np.sin(4.0 * X[:, 0]) + X[:, 1]
     machine = TunedKernelRidge(scaler=None, random_state=0).fit(X, y)
-    tried = machine.search_results_["gamma"][machine.search_results_["n_rows"] == 300]
+    results = machine.search_results_
+    too_wide, tried = (results["gamma"][results["n_rows"] == m] for m in (300, 700))
+    assert too_wide.max() < machine.gamma_
     assert tried.min() < machine.gamma_ < tried.max()
+    assert 3 <= len(tried) <= 5
