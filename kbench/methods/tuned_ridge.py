@@ -51,7 +51,8 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
     -----
     The search takes 14 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverses of
     matrices of 3,000 rows, whatever n is. The kernel matrix of at most 16,384 rows is factorised,
-    O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; beyond, FALKON has 3,000 landmarks.
+    O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; beyond, FALKON
+    has 3,000 landmarks.
 
     Examples
     --------
