@@ -51,7 +51,8 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
     -----
     The search takes 14 eigendecompositions of 600 rows, 10 of 1,000 and at most 5 inverses of
     matrices of 3,000 rows, whatever n is. The kernel matrix of at most 16,384 rows is factorised,
-    O(n^3 / 3); beyond, FALKON has 3,000 landmarks.
+    O(n^3 / 3), in float64 if the ridge is below n times the rounding of float32; beyond, FALKON
+    has 3,000 landmarks.
 
     Examples
     --------
@@ -116,7 +117,9 @@ class TunedKernelRidge(RegressorMixin, TunedMachine):
         seconds = n**3 / 3 * _SECONDS_PER_PRODUCT
         if n <= _MOST_EXACT and (seconds_left is None or seconds <= seconds_left):
             self.reason_ = f"exact machine: factorising {n} rows takes about {seconds:.2g} s"
-            return KernelRidge(**options)
+            # A float32 factor would correct a smaller ridge in hundreds of iterations.
+            is_small = self.alpha_ < n * np.finfo(np.float32).eps
+            return KernelRidge(**options, dtype="float64" if is_small else "float32")
         m = min(n, _LANDMARKS)
         self.reason_ = (
             f"FALKON with {m} landmarks: factorising {n} rows takes about {seconds:.2g} s"

@@ -503,6 +503,15 @@ def test_many_rows_are_decided_by_machines_of_most_of_them():
     assert 1 - machine.score(new, truth) <= machine.cv_error_interval_[1] + 0.01
 
 
+@pytest.mark.parametrize(("noise", "dtype"), [(0.0, "float64"), (0.3, "float32")])
+def test_a_ridge_below_the_rounding_of_float32_is_factorised_in_float64(noise, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(300, 2))
+    y = np.sin(X[:, 0]) + X[:, 1] ** 2 + noise * rng.normal(size=300)
+    machine = TunedKernelRidge(random_state=0).fit(X, y)
+    assert machine.best_estimator_.dtype == dtype
+
+
 def test_the_width_of_a_ridge_machine_is_not_the_edge_of_those_tried(monkeypatch):
     # The second rung has kernels that are too wide, as after a first rung that was wrong.
     monkeypatch.setattr(RidgeSearch, "_promising", lambda *_: np.array([-2.0, -1.0]))
