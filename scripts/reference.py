@@ -7,12 +7,11 @@
 
 `plan` prints, for each command of the stages of `reference.yaml` (or of those that are named), how
 many runs have no row in the folder and the seconds that they take by the rows that are there; then
-the cells and lines of figures that none of these commands fills, cells by
-the experiments of their table. `run` runs the stages one after
-the other. A stage that has used its hours is interrupted; the same command continues where it
-stopped. With --hours no command is begun that would not end in that time by its estimate, so that
-any idle hour can be used. A lock of this machine keeps the timed rows of two such runs from
-overlapping: the second one waits.
+the cells and lines of figures that none of these commands fills, cells by the experiments of their
+table. `run` runs the stages one after the other. A stage that has used its hours is interrupted;
+the same command continues where it stopped. With --hours no command is begun that would not end in
+that time by its estimate, so that any idle hour can be used. A lock of this machine keeps the timed
+rows of two such runs from overlapping: the second one waits.
 
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
 their curves and environments. Rows of other packages' methods, which kbench's code does not change,
@@ -270,15 +269,10 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
 
 def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
     """Rows that name all experiments which ask for their run: key -> names, `asked_for`."""
-    experiments = [
-        ",".join(
-            dict.fromkeys(
-                filter(None, f"{row['experiment'] or ''},{asked.get(row['key'], '')}".split(","))
-            )
-        )
-        or None
-        for row in rows.select(["key", "experiment"]).to_pylist()
-    ]
+    experiments = []
+    for row in rows.select(["key", "experiment"]).to_pylist():
+        names = f"{row['experiment'] or ''},{asked.get(row['key'], '')}".split(",")
+        experiments.append(",".join(dict.fromkeys(filter(None, names))) or None)
     place = rows.schema.get_field_index("experiment")
     field = rows.schema.field("experiment")
     return rows.set_column(place, field, pa.array(experiments, field.type))

@@ -28,7 +28,8 @@ _FIRST, _SECOND, _LAST = 600, 1000, 3000
 _SAMPLES = (1, 2)
 # Octaves of width from the best machine of the last rung to the next one, the first step that leads
 # to a new width. More local machines come first, because the best ones are more local with more
-# rows: with 1,000 rows of protein_regression the best gamma is up to 2^4 times too small. Machines.
+# rows: with 1,000 rows of protein_regression the best gamma is up to 2^4 times too small. The
+# second value is the number of machines, at most.
 _STEPS, _MOST_LAST = (2.0, -2.0, 1.0, -1.0), 5
 # Widths of the first rung, and how many the second one has.
 _WIDTHS, _SECOND_WIDTHS = np.arange(-7.0, 7.0), 5
@@ -75,7 +76,7 @@ def errors_of_one_ridge(K: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarra
     Where rounding of K exceeds the ridge, so that K + alpha I is not positive definite, they are
     those of the machine that is zero.
     """
-    G = np.asarray(K, np.float64, order="F")
+    G = np.array(K, np.float64, order="F")
     G[np.diag_indices_from(G)] += alpha
     try:
         factor, _ = scipy.linalg.cho_factor(G, lower=True, overwrite_a=True, check_finite=False)
@@ -140,12 +141,13 @@ class RidgeSearch:
         Each width has the ridge that the surface expects to be its best one.
         """
         sample = self._order[:_LAST]
-        candidates, vs = self._candidates(0.5), np.arange(_RIDGES[0], _RIDGES[-1] + 0.01, _SPACING)
+        candidates = self._candidates(0.5)
         following = candidates[surface.mean(_at_goal(candidates)).argmin(), 0]
         measured: dict[float, float] = {}
         while following is not None and len(measured) < _MOST_LAST and not deadline.passed:
             u = float(following)
-            v = vs[surface.mean(_at_goal(np.column_stack([np.full(len(vs), u), vs]))).argmin()]
+            ridges = _all_ridges(np.array([u]))
+            v = ridges[surface.mean(_at_goal(ridges)).argmin(), 1]
             K = self._rows.gram(sample, sample[:0]).matrix(self._rows.unit * 2.0**u)
             squares = errors_of_one_ridge(K, self._z[sample], float(2.0**v)) ** 2
             self._record(2, len(sample), u, np.array([v]), squares[:, None])
@@ -158,9 +160,7 @@ class RidgeSearch:
     def _candidates(self, beyond: float) -> np.ndarray:
         """All ridges of the widths of the rung before and `beyond` octaves from them; (q, 2)."""
         tried = self._points[self._rungs == self._rungs[-1], 0]
-        us = np.arange(tried.min() - beyond, tried.max() + beyond + 0.01, _SPACING)
-        vs = np.arange(_RIDGES[0], _RIDGES[-1] + 0.01, _SPACING)
-        return np.column_stack([axis.ravel() for axis in np.meshgrid(us, vs)])
+        return _all_ridges(np.arange(tried.min() - beyond, tried.max() + beyond + 0.01, _SPACING))
 
     def _record(self, number: int, m: int, u: float, vs: np.ndarray, squares: np.ndarray) -> None:
         """Keep the squared errors (rows, len(vs)) of machines of m rows."""
@@ -193,8 +193,10 @@ class RidgeSearch:
 
     def _choose(self, surface: Surface) -> None:
         last = self._rungs == self._rungs[-1]
-        near, tried = self._candidates(0.5), self._points[last, :2]
-        if self._rungs[-1] == 2:
+        tried = self._points[last, :2]
+        if self._rungs[-1] < 2:
+            near = self._candidates(0.5)
+        else:
             near = self._candidates(_TRUST)
             best = tried[self._log_errors[last].argmin()]
             near = near[np.abs(near - best).max(axis=1) <= _TRUST]
@@ -205,6 +207,12 @@ class RidgeSearch:
         nearest = int(np.flatnonzero(last)[np.abs(tried - (u, v)).sum(axis=1).argmin()])
         self.error = float(self.columns["error"][nearest])
         self.relative_deviation = float(self._deviations[nearest] / _COMMON)
+
+
+def _all_ridges(widths: np.ndarray) -> np.ndarray:
+    """Points (q, 2) of each width with ridges of a fine grid."""
+    ridges = np.arange(_RIDGES[0], _RIDGES[-1] + 0.01, _SPACING)
+    return np.column_stack([axis.ravel() for axis in np.meshgrid(widths, ridges)])
 
 
 def _at_goal(points: np.ndarray) -> np.ndarray:

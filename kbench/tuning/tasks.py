@@ -17,9 +17,8 @@ _TOL_OF_MARGINS, _TOL_OF_TARGETS = 0.1, 0.05
 _MOST_REGRESSION_ROWS = 4000
 # Limits on steps of a regression for each training row: of more and of at most 2,500 rows, whose
 # machines are cheap. With 10 instead of 12 for more rows bike takes about a tenth less time. With
-# 12 instead of 25 for few rows, targets with little noise suffer
-# (Friedman's second function, 2,000 rows, noise 20, five seeds: RMSE 6.5 instead of 5.9 on new rows
-# without noise).
+# 12 instead of 25 for few rows, targets with little noise suffer (Friedman's second function, 2,000
+# rows, noise 20, five seeds: RMSE 6.5 instead of 5.9 on new rows without noise).
 _STEPS, _STEPS_OF_FEW, FEW_REGRESSION_ROWS = 10, 25, 2500
 # Tube of a regression after the first rung, as a fraction of that rung's lowest RMSE. Wider tubes
 # have fewer support vectors and take fewer steps, but tell less of machines whose final tube is
