@@ -21,6 +21,10 @@ _PHASES = ("phases", "phases_cpu")
 # more adds a fiftieth to the size of the page.
 _DIGITS = 5
 
+# Significant digits of seconds, bytes and costs, which differ by more than that from run to run.
+_COST_DIGITS = 3
+_COSTS = ("_s", "_bytes", "prediction_cost", "prediction_cost_loop")
+
 
 def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     """Rows as a JSON object of columns.
@@ -28,7 +32,8 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
     `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
     list of indices into `words`, phases an object of columns. Columns without values are left
-    out, floats have five digits, logs of failed runs are cut to their ends.
+    out, floats have five digits, seconds, bytes and costs three, logs of failed runs are cut to
+    their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
     tail = min(_TAIL, _LOGS // max(failures, 1))
@@ -64,16 +69,21 @@ def _plain(name: str, row: Row, tail: int) -> Any:
     if name == "started_at":
         return value.strftime("%Y-%m-%d %H:%M:%S UTC")
     if name in _PHASES:
-        return {phase: _rounded(seconds) for phase, seconds in value.items()}
+        return {phase: _rounded(seconds, _COST_DIGITS) for phase, seconds in value.items()}
     if isinstance(value, (bool, str)):
         return value
     number = float(value)
-    return int(value) if number.is_integer() else _rounded(number)
+    if name.endswith(_COSTS):
+        return _rounded(number, _COST_DIGITS)
+    return int(value) if number.is_integer() else _rounded(number, _DIGITS)
 
 
-def _rounded(value: float) -> float | str:
+def _rounded(value: float, digits: int) -> int | float | str:
     # JSON knows no NaN and no infinity.
-    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else str(value)
+    if not math.isfinite(value):
+        return str(value)
+    short = float(f"{value:.{digits}g}")
+    return int(short) if short.is_integer() else short
 
 
 def _packed(values: list[Any]) -> Any:

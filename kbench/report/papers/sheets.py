@@ -1,6 +1,7 @@
 """Filled tables as plain sheets, for every format that is text, and as one record for each cell."""
 
 import string
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +21,8 @@ RATIO = load("legend.yaml")["ratio"]
 
 LEGEND = (
     "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
-    " say, mean ± standard deviation over seeds, or how the run ended; their seconds are CPU"
-    f" seconds of runs on one thread. {RATIO}"
+    " say, mean ± standard deviation over seeds, without ± of one run, or how the run ended; their"
+    f" seconds are CPU seconds of runs on one thread. {RATIO}"
 )
 
 
@@ -95,6 +96,7 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
         if not group.measure.sizes
         for one in group.entries
     )
+    said += _seeds(filled)
     if foreign:
         said.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
     if different := sum(one.cause is not None for one in entries):
@@ -109,6 +111,24 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     elif filled.machine is None and count.absent:
         said.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
     return said
+
+
+def _seeds(filled: Filled) -> list[str]:
+    """Of how many runs, each with its own seed, the measured cells are the means."""
+    counts = Counter(
+        len(one.match.line.ok)
+        for group in filled.groups
+        if not group.measure.sizes
+        for one in group.entries
+        if one.match is not None and one.value is not None
+    )
+    if not counts.keys() - {1}:
+        return []
+    each = [
+        f"of {n} run{'s' if n > 1 else ''} in {cells:,} cell{'s' if cells > 1 else ''}"
+        for n, cells in sorted(counts.items(), reverse=True)
+    ]
+    return [f"Means {', '.join(each)}."]
 
 
 def footnotes(filled: Filled) -> tuple[dict[str, str], list[str]]:

@@ -1,0 +1,184 @@
+"""The query of a claim is about what its sentence names, and asks for what the sentence praises."""
+
+import re
+
+import pytest
+
+from kbench.report.papers.claims import claims
+from kbench.report.papers.entries import quantity_of
+from kbench.report.papers.layout import Ratio, Total, measure, paper, put, selector
+
+DECIDED = [one for one in claims() if not one.outside]
+
+# Words of a sentence -> methods of which at least one must be in its query.
+METHODS = {
+    "LIBSVM": {"svc"},
+    r"[Ee]arly (model|prediction)": {"dcsvm_early"},
+    r"[Ee]xact (solver|one)": {"dcsvm"},
+    "DC-SVM": {"dcsvm"},
+    "same engine|from zero|zero vector": {"kernel_svc"},
+    "CascadeSVM": {"cascade_svm", "support_curves"},
+    "LaSVM": {"lasvm"},
+    "bagging": {"bagging_svc"},
+    "low-rank": {"llsvm"},
+    "Theorem 1|random partition": {"division_bound"},
+    "MEKA": {"meka"},
+    "diagonal blocks": {"bka_svm"},
+    "Random Fourier": {"rks"},
+    "Nystrom": {"nystrom", "llsvm", "n_pegasos"},
+    "Fastfood": {"fastfood_svm"},
+    "LDKL": {"ldkl"},
+    "extreme points": {"aesvm"},
+    "online machines on the full kernel": {"norma"},
+    "trained jointly": {"conv_joint"},
+    "ADMM|compression": {"hss_admm"},
+    "RACQP": {"racqp"},
+}
+
+# Words of a sentence -> the only data set, or one of the data sets, of its query.
+DATA = {
+    "[Oo]n (covtype|ijcnn1|webspam|Adult|Forest|ImageNet)": None,
+    "digits 8 and 6": "MNIST8M 8 vs. 6",
+    "ten digits": "MNIST8M",
+    "QM7": "QuantumMachine",
+}
+
+# Words of a sentence -> quantities of which all of its query must be.
+SECONDS = {"seconds", "time", "prediction", "training", "clustering", "ADMM", "compression"}
+QUANTITIES = {
+    r"accura": {"accuracy"},
+    r"kernel values": {"kernel values"},
+    r"kernel error": {"kernel error"},
+    r"test error": {"error"},
+    r"RMSE": {"RMSE"},
+    r"multiplications": {"counted"},
+    r"train\w* faster|times? faster|faster than": SECONDS,
+    r"Clustering is|of the time|prediction time": SECONDS | {"T_W", "T_L", "T_C"},
+}
+
+OWN = {
+    "dcsvm": {"dcsvm", "dcsvm_early"},
+    "meka": {"meka", "bka_svm"},
+    "dcpred": {"dcpred"},
+    "dsgd": {"doubly_sgd", "doubly_sgd_regressor"},
+    "hss": {"hss_admm"},
+}
+
+# Sentences in which the paper's method stands on both sides or on none -> the term that is praised,
+# first or second.
+PRAISED = {
+    "LaSVM, one pass": 0,
+    "than the sum of all local machines": 0,
+    "than the Bayesian committee machine": 0,
+    "several times faster than either": 1,
+    "worse bagging gets": 0,
+    "hardly loses accuracy": 0,
+    "at most a point less accurate than the exact": 0,
+    "Random Fourier features have": 1,
+    "cheapest of MEKA's": 1,
+    "RACQP is less accurate": 0,
+    "random partition into as many": 1,
+    "Of CascadeSVM's": 0,
+    "Clustering is cheap": 0,
+    "nearly overlap": 0,
+}
+
+# Sentences that say how large a part is, which is neither good nor bad.
+PARTS = ("Most of the time goes", "Compression takes most", "lower end of that range")
+
+# Curves that are better where they are larger, which a figure's quantity does not say.
+LARGER = ("precision",)
+
+
+def _cells(claim, term):
+    """(methods, data set, quantity, whether more is better) of every cell of a term."""
+    for names in claim.each:
+        for spelt in term:
+            yield from _cell(claim.paper, put(spelt, names))
+
+
+def _cell(of, spelt):
+    if not isinstance(spelt, str):
+        own = dict(spelt)
+        names = {"of", "per", "factor", "curve"} & set(own)
+        asked = measure("", **{name: own.pop(name) for name in names})
+        wanted = selector(**own)
+        label = getattr(asked, "curve", "") or asked.label
+        sign = 1 if label in LARGER else quantity_of(asked).sign
+        yield set(wanted.methods), wanted.data, label, sign
+        return
+    name, row, column, label = (part.strip() for part in spelt.split("|"))
+    table = paper(of).tables[name]
+    wanted, asked = table.rows[row] & table.columns[column], table.measures[label]
+    methods = set(wanted.methods)
+    data = wanted.data
+    if isinstance(asked, Total):
+        over = paper(of).tables[wanted.table]
+        methods = set(over.columns[column].methods)
+        (data,) = {(one & over.columns[column]).data for one in over.rows.values()}
+    if isinstance(asked, Ratio):
+        below = paper(of).tables[asked.table]
+        methods |= set((below.rows[row] & below.columns[column]).methods)
+    yield methods, data, label, quantity_of(asked).sign
+
+
+def _all(claim):
+    return [cell for term in claim.terms for cell in _cells(claim, term)]
+
+
+def _id(claim):
+    return claim.says[:60]
+
+
+@pytest.mark.parametrize("claim", DECIDED, ids=_id)
+def test_a_query_is_of_the_methods_that_its_sentence_names(claim):
+    methods = set().union(*(cell[0] for cell in _all(claim)))
+    for words, named in METHODS.items():
+        if re.search(words, claim.says):
+            assert methods & named, (words, methods)
+
+
+@pytest.mark.parametrize("claim", DECIDED, ids=_id)
+def test_a_query_is_of_the_data_that_its_sentence_names(claim):
+    sets = {cell[1] for cell in _all(claim)}
+    for words, name in DATA.items():
+        for found in re.finditer(words, claim.says):
+            wanted = (name or found[1]).lower()
+            assert any(one.lower().startswith(wanted) for one in sets), (wanted, sets)
+    if re.search("every data set|all data sets|everywhere", claim.says):
+        assert len(sets) > 2
+
+
+@pytest.mark.parametrize("claim", DECIDED, ids=_id)
+def test_a_query_is_of_the_quantity_that_its_sentence_names(claim):
+    labels = {cell[2] for cell in _all(claim)}
+    for words, named in QUANTITIES.items():
+        if re.search(words, claim.says):
+            assert labels <= named, (words, labels)
+
+
+@pytest.mark.parametrize("claim", DECIDED, ids=_id)
+def test_a_better_method_never_refutes_its_praise(claim):
+    """The answer moves to the side of the bound if the praised term gets better."""
+    if claim.kind == "spread" or any(words in claim.says for words in PARTS):
+        return
+    (sign,) = {cell[3] for cell in _all(claim)}
+    bound = claim.case or claim.holds
+    wanted = 1 if bound.sign == ">=" else -1
+    if claim.kind == "value":
+        assert sign == wanted
+        return
+    own = [all(cell[0] <= OWN[claim.paper] for cell in _cells(claim, term)) for term in claim.terms]
+    if own[0] != own[1]:
+        praised = own.index(True)
+    else:
+        (praised,) = (term for words, term in PRAISED.items() if words in claim.says)
+    assert (1 if praised == 0 else -1) * sign == wanted
+
+
+def test_every_exception_is_that_of_a_claim():
+    """The lists above name sentences that exist."""
+    for words in (*PRAISED, *PARTS):
+        assert sum(words in one.says for one in DECIDED) == 1, words
+    for words in (*METHODS, *DATA, *QUANTITIES):
+        assert any(re.search(words, one.says) for one in DECIDED), words
