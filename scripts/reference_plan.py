@@ -19,10 +19,11 @@ from kbench.config import Composer, shipped_root
 from kbench.report.papers.entries import LEAST_SIZES, Cell
 from kbench.report.papers.figures import figures
 from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, paper
-from kbench.report.papers.runs import Runs, stopped_at
+from kbench.report.papers.runs import Runs
 from kbench.report.tables import Machine
 from kbench.run.plan import Run, make_plan
 from kbench.run.runner import finished_here, split
+from kbench.run.stopped import stopped_at
 
 # Seconds between two runs of one command that are in no column of a row: the start of the worker.
 STARTING = 0.35

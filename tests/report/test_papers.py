@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
-from report_rows import failed, make_row
+from report_rows import failed, make_row, stopped_in
 
 from kbench.config import shipped_root
 from kbench.errors import ConfigError
@@ -196,6 +196,22 @@ def test_a_failed_run_names_its_limit():
         runs(failed("svc", "timeout", dataset="ijcnn1", **said)), "LIBSVM", "ijcnn1", "seconds"
     )
     assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=120",)
+
+
+def test_the_seconds_of_a_stopped_fit_are_at_least_its_cpu_seconds_and_no_limit_of_wall_seconds():
+    said = {"dataset": "ijcnn1", "params": rbf("svc", 1)["params"]}
+
+    def stopped(message, **changes):
+        lost = failed("svc", "timeout", message=message, **{**said, **changes})
+        return cell(runs(lost), "LIBSVM", "ijcnn1", "seconds")
+
+    one = stopped(stopped_in("predict", 7.2, limit=60))
+    assert (one.value, one.least) == (None, 7.2)
+    assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=60, stopped in predict",)
+    assert stopped(stopped_in("fit", 59.9, limit=60)).least == 59.9
+    # Seconds of two threads are wall seconds, of which there are at least half as many.
+    assert stopped(stopped_in("fit", 100, limit=60), threads=2).least == 50.0
+    assert stopped("not done within limits.wall_s=60").least is None
 
 
 def test_every_cell_is_measured_ended_without_rows_or_without_data():

@@ -24,9 +24,10 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs, least_seconds, time_limit
+from kbench.report.papers.runs import Identity, Match, Runs, least_seconds
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem
+from kbench.run.stopped import time_limit
 
 ABSENT = "data not present"
 LACKING = "no such method"
@@ -53,8 +54,7 @@ class Entry:
     status : str
         Where there is no value: how the runs ended, or what is missing.
     least : float, optional
-        Where training seconds have no value because runs ended at a limit of time: what they are at
-        least.
+        Where training seconds have no value because runs were stopped: what they are at least.
     notes : tuple of str
     considered : frozenset of identities
         Every row that the cell depends on: without one of them it might change.

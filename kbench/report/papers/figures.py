@@ -13,7 +13,7 @@ from typing import Any
 
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, load, paper, put, repetitions, selector
-from kbench.report.papers.runs import Runs, column, stopped_at
+from kbench.report.papers.runs import Runs, column, least_seconds
 from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Machine, mean_sd
 
@@ -127,7 +127,7 @@ class Figure:
 class Drawn:
     """A panel with its points, and the data set of kbench that they are of.
 
-    `stopped` are runs over their limit of seconds: the abscissa and that limit.
+    `stopped` are runs over their limit of seconds: the abscissa and what they take at least.
     """
 
     panel: Panel
@@ -228,13 +228,13 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         known = max((size for *_, size in measured if size is not None), default=None)
         for label, y, line, size in measured:
             x = known if size is None else size
-            value, limit = _mean(y, line), stopped_at(line.rows[0])
+            value, least = _mean(y, line), least_seconds(line)
             if x is None:
                 continue
             if value is not None:
                 points[label].append((float(x), value[0], value[1] or 0.0))
-            elif limit is not None:
-                stopped[label].append((float(x), limit))
+            elif least is not None:
+                stopped[label].append((float(x), least))
     points = {label: sorted(line) for label, line in points.items()}
     lines = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
     if len(lines) < min(2, len(points)):
