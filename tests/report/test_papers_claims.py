@@ -85,6 +85,8 @@ def test_terms_are_of_one_data_set_and_one_machine():
     assert verdict(SPEED, runs(early, elsewhere)).outcome == NOT_MEASURABLE
     both = [part, on_covtype("dcsvm_early", 1.0)]
     assert verdict(SPEED, runs(early, *both)).figure == 300.0
+    lost = failed("svc", "memory", dataset="covtype", params=part["params"])
+    assert verdict(SPEED, runs(early, lost, *both)).figure == 300.0
 
 
 RIVALS = Claim(
@@ -143,6 +145,7 @@ def test_the_machine_with_most_answers_decides():
     found = verdict(every, runs(*here, *there))
     assert (found.figure, found.answered) == (0.5, 2)
     assert found.machine.environment == "ffff0000"
+    assert "The rows are of environment ffff0000." in sentence(found)
     assert found.counts == (1, 1)
     (record,) = verdict_records([found])
     assert (record["environment"], record["threads"], record["runs"]) == ("ffff0000", 1, "1 1")

@@ -375,19 +375,27 @@ def _answer(
         for term in claim.terms
     ]
     (data,) = {cell.data for term in terms for cells in term for cell in cells}
-    tried = []
+    answers = []
     for choice in paper(claim.paper).data[data]:
         values = [
             [_added([_value(cell, runs, machine, choice) for cell in cells]) for cells in term]
             for term in terms
         ]
-        tried.append([_best(term) for term in values])
-        if all(term.measured is not None for term in tried[-1]):
+        answers.append([_best(term) for term in values])
+        if all(term.measured is not None for term in answers[-1]):
             break
-    # No data set has a value for every term: take the one with most terms found.
-    most = max(tried, key=lambda terms: sum(term.matched for term in terms))
-    rows = [frozenset().union(*(terms[i].considered for terms in tried)) for i in range(len(most))]
-    return [replace(term, considered=all_) for term, all_ in zip(most, rows, strict=True)]
+    # The one that ended the loop, or else that with values, and then with rows, for most terms.
+    chosen = max(
+        answers,
+        key=lambda terms: (
+            sum(term.measured is not None for term in terms),
+            sum(term.matched for term in terms),
+        ),
+    )
+    return [
+        replace(term, considered=frozenset().union(*(one.considered for one in tried)))
+        for term, *tried in zip(chosen, *answers, strict=True)
+    ]
 
 
 def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
@@ -477,9 +485,9 @@ def _cell(claim: Claim, spelt: Any) -> _Cell:
         data = of.data_of(wanted)
         absent = data in of.absent
         return _Cell(data or "", table.measures[label], wanted, table, row, column, absent)
-    own = dict(spelt)
-    asked = measure("", **{key: own.pop(key) for key in _MEASURES & set(own)})
-    wanted = selector(**own)
+    keys = dict(spelt)
+    asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
+    wanted = selector(**keys)
     return _Cell(wanted.data or "", asked, wanted)
 
 

@@ -176,6 +176,8 @@ def sentence(one: Verdict) -> str:
         said += f" Rows answer {one.answered} of {one.asked} cases."
     if one.printed is not None:
         said += f" The paper prints {_amount(one, one.printed)}."
+    if one.machine is not None:
+        said += f" The rows are of environment {one.machine.environment}."
     return said
 
 
