@@ -16,8 +16,9 @@ import pandas as pd
 import yaml
 
 from kbench.config import Composer, shipped_root
-from kbench.report.papers.entries import LEAST_SIZES, Cell
+from kbench.report.papers.entries import Cell
 from kbench.report.papers.figures import figures
+from kbench.report.papers.growth import LEAST_SIZES
 from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, paper
 from kbench.report.papers.runs import Runs, stopped_at
 from kbench.report.tables import Machine

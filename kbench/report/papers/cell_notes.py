@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, Table
 from kbench.report.papers.printed import printed
-from kbench.report.papers.runs import Match
+from kbench.report.papers.runs import Match, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
 from kbench.report.tables import Line, Problem, contended
 
@@ -16,14 +16,21 @@ def limits(line: Line, problem: Problem) -> tuple[str, ...]:
     return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
 
 
-def clocks(line: Line, problem: Problem, columns: Sequence[str]) -> tuple[str, ...]:
-    """What is to know of the seconds that are read from `columns`."""
+def clocks(
+    line: Line, problem: Problem, columns: Sequence[str], curve: str = ""
+) -> tuple[str, ...]:
+    """What is to know of the seconds that are read from `columns`, or from a curve."""
     notes = []
     where = f"{line.method} on {title(problem)}"
     phases = any(name.startswith("phases.") for name in columns)
     if phases and any(row["threads"] == 1 and not row.get("phases_cpu") for row in line.ok):
         notes.append(f"{where}: rows from before CPU seconds of phases were measured")
     disturbed = sum(contended(row) for row in line.ok)
+    if of_wall_seconds(curve):
+        notes.append(f"{where}: wall seconds")
+        if disturbed:
+            beside = f"{disturbed} of {len(line.ok)} runs"
+            notes.append(f"{where}: {beside} are left out, which other processes disturbed")
     if disturbed and (phases or not {"fit_s", "predict_s"}.isdisjoint(columns)):
         beside = f"{disturbed} of {len(line.ok)} runs"
         notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kbench.report.cells import title
 from kbench.report.papers.causes import Cause, cause_of, compared, differs
 from kbench.report.papers.cell_notes import clocks, differences, limits, settings
-from kbench.report.papers.growth import exponent
+from kbench.report.papers.growth import LEAST_SIZES, exponent
 from kbench.report.papers.layout import (
     Choice,
     Columns,
@@ -26,16 +26,13 @@ from kbench.report.papers.layout import (
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Identity, Match, Runs, least_seconds, time_limit
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem
+from kbench.report.tables import Machine, Problem, mean_sd
 
 ABSENT = "data not present"
 LACKING = "no such method"
 
 # Units of printed times, in seconds.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
-
-# An exponent is fitted through at least three points: two always lie on a line.
-LEAST_SIZES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +47,8 @@ class Entry:
         The runs behind the measured value.
     value, sd : float, optional
         Mean and deviation over seeds, in the row's unit.
+    n : int
+        Number of seeds of that mean; 0 where the value is computed from other cells.
     status : str
         Where there is no value: how the runs ended, or what is missing.
     least : float, optional
@@ -74,6 +73,7 @@ class Entry:
     match: Match | None = None
     value: float | None = None
     sd: float | None = None
+    n: int = 0
     status: str = ""
     least: float | None = None
     notes: tuple[str, ...] = ()
@@ -255,8 +255,10 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         least = least_seconds(match.line) if trains(measure) else None
         said, ended = limits(match.line, match.problem), _at_limit(cell, match)
         return replace(known, status=status, least=least, notes=said, ended=ended)
-    value = cell.runs.value(match, measure, wanted.at)
-    timed = clocks(match.line, match.problem, measure.of if isinstance(measure, Columns) else ())
+    values = cell.runs.values(match, measure, wanted.at)
+    value = mean_sd(values)
+    columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
+    timed = clocks(match.line, match.problem, columns, curve)
     if value is None:
         return replace(known, match=None, notes=timed)
     notes = [*differences(cell.table, wanted, match), *timed]
@@ -273,7 +275,13 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         cause = cause_of(*place, larger=larger)
         notes.append(cause.note)
     return replace(
-        known, value=value[0], sd=value[1], notes=tuple(notes), compared=scored, cause=cause
+        known,
+        value=value[0],
+        sd=value[1],
+        n=len(values),
+        notes=tuple(notes),
+        compared=scored,
+        cause=cause,
     )
 
 

@@ -180,8 +180,7 @@ class Table:
     @property
     def experiments(self) -> frozenset[str]:
         """The experiments whose rows its cells show before those of other commands."""
-        words = dict(word.partition("=")[::2] for word in self.run.split())
-        return frozenset(words.get("experiment", "").split(",")) - {""}
+        return experiments_of(self.run)
 
     @property
     def number(self) -> str:
@@ -190,6 +189,12 @@ class Table:
         words = spaced.replace("_", " ").split()
         first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
         return " ".join([first, *words[1:]])
+
+
+def experiments_of(run: str) -> frozenset[str]:
+    """The experiments that the words of a command name, such as `experiment=a,b`."""
+    words = dict(word.partition("=")[::2] for word in run.split())
+    return frozenset(words.get("experiment", "").split(",")) - {""}
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,13 @@ class Runs:
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
         """Values of several curves at their common times, from the first row that has all.
 
-        The name `seconds` stands for the times themselves; the last name must be a curve.
+        The name `seconds` stands for the times themselves; the last name must be a curve. Wall
+        seconds are those of rows that nothing disturbed.
         """
+        timed = any(map(of_wall_seconds, names))
         for row in rows:
+            if timed and contended(row):
+                continue
             curves = self._curves.get(identity(row), {})
             if all(name in curves for name in names if name != SECONDS):
                 last = curves[names[-1]][0]
@@ -157,13 +161,17 @@ class Runs:
     def meetings(
         self, wanted: Mapping[str, Selector]
     ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
-        """Comparisons of the rows that match any selector, lines with their selectors' names."""
+        """Comparisons of the rows that match any selector, lines with their selectors' names.
+
+        Rows of studies are left out.
+        """
         names = {
             method: (name, one.params) for name, one in wanted.items() for method in one.methods
         }
         rows = [
             row
-            for row in self.rows
+            for own in self._rows.values()
+            for row in own
             if row["method"] in names and self._has(row, names[row["method"]][1])
         ]
         return [
@@ -175,8 +183,14 @@ class Runs:
         self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
     ) -> tuple[float, float | None] | None:
         """Mean and deviation over the ok seeds; None where nothing was measured."""
+        return mean_sd(self.values(match, measure, at))
+
+    def values(
+        self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
+    ) -> list[float]:
+        """The values of the ok seeds that have one."""
         values = [self._read(row, measure, at) for row in match.line.ok]
-        return mean_sd([value for value in values if value is not None])
+        return [value for value in values if value is not None]
 
     def longest_limit(self, machine: Machine, choice: Choice, experiments: Container[str]) -> float:
         """The longest limit in seconds of the experiments' runs on a data set, or of all runs."""
@@ -219,6 +233,8 @@ class Runs:
 
     def _on_curve(self, row: Row, measure: CurveValue, at: Mapping[str, float]) -> float | None:
         """The value of a curve where other curves, or the one it is over, are near `at`."""
+        if of_wall_seconds(measure.curve) and contended(row):
+            return None
         curves = self._curves.get(identity(row), {})
         if not at:
             values = curves.get(measure.curve, ((), ()))[1]
@@ -270,6 +286,11 @@ def time_limit(row: Row) -> float | None:
     said = _LIMIT.findall(row.get("command") or "")
     limit = stopped_at(row)
     return float(said[-1]) if limit is None and said else limit
+
+
+def of_wall_seconds(curve: str) -> bool:
+    """Whether the values of a curve are wall seconds, which other processes disturb."""
+    return curve == SECONDS or curve.endswith("_s")
 
 
 def identity(row: Row) -> Identity:
