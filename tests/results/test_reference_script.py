@@ -4,6 +4,7 @@ import json
 import runpy
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,8 @@ import yaml
 from result_rows import make_row
 
 from kbench.config import shipped_root
+from kbench.report.papers.figures import figures
+from kbench.report.papers.layout import PAPERS, experiments_of, paper
 from kbench.run.results import Curve, ResultsFolder
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reference.py"
@@ -250,19 +253,51 @@ def test_the_rows_of_our_own_methods_come_first_and_take_three_hours():
     assert {"tuned", "tables", "chunks", "LIBSVM"} <= set(PLAN)
 
 
-def test_all_methods_of_a_table_have_one_limit():
-    """Of one experiment on one data set, whatever stages its methods are in."""
+@cache
+def stated(experiment):
+    """What an experiment's file states."""
+    path = shipped_root() / "experiment" / f"{experiment}.yaml"
+    return yaml.safe_load(path.read_text())
+
+
+@cache
+def planned_limits():
+    """Experiment, data set, variant -> the limits of its commands, whatever stages they are in."""
     limits = {}
     for stage in PLAN.values():
         for command in stage["commands"]:
             words = dict(word.split("=", 1) for word in command.split() if "=" in word)
             own = float(words.get("limits.wall_s", stage["wall_s"]))
-            for experiment in words.get("experiment", "").split(","):
-                for name in words.get("dataset", "of the experiment").split(","):
+            for experiment in filter(None, words.get("experiment", "").split(",")):
+                listed = stated(experiment)["plan"]["datasets"]
+                of_all = {one if isinstance(one, str) else next(iter(one)) for one in listed}
+                for name in words["dataset"].split(",") if "dataset" in words else of_all:
                     place = (experiment, name, words.get("dataset.variant"))
                     limits.setdefault(place, set()).add(own)
-    several = {place: found for place, found in limits.items() if place[0] and len(found) > 1}
-    assert several == {}
+    return limits
+
+
+TABLES = [table for name in PAPERS for table in paper(name).tables.values()]
+
+
+@pytest.mark.parametrize("one", [*TABLES, *figures()], ids=lambda one: getattr(one, "id", one.name))
+def test_all_runs_of_a_table_or_figure_on_one_data_set_have_one_limit(one):
+    of_data = {}
+    for (experiment, *data), limits in planned_limits().items():
+        if experiment in experiments_of(one.run):
+            of_data.setdefault(tuple(data), set()).update(limits)
+    assert {data: limits for data, limits in of_data.items() if len(limits) > 1} == {}
+
+
+def test_a_stage_has_the_limit_that_its_experiments_state():
+    """Otherwise the command below a table would make other runs than the reference rows."""
+    for stage in PLAN.values():
+        for command in stage["commands"]:
+            words = dict(word.split("=", 1) for word in command.split() if "=" in word)
+            if "limits.wall_s" not in words:
+                for experiment in filter(None, words.get("experiment", "").split(",")):
+                    limit = (stated(experiment).get("limits") or {}).get("wall_s", stage["wall_s"])
+                    assert limit == stage["wall_s"], command
 
 
 def test_a_stage_leaves_out_methods_of_other_packages(script):
