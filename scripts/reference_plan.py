@@ -20,10 +20,11 @@ from kbench.report.papers.entries import Cell
 from kbench.report.papers.figures import figures
 from kbench.report.papers.growth import LEAST_SIZES
 from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, paper
-from kbench.report.papers.runs import Runs, stopped_at
+from kbench.report.papers.runs import Runs
 from kbench.report.tables import Machine
 from kbench.run.plan import Run, make_plan
 from kbench.run.runner import finished_here, split
+from kbench.run.stopped import stopped_at
 
 # Seconds between two runs of one command that are in no column of a row: the start of the worker.
 STARTING = 0.35

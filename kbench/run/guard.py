@@ -7,8 +7,9 @@ passed, the runner asks for it, or the runner is gone.
 
 The worker reports by lines of JSON through a pipe: {"event": "start"} when the clocks of the limits
 begin, {"event": "phase" | "progress" | "compiling", ...} for the live line, {"event": "result",
-"status": ..., "row": ..., "curves": ...} at the end of each run. What it prints goes through
-another pipe, of which the guard keeps the first and the last bytes.
+"status": ..., "row": ..., "curves": ...} at the end of each run. "fit_cpu_s" in a message is the
+CPU seconds of the fit so far; without it, the guard counts them. What the worker prints goes
+through another pipe, of which the guard keeps the first and the last bytes.
 """
 
 import contextlib
@@ -25,9 +26,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kbench.config import Limits
-from kbench.run import processes, temporary
+from kbench.run import processes, stopped, temporary
 from kbench.run.environment import Provenance
-from kbench.run.rows import TIMED_OUT
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
 # costs about 0.1 ms of CPU time per process.
@@ -270,6 +270,7 @@ class _Watch:
         self.setup, self.wall, self.cpu = _Pausable(), _Pausable(), _Pausable()
         self.setup.begin(time.monotonic())
         self.cpu_most = 0.0
+        self.fit_cpu_s: float | None = None
         self.log = _Printed()
         self.partial = b""
         self.n_runs = n_runs
@@ -344,6 +345,7 @@ class _Watch:
                 self.wall.begin(time.monotonic())
                 self.cpu.begin(processes.cpu_seconds([self.worker]))
                 self.cpu_most = 0.0
+                self.fit_cpu_s = None
             elif event == "compiling":
                 self._compiling(on=bool(message["on"]))
             elif event == "phase":
@@ -356,6 +358,8 @@ class _Watch:
                 self._hear_result(message)
             else:
                 raise ValueError(f"event {event!r}")
+            if "fit_cpu_s" in message:
+                self.fit_cpu_s = float(message["fit_cpu_s"])
         except (ValueError, TypeError, KeyError) as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
             self.ended = Outcome("error", f"the worker's report is malformed ({reason})")
@@ -394,16 +398,25 @@ class _Watch:
                 message = f"not set up within limits.setup_s={limits.setup_s:g}"
                 self.ended = Outcome("timeout", message)
         elif limits.wall_s is not None and self.wall.read(now) > limits.wall_s:
-            self.ended = Outcome("timeout", f"{TIMED_OUT}{limits.wall_s:g}")
+            self._stop(f"{stopped.TIMED_OUT}{limits.wall_s:g}", below)
         elif limits.cpu_s is not None and self._cpu_s(below) > limits.cpu_s:
-            self.ended = Outcome("timeout", f"used more than limits.cpu_s={limits.cpu_s:g}")
+            self._stop(f"used more than limits.cpu_s={limits.cpu_s:g}", below)
         if self.state != self.sent and now >= self.send_at:
             self.sent, self.send_at = self.state, now + SEND_EVERY_S
             with contextlib.suppress(OSError):
                 self.report.send(self.state)
 
+    def _stop(self, why: str, pids: list[int]) -> None:
+        """End a run that has passed a limit; say in which stage, and how long its fit has taken."""
+        stage = self.state.phase.partition(":")[0]
+        seconds = self._cpu_s(pids) if stage == "fit" else None
+        if self.fit_cpu_s is not None:
+            seconds = self.fit_cpu_s
+        place = "" if seconds is None else stopped.where(stage, seconds)
+        self.ended = Outcome("timeout", why + place)
+
     def _cpu_s(self, pids: list[int]) -> float:
-        """CPU seconds of the fit so far; the time of a child that ended unreaped stays counted."""
+        """CPU seconds since the start; the time of a child that ended unreaped stays counted."""
         self.cpu_most = max(self.cpu_most, self.cpu.read(processes.cpu_seconds(pids)))
         return self.cpu_most
 

@@ -23,8 +23,6 @@ SCHEMA_VERSION = 6
 
 # Begins the message of a run that is ok but whose model could not be stored.
 NOT_KEPT = "the model was not kept"
-# Begins the message of a run that was stopped at its time limit; the seconds follow.
-TIMED_OUT = "not done within limits.wall_s="
 
 STATUSES = ("ok", "timeout", "memory", "error", "crashed", "interrupted", "unavailable")
 

@@ -87,20 +87,31 @@ def _attempt(task: Task, live: "Live", kept: Kept) -> bool:
 
 
 class Live:
-    """Messages of a run in progress to its guard."""
+    """Messages of a run in progress to its guard.
+
+    They tell the CPU seconds of the fit where the guard cannot count them: of a fit with a trace,
+    which may pause, and of a fit that has ended.
+    """
 
     def __init__(self, send: Send) -> None:
         self.send = send
+        self._fit_cpu_s: Callable[[], float] | None = None
         self.compiled = CompileClock(lambda on: send({"event": "compiling", "on": on}))
         self._phase_at = self._progress_at = 0.0
 
-    def started(self) -> None:
+    def started(self, fit_cpu_s: Callable[[], float] | None) -> None:
+        """The clocks of the limits begin; `fit_cpu_s` reads that of the fit, None without one."""
+        self._fit_cpu_s = fit_cpu_s
         self.send({"event": "start"})
         self.phase("fit")
 
+    def fitted(self, cpu_s: float) -> None:
+        self._fit_cpu_s = lambda: cpu_s
+        self.phase("predict")
+
     def phase(self, name: str) -> None:
         self._phase_at = time.monotonic() + REPORT_EVERY_S
-        self.send({"event": "phase", "phase": name})
+        self._tell({"event": "phase", "phase": name})
 
     def phase_of_fit(self, name: str) -> None:
         """A phase that the method named; a loop may do so thousands of times a second."""
@@ -113,7 +124,11 @@ class Live:
             self._progress_at = now + REPORT_EVERY_S
             numbers = {name: float(value) for name, value in state.items() if _is_number(value)}
             if numbers:
-                self.send({"event": "progress", "state": numbers})
+                self._tell({"event": "progress", "state": numbers})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        clock = self._fit_cpu_s
+        self.send(message if clock is None else {**message, "fit_cpu_s": clock()})
 
     def failed(self, status: str, message: str) -> None:
         self.send({"event": "result", "status": status, "message": message})
@@ -125,6 +140,18 @@ class _LiveTrace(Trace):
     def __init__(self, callback: Callable[[float, dict[str, Any]], None], live: Live) -> None:
         super().__init__(callback)
         self._live = live
+        self._began = self._clock()
+
+    def restart(self) -> None:
+        super().restart()
+        self._began = self._clock()
+
+    def cpu_s(self) -> float:
+        """CPU seconds of this process since the start, without pauses and compiling."""
+        return self._clock() - self._began - self.paused_cpu_s
+
+    def _clock(self) -> float:
+        return time.process_time() - self._live.compiled.cpu_s
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -208,7 +235,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
     trace = _LiveTrace(look, live)
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
-    live.started()
+    live.started(trace.cpu_s if keywords else None)
     with _warnings() as warned:
         with joblib_on(task.scheduler, functools.partial(_warm_up_there, task)) as workers_cpu_s:
             trace.restart()
@@ -219,7 +246,8 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
             ):
                 estimator.fit(*training, **keywords)
             contention.close()
-        live.phase("predict")
+        fit_cpu_s = max(0.0, fit.cpu_s - trace.paused_cpu_s)
+        live.fitted(fit_cpu_s)
         predicted, predict_wall_s, predict_cpu_s = measure.timed_call(
             lambda: estimator.predict(X_test), live.compiled
         )
@@ -238,7 +266,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
         **_ranked(estimator, data),
         **_target_errors(kind, estimator, data),
         "fit_wall_s": fit_wall_s,
-        "fit_cpu_s": max(0.0, fit.cpu_s - trace.paused_cpu_s),
+        "fit_cpu_s": fit_cpu_s,
         "predict_wall_s": predict_wall_s,
         "predict_cpu_s": predict_cpu_s,
         "preempted": contention.preempted,

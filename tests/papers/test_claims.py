@@ -5,7 +5,7 @@ import math
 
 import pytest
 from paper_rows import runs
-from report_rows import failed, make_row
+from report_rows import failed, make_row, stopped_in
 
 from kbench.report.papers.claims import FAILS, HOLDS, NOT_MEASURABLE, WEAKER, claims, verdict
 from kbench.report.papers.entries import quantity_of
@@ -80,6 +80,21 @@ def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(
     assert found.bounded == ("at least" if figure else "")
 
 
+@pytest.mark.parametrize(
+    ("message", "figure"),
+    [
+        (stopped_in("predict", 1200, limit=1500), 120.0),
+        (stopped_in("score", 700, limit=1500), None),
+        ("not done within limits.wall_s=1500", None),  # of a row that does not tell its stage
+    ],
+)
+def test_a_limit_over_fit_and_prediction_is_no_bound_of_the_seconds_of_the_fit(message, figure):
+    claim = _claim_on("hundred times faster")
+    found = verdict(claim, _stopped("svc", 1500, "dcsvm_early", 10.0, message))
+    outcome = HOLDS if figure else NOT_MEASURABLE
+    assert (found.outcome, found.figure) == (outcome, figure and pytest.approx(figure))
+
+
 def test_a_method_that_ended_at_its_limit_is_refuted_by_a_faster_rival():
     claim = _claim_on("hundred times faster")
     found = verdict(claim, _stopped("dcsvm_early", 100, "svc", 50.0))
@@ -96,8 +111,9 @@ def test_a_sum_counts_the_limits_of_its_parts():
             made.put(f"table7 | {row} | {column} | seconds", 1.0)
     early = [row for row in made.rows.values() if row["method"] == "dcsvm_early"]
     libsvm = [row for row in made.rows.values() if row["method"] == "svc"]
+    message = stopped_in("fit", 150)
     stopped = [
-        failed("svc", "timeout", dataset="ijcnn1", params=row["params"], message=f"{_AT}150")
+        failed("svc", "timeout", dataset="ijcnn1", params=row["params"], message=message)
         for row in libsvm[:12]
     ]
     found = verdict(_claim_on("twentieth of LIBSVM"), runs(*early, *stopped, *libsvm[12:24]))
@@ -105,23 +121,20 @@ def test_a_sum_counts_the_limits_of_its_parts():
     assert found.figure == pytest.approx((12 * 150 + 12) / 25)
 
 
-_AT = "not done within limits.wall_s="
-
-
 def _claim_on(words):
     (claim,) = (one for one in claims() if words in one.says)
     return claim
 
 
-def _stopped(slow, limit, method, seconds):
-    """Rows of covtype: one method ended at its limit, the other took some seconds."""
+def _stopped(slow, limit, method, seconds, message=None):
+    """Rows of covtype: one method was stopped in its fit, the other took some seconds."""
     made = MadeRows("dcsvm")
     made.put("table3 | DC-SVM (early) | covtype | seconds", seconds)
     made.put("table3 | LIBSVM | covtype | seconds", seconds)
     done = next(row for row in made.rows.values() if row["method"] == method)
     place = next(row for row in made.rows.values() if row["method"] == slow)
     ended = {name: place[name] for name in ("dataset", "variant", "params")}
-    return runs(done, failed(slow, "timeout", message=f"{_AT}{limit}", **ended))
+    return runs(done, failed(slow, "timeout", message=message or stopped_in("fit", limit), **ended))
 
 
 def _sign(bound):

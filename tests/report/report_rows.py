@@ -32,6 +32,13 @@ def make_row(method, accuracy, seed=0, **changes):
     return {"key": hashlib.sha256(text.encode()).hexdigest(), **row}
 
 
+def stopped_in(stage, fit_cpu_s, limit=None):
+    """The message of a run that was stopped at its limit of wall seconds."""
+    limit = fit_cpu_s if limit is None else limit
+    place = f"stopped in {stage} after {fit_cpu_s:g} CPU seconds of fit"
+    return f"not done within limits.wall_s={limit:g}, {place}"
+
+
 def failed(method, status, seed=0, **changes):
     """A run that did not get so far as to load the data."""
     empty = dict.fromkeys(["n_train", "n_test", "n_features", "n_classes", "fit_wall_s"])

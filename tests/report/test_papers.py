@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
-from report_rows import failed, make_row
+from report_rows import failed, make_row, stopped_in
 
 from kbench.config import shipped_root
 from kbench.errors import ConfigError
@@ -198,6 +198,22 @@ def test_a_failed_run_names_its_limit():
     assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=120",)
 
 
+def test_the_seconds_of_a_stopped_fit_are_at_least_its_cpu_seconds_and_no_limit_of_wall_seconds():
+    said = {"dataset": "ijcnn1", "params": rbf("svc", 1)["params"]}
+
+    def stopped(message, **changes):
+        lost = failed("svc", "timeout", message=message, **{**said, **changes})
+        return cell(runs(lost), "LIBSVM", "ijcnn1", "seconds")
+
+    one = stopped(stopped_in("predict", 7.2, limit=60))
+    assert (one.value, one.least) == (None, 7.2)
+    assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=60, stopped in predict",)
+    assert stopped(stopped_in("fit", 59.9, limit=60)).least == 59.9
+    # Seconds of two threads are wall seconds, of which there are at least half as many.
+    assert stopped(stopped_in("fit", 100, limit=60), threads=2).least == 50.0
+    assert stopped("not done within limits.wall_s=60").least is None
+
+
 def test_every_cell_is_measured_ended_without_rows_or_without_data():
     lost = failed("dcsvm", "timeout", dataset="ijcnn1", params=rbf("dcsvm", 1)["params"])
     lost["message"] = "not done within limits.wall_s=120"
@@ -299,6 +315,46 @@ def test_a_sum_is_of_one_cell_and_a_ratio_may_be_to_another_table():
         assert cell(runs(wall, svc), "ijcnn1", "", label, table).value is None
     (note,) = cell(runs(wall, svc), "ijcnn1", "", "total", table).notes
     assert "before CPU seconds of phases" in note
+
+
+def test_rows_without_the_quantity_are_not_missing():
+    """The command of the table would make no new run."""
+    table = paper("hss").tables["table5"]
+    params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
+    hss = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "params": params}
+    found = runs(make_row("hss_admm", 0.92, phases={"admm": 1.0}, phases_cpu=None, **hss))
+    one = cell(found, "ijcnn1", "", "ADMM", table)
+    assert (one.value, one.status) == (None, "not measured")
+    (whole,) = filled(table, found)
+    counts = coverage([whole])
+    missing = sum(
+        entry.printed is not None and group.measure.reads and not entry.measured
+        for group in whole.groups
+        for row, entry in zip(whole.rows, group.entries, strict=True)
+        if row == "ijcnn1"
+    )
+    assert missing == 0
+    assert counts.failed >= 1
+
+
+def test_a_ratio_says_that_its_sides_are_of_different_data():
+    early = rbf("dcsvm_early", 0.9, gamma=32, dataset="covtype")
+    libsvm = rbf("svc", 0.9, gamma=32, dataset="covtype_93k")
+    ratio = cell(runs(early, libsvm), "DC-SVM (early)", "covtype", "× LIBSVM")
+    assert (ratio.value, ratio.status) == (None, "other data")
+
+
+def test_a_ratio_to_another_table_has_the_notes_on_the_seconds_there():
+    table = paper("hss").tables["table3"]
+    sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary"}
+    racqp = {"C": 1, "gamma": 50, "halved": False, "decimals": 3}
+    svc = make_row("svc", 0.96, params='{"C": 1, "gamma": 50}', fit_cpu_s=9.0, **sizes)
+    disturbed = svc | {"fit_wall_s": 19.0, "other_cpus": 1.5}
+    own = make_row("racqp", 0.9, params=json.dumps(racqp), fit_cpu_s=3.0, **sizes)
+    for row, said in ((svc, False), (disturbed, True)):
+        ratio = cell(runs(own, row), "ijcnn1", "", "× LIBSVM", table)
+        assert ratio.value == pytest.approx(1 / 3)
+        assert any("other processes disturbed" in note for note in ratio.notes) == said
 
 
 def test_phases_of_several_threads_are_wall_seconds_that_nothing_disturbed():

@@ -47,6 +47,9 @@ def furnish(here):
     (folder / "notes_its_fit.yaml").write_text(
         YAML.format(name="notes_its_fit", cls="Naughty", how="notes_its_fit")
     )
+    (folder / "is_evaluated.yaml").write_text(
+        YAML.format(name="is_evaluated", cls="Evaluated", how="nothing")
+    )
     (folder / "positive.yaml").write_text(
         YAML.format(name="positive", cls="Positive", how="nothing")
     )

@@ -67,6 +67,22 @@ def ignores_signals_and_spins(task, send):
         pass
 
 
+def predicts_slowly(task, send):
+    send({"event": "start"})
+    send({"event": "phase", "phase": "fit"})
+    send({"event": "phase", "phase": "predict", "fit_cpu_s": 7.29})
+    time.sleep(600)
+
+
+def fits_slowly(task, send):
+    send({"event": "start"})
+    send({"event": "phase", "phase": "fit: cluster", **task["told"]})
+    end = time.process_time() + 0.25
+    while time.process_time() < end:
+        pass
+    time.sleep(600)
+
+
 def exits(task, send):
     os._exit(3)
 

@@ -125,6 +125,30 @@ class Naughty(ClassifierMixin, BaseEstimator):
         raise UnavailableError("needs a thing that is not here")
 
 
+def _spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+class Evaluated(Naughty):
+    """Never ends its fit, and is evaluated for as long as it fits."""
+
+    def fit(self, X, y, *, trace):
+        super().fit(X, y, trace=trace)
+
+        def predict(rows):
+            _spin(0.1)
+            return self.predict(rows)
+
+        samples = X.shape[0]
+        while X.shape[0] > 300:
+            _spin(0.1)
+            samples *= 2
+            trace(samples=samples, predict=predict)
+        return self
+
+
 class Positive(Naughty):
     """Refuses a value below zero before it sees data, as scikit-learn's estimators do."""
 

@@ -19,6 +19,7 @@ from kbench.config import Limits
 from kbench.errors import KbenchError
 from kbench.run.guard import HEAD_BYTES, TAIL_BYTES
 from kbench.run.sandbox import Sandbox
+from kbench.run.stopped import least_fit_s, stopped_at, where
 
 NONE = Limits(wall_s=None, setup_s=60.0)
 linux_only = pytest.mark.skipif(
@@ -95,6 +96,23 @@ def test_time_limits(sandbox, work, limits, named):
     done = outcome(sandbox, work, limits)
     assert done.status == "timeout"
     assert named in done.message
+
+
+@pytest.mark.parametrize(
+    ("work", "told", "stage", "seconds"),
+    [
+        (misbehaviour.predicts_slowly, {}, "predict", 7.2),
+        (misbehaviour.fits_slowly, {"fit_cpu_s": 0.15}, "fit", 0.1),
+        (misbehaviour.fits_slowly, {}, "fit", 0.2),  # as the guard has counted them
+    ],
+)
+def test_a_stopped_run_says_in_which_stage_and_after_how_many_cpu_seconds_of_its_fit(
+    sandbox, work, told, stage, seconds
+):
+    done = outcome(sandbox, work, {"wall_s": 1.0}, told=told)
+    assert done.message == f"not done within limits.wall_s=1{where(stage, seconds)}"
+    row = {"message": done.message, "threads": 1}
+    assert (stopped_at(row), least_fit_s(row)) == (1.0, seconds)
 
 
 def test_compiling_counts_against_no_limit(sandbox):

@@ -2,7 +2,9 @@
 
 A score differs if an accuracy or an error in per cent is more than half a point from the printed
 one, or a kernel error, an RMSE, an MAE or a rank more than 5 %. Each such cell takes the first
-cause of the file that is about its place; tests demand one for every cell of the reference rows.
+cause of the file that is about its place and its rows; tests demand one for every cell of the
+reference rows. A cause of the kind `open` says what is known of a difference that nobody has
+explained.
 """
 
 import re
@@ -22,16 +24,34 @@ if TYPE_CHECKING:
 # Half a point covers rounding and the spread of seeds; 5 % that of kernel errors over seeds.
 MOST_POINTS, MOST_RELATIVE = 0.5, 0.05
 
+UNEXPLAINED = "open"
 KINDS = {
     "data": "other data",
     "settings": "settings that the paper does not state, or that differ",
     "printed": "the printed value",
     "method": "another form of the method",
-    "open": "not explained",
+    UNEXPLAINED: "not explained",
 }
 
 _RELATIVE = ("kernel error", "RMSE", "MAE", "rank")
 _NO_CAUSE = "no cause is known"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A cell of a table, and what its rows have in common.
+
+    `version` is that of the method, None if rows of several versions fill the cell; `tuned` says
+    whether all of them have parameters that `kbench tune` chose.
+    """
+
+    table: str
+    row: str
+    column: str
+    dataset: str
+    variant: str | None = None
+    version: int | None = None
+    tuned: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,8 +68,13 @@ class Cause:
         What shows it: rows, printed numbers, a command.
     tables : tuple of str
         The tables that it is about, such as `dcsvm_table3`.
-    rows, columns, data : str
-        Regular expressions that the row, the column and kbench's data set must match in full.
+    rows, columns, data, variant : str
+        Regular expressions that the row, the column, and the data set and variant of kbench must
+        match in full. A data set without variants has the variant "".
+    version : int, optional
+        Only rows of this version of the method are explained.
+    tuned : bool, optional
+        Only rows with tuned parameters are explained, or only rows without.
     sign : int
         1 or -1 if only larger or only smaller measured values are explained.
     """
@@ -61,14 +86,21 @@ class Cause:
     rows: str = ".*"
     columns: str = ".*"
     data: str = ".*"
+    variant: str = ".*"
+    version: int | None = None
+    tuned: bool | None = None
     sign: int = 0
 
-    def explains(self, table: str, row: str, column: str, data: str, larger: bool) -> bool:
+    def explains(self, place: Place, *, larger: bool) -> bool:
         """Whether a difference at this place, to larger values or not, is of this cause."""
+        names = place.row, place.column, place.dataset, place.variant or ""
+        patterns = self.rows, self.columns, self.data, self.variant
         return (
-            table in self.tables
+            place.table in self.tables
             and self.sign in (0, 1 if larger else -1)
-            and all(map(re.fullmatch, (self.rows, self.columns, self.data), (row, column, data)))
+            and self.version in (None, place.version)
+            and self.tuned in (None, place.tuned)
+            and all(map(re.fullmatch, patterns, names))
         )
 
     @property
@@ -108,10 +140,10 @@ def differs(given: "Printed", value: float, quantity: Quantity) -> bool:
     return abs(own - number) > MOST_RELATIVE * abs(number)
 
 
-def cause_of(table: str, row: str, column: str, data: str, *, larger: bool) -> Cause:
+def cause_of(place: Place, *, larger: bool) -> Cause:
     """The first cause of a difference; one that says so if none is known."""
-    places = (one for one in causes() if one.explains(table, row, column, data, larger))
-    return next(places, Cause("open", _NO_CAUSE, "", (table,)))
+    known = (one for one in causes() if one.explains(place, larger=larger))
+    return next(known, Cause(UNEXPLAINED, _NO_CAUSE, "", (place.table,)))
 
 
 def sheet(tables: Iterable["Filled"]) -> Sheet:
@@ -140,10 +172,11 @@ def sheet(tables: Iterable["Filled"]) -> Sheet:
         for one in order
     ]
     total = sum(sum(one.values()) for one in counts.values())
+    unexplained = sum(sum(of.values()) for one, of in counts.items() if one.kind == UNEXPLAINED)
     note = (
         f"{total} of {compared} measured scores differ from the printed ones by more than"
         f" {MOST_POINTS:g} points of accuracy or error, or {100 * MOST_RELATIVE:g} % of a kernel"
-        " error, RMSE, MAE or rank."
+        f" error, RMSE, MAE or rank; {unexplained} of them are not explained."
     )
     header = ["kind", "cells", "tables", "cause", "what shows it"]
     return Sheet("Differences from the printed scores", 1, header, rows, [note])

@@ -8,11 +8,16 @@ from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import Match, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
 from kbench.report.tables import Line, Problem, contended
+from kbench.run.stopped import without_seconds
 
 
 def limits(line: Line, problem: Problem) -> tuple[str, ...]:
     """The first lines of the messages of failed runs, such as the limit at which they ended."""
-    said = dict.fromkeys(str(row.get("message") or "").partition("\n")[0] for row in line.rows)
+    said = dict.fromkeys(
+        without_seconds(str(row.get("message") or "").partition("\n")[0])
+        for row in line.rows
+        if row["status"] != "ok"
+    )
     return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
 
 

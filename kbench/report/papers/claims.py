@@ -10,7 +10,7 @@ All terms of one repetition are of one data set. Where a term lists several cell
 the best counts. All of them must have been run: a failed one is left out, but one without rows
 leaves the claim unanswered.
 
-A run that ended at its limit of time takes at least as many seconds. Such an answer counts where
+A stopped run takes at least the CPU seconds that its fit had taken. Such an answer counts where
 this decides it: if even its worst value keeps the bound of the paper, or even its best value does
 not keep the looser one.
 """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kbench.report.cells import title
-from kbench.report.papers.causes import Cause, cause_of, compared, differs
+from kbench.report.papers.causes import Cause, Place, cause_of, compared, differs
 from kbench.report.papers.cell_notes import clocks, differences, limits, settings
 from kbench.report.papers.growth import LEAST_SIZES, exponent
 from kbench.report.papers.layout import (
@@ -24,12 +24,17 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs, least_seconds, time_limit
+from kbench.report.papers.runs import Identity, Match, Runs, least_seconds
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem, mean_sd
+from kbench.run.stopped import time_limit
 
 ABSENT = "data not present"
 LACKING = "no such method"
+# Of ok runs that did not record the quantity, such as rows of older versions.
+NOT_MEASURED = "not measured"
+# Of a ratio whose two sides were measured on different data sets.
+OTHER_DATA = "other data"
 
 # Units of printed times, in seconds.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -52,8 +57,7 @@ class Entry:
     status : str
         Where there is no value: how the runs ended, or what is missing.
     least : float, optional
-        Where training seconds have no value because runs ended at a limit of time: what they are at
-        least.
+        Where training seconds have no value because runs were stopped: what they are at least.
     notes : tuple of str
     considered : frozenset of identities
         Every row that the cell depends on: without one of them it might change.
@@ -260,7 +264,10 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
     timed = clocks(match.line, match.problem, columns, curve)
     if value is None:
-        return replace(known, match=None, notes=timed)
+        # Cells that the paper does not print stay empty: not every method has every quantity.
+        if given is None:
+            return replace(known, match=None, notes=timed)
+        return replace(known, status=NOT_MEASURED, notes=timed)
     notes = [*differences(cell.table, wanted, match), *timed]
     notes += _better_untuned(cell, measure, match, value[0])
     # Sizes of data sets are those of any method's rows, so its settings are not theirs.
@@ -271,8 +278,7 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     cause = None
     if given is not None and scored and differs(given, value[0], quantity):
         larger = value[0] * quantity.factor > float(given.text)
-        place = cell.table.id, cell.row, cell.column, match.problem.dataset
-        cause = cause_of(*place, larger=larger)
+        cause = cause_of(_place(cell, match), larger=larger)
         notes.append(cause.note)
     return replace(
         known,
@@ -282,6 +288,21 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         notes=tuple(notes),
         compared=scored,
         cause=cause,
+    )
+
+
+def _place(cell: Cell, match: Match) -> Place:
+    """The cell and what its rows have in common, for the causes of differences."""
+    rows = match.line.ok
+    versions = {row.get("method_version") or 1 for row in rows}
+    return Place(
+        table=cell.table.id,
+        row=cell.row,
+        column=cell.column,
+        dataset=match.problem.dataset,
+        variant=match.problem.variant,
+        version=versions.pop() if len(versions) == 1 else None,
+        tuned=all(row.get("tuned") for row in rows),
     )
 
 
@@ -342,12 +363,14 @@ def _ratio(cell: Cell, measure: Ratio) -> Entry:
     if own.value is None or own.match is None or base.match is None:
         return known
     if not _same(own.match.problem, base.match.problem):
-        return known
+        return replace(known, match=own.match, status=OTHER_DATA)
     if not base.value:
         status = f"{base.match.line.method}: {base.status}" if base.status else ""
         notes = base.notes if base.status else ()
         return replace(known, match=own.match, status=status, notes=notes)
-    return replace(known, match=own.match, value=own.value / base.value)
+    # What there is to know of seconds of another table stands nowhere else in this one.
+    notes = base.notes if measure.table else ()
+    return replace(known, match=own.match, value=own.value / base.value, notes=notes)
 
 
 def _sum(parts: Sequence[Entry]) -> Entry:

@@ -27,10 +27,10 @@ from kbench.report.papers.layout import (
 from kbench.report.papers.runs import (
     Runs,
     column,
+    least_seconds,
     made_by,
     of_wall_seconds,
     preference,
-    stopped_at,
 )
 from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Machine, Problem, contended, mean_sd
@@ -156,9 +156,10 @@ class Figure:
 class Drawn:
     """A panel with its points, and the data set of kbench that they are of.
 
-    `stopped` are runs over their limit of seconds: the abscissa and that limit. `disturbed` are
-    lines over wall seconds that are left out because other processes disturbed all their runs.
-    `n_seeds` is the largest number of seeds of a line of which only one seed's curve is drawn.
+    `stopped` are runs over their limit of seconds: the abscissa and what they take at least.
+    `disturbed` are lines over wall seconds that are left out because other processes disturbed all
+    their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
+    drawn.
     """
 
     panel: Panel
@@ -331,13 +332,13 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     for label, lines in chosen.items():
         for line, problem in lines:
             x = sizes.get((problem.dataset, problem.variant))
-            value, limit = _mean(panel.lines[label].y, line), stopped_at(line.rows[0])
+            value, least = _mean(panel.lines[label].y, line), least_seconds(line)
             if x is None:
                 continue
-            if value is not None:
+            if least is not None:
+                stopped[label].append((float(x), least))
+            elif value is not None:
                 points[label].append((float(x), value[0], value[1] or 0.0))
-            elif limit is not None:
-                stopped[label].append((float(x), limit))
     points = {label: sorted(line) for label, line in points.items()}
     several = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
     if len(several) < min(2, len(points)):

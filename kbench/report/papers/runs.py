@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,13 +19,11 @@ from kbench.report.tables import (
     mean_sd,
     measured,
 )
-from kbench.run.rows import TIMED_OUT
+from kbench.run.stopped import least_fit_s, time_limit
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
 Curves = Mapping[Identity, Mapping[str, Curve]]
-
-_LIMIT = re.compile(r"\blimits\.wall_s=([0-9.]+)")
 
 # The abscissa of curves, where another name than that of a curve is asked for.
 SECONDS = "seconds"
@@ -255,15 +252,17 @@ class Runs:
 
 
 def least_seconds(line: Line) -> float | None:
-    """Seconds that every run of a line without ok runs takes at least; None if one says nothing.
+    """What the mean training seconds of a line with stopped runs are at least.
 
-    It is the limit of time at which a run ended, the least one of several.
+    None if no run was stopped, or if nothing is known of the seconds of one.
     """
-    if line.ok:
+    if "timeout" not in line.failures:
         return None
-    limits = [stopped_at(row) for row in line.rows]
-    known = [limit for limit in limits if limit is not None]
-    return min(known) if known and len(known) == len(limits) else None
+    seconds = [
+        measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
+    ]
+    known = [one for one in seconds if one is not None]
+    return math.fsum(known) / len(known) if len(known) == len(seconds) else None
 
 
 def made_by(experiments: Container[str], line: Line) -> bool:
@@ -273,19 +272,6 @@ def made_by(experiments: Container[str], line: Line) -> bool:
 
 def _experiments(row: Row) -> list[str]:
     return (row.get("experiment") or "").split(",")
-
-
-def stopped_at(row: Mapping[str, Any]) -> float | None:
-    """Seconds at which a run was stopped; None if it ended otherwise."""
-    _, stopped, seconds = (row.get("message") or "").partition(TIMED_OUT)
-    return float(seconds) if stopped else None
-
-
-def time_limit(row: Row) -> float | None:
-    """Seconds that a run could take: where it was stopped, or else what its command says."""
-    said = _LIMIT.findall(row.get("command") or "")
-    limit = stopped_at(row)
-    return float(said[-1]) if limit is None and said else limit
 
 
 def of_wall_seconds(curve: str) -> bool:

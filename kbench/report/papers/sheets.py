@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import describe_machine
+from kbench.report.papers.causes import UNEXPLAINED
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import load
@@ -100,11 +101,13 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
     said += _seeds(filled)
     if foreign:
         said.append(f"{foreign} cells are of rows that the table's own experiment did not make.")
-    if different := sum(one.cause is not None for one in entries):
+    if differing := [one.cause for one in entries if one.cause is not None]:
         scores = sum(one.compared for one in entries)
+        unexplained = sum(cause.kind == UNEXPLAINED for cause in differing)
         said.append(
-            f"{different} of {scores} measured scores differ from the printed ones by more than"
-            f" half a point or 5 %; their notes say why."
+            f"{len(differing)} of {scores} measured scores differ from the printed ones by more"
+            " than half a point or 5 %, which their notes are about;"
+            f" {unexplained} of them are not explained."
         )
     if count.missing:
         which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"

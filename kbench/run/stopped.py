@@ -1,0 +1,56 @@
+"""Limits in rows: the message of a run that was stopped at one, and the command that set it.
+
+The guard writes `not done within limits.wall_s=60, stopped in predict after 7.2 CPU seconds of
+fit`; reports and scripts read limits and messages here and nowhere else. A limit of wall seconds
+covers fit, prediction and scoring, so that it says nothing of the fit alone: the CPU seconds do.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# Begins the message of a run that was stopped at its limit of wall seconds.
+TIMED_OUT = "not done within limits.wall_s="
+
+_NUMBER = r"=([0-9.]+(?:e[+-]?[0-9]+)?)"
+_WALL = re.compile(re.escape(TIMED_OUT.rstrip("=")) + _NUMBER)
+_FIT = re.compile(r" after ([0-9.]+) CPU seconds of fit")
+
+
+def where(stage: str, fit_cpu_s: float) -> str:
+    """The end of a stopped run's message; the seconds are rounded down to tenths."""
+    return f", stopped in {stage} after {math.floor(10 * fit_cpu_s) / 10:g} CPU seconds of fit"
+
+
+def stopped_at(row: Mapping[str, Any]) -> float | None:
+    """Wall seconds at which a run was stopped; None if it ended otherwise."""
+    found = _WALL.search(row.get("message") or "")
+    return float(found[1]) if found else None
+
+
+def least_fit_s(row: Mapping[str, Any]) -> float | None:
+    """Least possible `fit_s` of a stopped run; None if its message does not tell.
+
+    These are CPU seconds of runs on one thread. Wall seconds of others are at least the CPU seconds
+    divided by the number of threads.
+    """
+    found = _FIT.search(row.get("message") or "")
+    return float(found[1]) / (row.get("threads") or 1) if found else None
+
+
+def without_seconds(message: str) -> str:
+    """The message without the CPU seconds, in which two runs stopped at one limit differ."""
+    return _FIT.sub("", message)
+
+
+def limit(row: Mapping[str, Any], name: str) -> float | None:
+    """The limit `limits.<name>` of a run by its command; None if that does not name it."""
+    said = re.findall(rf"\blimits\.{name}{_NUMBER}", row.get("command") or "")
+    return float(said[-1]) if said else None
+
+
+def time_limit(row: Mapping[str, Any]) -> float | None:
+    """Wall seconds that a run could take: where it was stopped, or else what its command says."""
+    seconds = stopped_at(row)
+    return limit(row, "wall_s") if seconds is None else seconds
