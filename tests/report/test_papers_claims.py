@@ -25,6 +25,8 @@ from kbench.report.papers.claims import (
 )
 from kbench.report.papers.runs import identity
 from kbench.report.papers.systems import sheet, systems
+from kbench.report.papers.verdicts import sentence, verdict_records
+from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.run.results import ResultsFolder
 
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype, weaker 10
@@ -107,7 +109,11 @@ def test_the_best_rival_counts_and_all_rivals_must_have_run():
     assert found.figure == pytest.approx(-0.5)
     assert verdict(RIVALS, runs(early, svc)).outcome == NOT_MEASURABLE
     lost = failed("dcsvm", "memory", dataset="ijcnn1", params=dcsvm["params"])
-    assert verdict(RIVALS, runs(early, svc, lost)).figure == pytest.approx(10.0)
+    assert verdict(RIVALS, runs(early, svc, lost)).outcome == NOT_MEASURABLE
+    better = rbf("svc", 0.95)
+    found = verdict(RIVALS, runs(early, better, lost))
+    assert (found.outcome, found.bounded) == (FAILS, "at most")
+    assert found.figure == pytest.approx(-5.0)
 
 
 def test_the_worst_repetition_counts_and_fractions_are_of_answered_ones():
@@ -122,7 +128,9 @@ def test_the_worst_repetition_counts_and_fractions_are_of_answered_ones():
 
 
 def test_the_machine_with_most_answers_decides():
-    (every,) = [one for one in claims() if one.says.startswith("The exact solver is faster")]
+    (every,) = [
+        one for one in claims() if one.says.startswith("The exact solver is faster than LI")
+    ]
     here = [rbf(m, 0.9, fit_wall_s=s) for m, s in (("svc", 4.0), ("dcsvm", 1.0))]
     there = [
         one
@@ -135,6 +143,27 @@ def test_the_machine_with_most_answers_decides():
     assert verdict(every, runs(*here)).figure == 4.0
     found = verdict(every, runs(*here, *there))
     assert (found.figure, found.answered) == (0.5, 2)
+    assert found.machine.environment == "ffff0000"
+    assert found.counts == (1, 1)
+    (record,) = verdict_records([found])
+    assert (record["environment"], record["threads"], record["runs"]) == ("ffff0000", 1, "1 1")
+    (sheet,) = verdict_sheets([found])
+    assert any("ffff0000, 1 thread: 1" in note for note in sheet.notes)
+
+
+def test_without_answers_the_machine_with_most_rows_says_what_is_missing():
+    """Not the one that comes first, whose rows have nothing to do with the claim."""
+    elsewhere = rbf("lasvm", 0.9, environment="00000000")
+    lost = failed("svc", "timeout", dataset="covtype_93k", params=on_covtype("svc", 1.0)["params"])
+    found = verdict(SPEED, runs(elsewhere, on_covtype("dcsvm_early", 2.0), lost))
+    assert (found.machine.environment, found.why) == ("0a1b2c3d", "svc on covtype_93k: timeout")
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(199.98, "99.99 ×"), (300.0, "150 ×")])
+def test_a_figure_is_printed_on_its_own_side_of_the_bounds(seconds, said):
+    """99.99 is not printed as the 100 that are asked for."""
+    found = verdict(SPEED, runs(on_covtype("svc", seconds), on_covtype("dcsvm_early", 2.0)))
+    assert said in sentence(found)
 
 
 @settings(deadline=None)
@@ -163,7 +192,7 @@ def test_a_figure_has_its_unit_and_the_data_set_that_is_worst():
         on_covtype("dcsvm_early", 2.0),
     ]
     found = {one.says: verdict(one, runs(*rows)) for one in claims()}
-    faster = found["The early model is faster than LIBSVM on every data set, ten times and more."]
+    faster = next(one for says, one in found.items() if "nine and a half times" in says)
     assert (faster.figure, faster.unit, faster.worst) == (20.0, "×", "ijcnn1")
     assert (faster.answered, faster.data) == (2, ("ijcnn1", "covtype_93k"))
     near = found["There the early model is as accurate as LIBSVM, to a few hundredths of a point."]

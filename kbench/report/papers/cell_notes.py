@@ -59,7 +59,7 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
         if (mine := own[name]) is not None and not _rounds_to(mine, (size, step))
     }
     if trained and not wanted.methods and n != total:
-        notes.append(f"{title(problem)}: the paper's number is that of the {n:,} training rows")
+        notes.append(f"{title(problem)}: the paper counts the {n:,} training rows alone")
     if other:
         here = ", ".join(f"{mine:,} {names[name]}" for name, (mine, _) in other.items())
         there = ", ".join(f"{size:,.0f}" for _, size in other.values())

@@ -7,15 +7,15 @@ it; the figure is then the worst answer, or with `case`, a bound on one answer, 
 answers within that bound.
 
 All terms of one repetition are of one data set. Where a term lists several cells (rival methods),
-the best counts. All of them must have been run: a failed one is left out, but one without rows
-leaves the claim unanswered.
+the best counts. All of them must have been run; one without rows leaves the claim unanswered. The
+cells of `sum` are added.
 
-A stopped run takes at least the CPU seconds that its fit had taken. Such an answer counts where
-this decides it: if even its worst value keeps the bound of the paper, or even its best value does
-not keep the looser one.
+Every value is an interval, of one number where it was measured. A stopped run takes at least the
+CPU seconds that its fit had taken. Nothing is known of what a rival that failed would have reached,
+nor of a failed setting of those of which the fraction is asked. The figure is then an interval,
+too, and the claim is decided if all of it says the same; otherwise it is left open.
 """
 
-import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +48,9 @@ NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
 # Least and largest value that runs leave possible; the same number twice for a measured value.
 Interval = tuple[float, float]
 
+# What is known of a run that failed: no seconds, accuracy or error is negative.
+_UNKNOWN: Interval = (0.0, math.inf)
+
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 _MEASURES = {"of", "per", "factor", "curve"}
 _KINDS = ("ratio", "difference", "spread", "value")
@@ -78,6 +81,9 @@ class Bound:
 
     def worst(self, figures: Sequence[float]) -> float:
         return min(figures) if self.sign == ">=" else max(figures)
+
+    def best(self, figures: Sequence[float]) -> float:
+        return max(figures) if self.sign == ">=" else min(figures)
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ class Verdict:
     figure, printed : float, optional
         The figure from the rows, and from the numbers that the paper prints.
     bounded : str
-        `at least` or `at most` if the figure is only a bound, because runs ended at a limit.
+        `at least` or `at most` if the figure is only a bound, because runs failed.
     unit : str
         The unit of both: `×` of ratios, `points` of differences in per cent, or that of the values.
     worst : str
@@ -151,6 +157,10 @@ class Verdict:
         The data sets of kbench that took part.
     keys : tuple of str
         The runs behind the figure.
+    counts : tuple of int
+        For each term of the answer that decides, how many runs its value is the mean of.
+    machine : Machine, optional
+        The machine of all these runs.
     considered : frozenset of identities
     """
 
@@ -166,33 +176,25 @@ class Verdict:
     asked: int = 0
     data: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    machine: Machine | None = None
     considered: frozenset[Identity] = frozenset()
 
 
 @dataclass(frozen=True)
 class _Term:
-    """The printed and measured value of one term in the paper's unit, and the runs behind it.
+    """The printed and measured value of one term in the paper's unit, and the runs behind it."""
 
-    Without a measured value, `least` is what it is at least, if the runs tell that.
-    """
-
-    printed: float | None
-    measured: float | None
+    printed: Interval | None
+    measured: Interval | None
     sign: int
     why: str = ""
     matched: bool = False
     data: str = ""
     unit: str = ""
     keys: tuple[str, ...] = ()
+    runs: int = 0
     considered: frozenset[Identity] = frozenset()
-    least: float | None = None
-
-    @property
-    def interval(self) -> Interval | None:
-        """The values that the runs leave possible; None if all are."""
-        if self.measured is not None:
-            return self.measured, self.measured
-        return None if self.least is None else (self.least, math.inf)
 
 
 @dataclass(frozen=True)
@@ -221,11 +223,15 @@ def claims() -> tuple[Claim, ...]:
 
 
 def verdict(claim: Claim, runs: Runs) -> Verdict:
-    """The verdict on the machine whose rows answer most of the repetitions."""
+    """The verdict on the machine whose rows answer most repetitions, or else has most rows."""
     if claim.outside:
         return Verdict(claim, OUTSIDE, claim.outside)
     verdicts = [_verdict(claim, runs, machine) for machine in runs.machines]
-    return max(verdicts, key=lambda one: one.answered, default=_verdict(claim, runs, None))
+    return max(
+        verdicts,
+        key=lambda one: (one.answered, len(one.considered)),
+        default=_verdict(claim, runs, None),
+    )
 
 
 def _claim(
@@ -270,50 +276,85 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     assert claim.holds is not None
     assert claim.weaker is not None
     answers = [_answer(claim, names, runs, machine) for names in claim.each]
-    given = [_figure(claim.kind, [term.printed for term in one]) for one in answers]
-    possible = [_possible(claim.kind, [term.interval for term in one]) for one in answers]
-    own = [None if one is None else _decided(claim, one) for one in possible]
-    figure, paper_figure = _summary(claim, own), _summary(claim, given)
-    answered = sum(value is not None for value in own)
-    used = [
-        term for one, value in zip(answers, own, strict=True) if value is not None for term in one
-    ]
-    considered = frozenset().union(*(term.considered for one in answers for term in one))
+    possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
+    figures = _summary(claim, possible)
+    outcome, figure, bounded = _decided(claim, figures)
+    stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
+    _, paper_figure, _ = _decided(claim, _summary(claim, stated))
+    unit = _unit(claim, answers[0][0].unit)
     why = ""
-    if figure is None:
-        outcome = NOT_MEASURABLE
+    if figures is None:
         missing = [t for one in answers for t in one if t.measured is None]
         why = next((term.why for term in missing if term.matched), missing[0].why)
-    elif claim.holds.takes(figure):
-        outcome = HOLDS
-    else:
-        outcome = WEAKER if claim.weaker.takes(figure) else FAILS
-    bounds = [
+    elif figure is None:
+        why = f"runs that failed leave it open: {_range(claim, figures, unit)}"
+    answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
+    deciding = [
         one
-        for one, value in zip(possible, own, strict=True)
-        if one is not None and value is not None and value == figure
+        for one, value in zip(answers, possible, strict=True)
+        if value is not None and figure in value and claim.case is None
     ]
-    named = [
-        term.data
-        for one, value in zip(answers, own, strict=True)
-        if value is not None and value == figure
-        for term in one
-    ]
+    used = [term for one in answered for term in one]
     return Verdict(
         claim,
         outcome,
         why,
         figure,
         paper_figure,
-        _bounded(bounds[0]) if bounds and claim.case is None else "",
-        _unit(claim, answers[0][0].unit),
-        named[0] if named and answered > 1 and claim.case is None else "",
-        answered,
+        bounded,
+        unit,
+        deciding[0][0].data if deciding and len(answered) > 1 else "",
+        len(answered),
         len(answers),
         tuple(dict.fromkeys(term.data for term in used if term.data)),
         tuple(dict.fromkeys(key for term in used for key in term.keys)),
-        considered,
+        tuple(term.runs for term in deciding[0]) if deciding else (),
+        machine,
+        frozenset().union(*(term.considered for one in answers for term in one)),
     )
+
+
+def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None, str]:
+    """The outcome, the end of the interval that decides it, and whether it is only a bound."""
+    assert claim.holds is not None
+    assert claim.weaker is not None
+    if figures is None:
+        return NOT_MEASURABLE, None, ""
+    if claim.holds.takes_all(figures):
+        outcome, figure = HOLDS, claim.holds.worst(figures)
+    elif claim.weaker.takes_none(figures):
+        outcome, figure = FAILS, claim.holds.best(figures)
+    elif claim.weaker.takes_all(figures) and claim.holds.takes_none(figures):
+        outcome, figure = WEAKER, claim.holds.worst(figures)
+    else:
+        return NOT_MEASURABLE, None, ""
+    low, high = figures
+    if low == high:
+        return outcome, figure, ""
+    return outcome, figure, "at least" if figure == low else "at most"
+
+
+def _known(claim: Claim, term: _Term) -> Interval | None:
+    """The values that the runs of a term leave possible; None if it counts as not run.
+
+    Of a fraction no failed run is left out: settings in which a method fails are those where it is
+    slow.
+    """
+    if term.measured is None and term.matched and claim.case is not None:
+        return _UNKNOWN
+    return term.measured
+
+
+def _range(claim: Claim, figures: Interval, unit: str) -> str:
+    """An interval in words; that of a fraction in per cent."""
+    factor, unit = (1.0, unit) if claim.case is None else (100.0, "%")
+    low, high = (f"{factor * one:.3g}" for one in figures)
+    if math.isinf(figures[1]):
+        words = "any value" if figures[0] in (0.0, -math.inf) else f"at least {low} {unit}"
+    else:
+        words = f"at most {high}" if math.isinf(figures[0]) else f"from {low} to {high}"
+        words = f"{words} {unit}"
+    return words.strip()
 
 
 def _unit(claim: Claim, unit: str) -> str:
@@ -329,12 +370,19 @@ def _answer(
     claim: Claim, names: Mapping[str, Any], runs: Runs, machine: Machine | None
 ) -> list[_Term]:
     """The terms of one repetition, on the first data set on which all of them have a value."""
-    cells = [[_cell(claim, put(cell, names)) for cell in term] for term in claim.terms]
-    (data,) = {cell.data for term in cells for cell in term}
+    terms = [
+        [[_cell(claim, put(cell, names)) for cell in addends(spelt)] for spelt in term]
+        for term in claim.terms
+    ]
+    (data,) = {cell.data for term in terms for cells in term for cell in cells}
     tried = []
     for choice in paper(claim.paper).data[data]:
-        tried.append([_best([_value(cell, runs, machine, choice) for cell in t]) for t in cells])
-        if all(term.interval is not None for term in tried[-1]):
+        values = [
+            [_added([_value(cell, runs, machine, choice) for cell in cells]) for cells in term]
+            for term in terms
+        ]
+        tried.append([_best(term) for term in values])
+        if all(term.measured is not None for term in tried[-1]):
             break
     # No data set has a value for every term: take the one with most terms found.
     most = max(tried, key=lambda terms: sum(term.matched for term in terms))
@@ -342,26 +390,17 @@ def _answer(
     return [replace(term, considered=all_) for term, all_ in zip(most, rows, strict=True)]
 
 
-def _summary(claim: Claim, figures: Sequence[float | None]) -> float | None:
-    known = [figure for figure in figures if figure is not None]
+def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
+    """The worst answer, or the fraction of the answers within `case`; None without answers."""
+    known = [one for one in answers if one is not None]
     if not known or claim.holds is None:
         return None
     if claim.case is not None:
-        return sum(map(claim.case.takes, known)) / len(known)
-    return claim.holds.worst(known)
-
-
-def _figure(kind: str, values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    if kind == "spread":
-        return max(known) - min(known)
-    if kind == "value":
-        return known[0]
-    if kind == "difference":
-        return known[0] - known[1]
-    return known[0] / known[1] if known[1] else None
+        within = sum(map(claim.case.takes_all, known))
+        outside = sum(map(claim.case.takes_none, known))
+        return within / len(known), 1.0 - outside / len(known)
+    lows, highs = zip(*known, strict=True)
+    return claim.holds.worst(lows), claim.holds.worst(highs)
 
 
 def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
@@ -369,53 +408,64 @@ def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
-    corners = [_figure(kind, corner) for corner in itertools.product(*known)]
-    figures = [0.0 if one is not None and math.isnan(one) else one for one in corners]
-    sure = [one for one in figures if one is not None]
-    return (min(sure), max(sure)) if len(sure) == len(figures) else None
+    lows, highs = zip(*known, strict=True)
+    if kind == "spread":
+        return max(0.0, max(lows) - min(highs)), max(highs) - min(lows)
+    if kind == "value":
+        return known[0]
+    if kind == "difference":
+        return lows[0] - highs[1], highs[0] - lows[1]
+    if not highs[1]:
+        return None
+    return lows[0] / highs[1], highs[0] / lows[1] if lows[1] else math.inf
 
 
-def _decided(claim: Claim, possible: Interval) -> float | None:
-    """The answer, or the end of its interval that decides the claim; None if neither does."""
-    low, high = possible
-    if low == high:
-        return low
-    assert claim.holds is not None
-    assert claim.weaker is not None
-    holds, weaker = claim.case or claim.holds, claim.case or claim.weaker
-    least = holds.sign == ">="
-    if holds.takes_all(possible):
-        return low if least else high
-    if weaker.takes_none(possible):
-        return high if least else low
-    return None
+def _added(terms: Sequence[_Term]) -> _Term:
+    """Several cells added up, as one term."""
+    if len(terms) == 1:
+        return terms[0]
+    lacking = next((term for term in terms if term.measured is None), None)
+    return replace(
+        lacking or terms[0],
+        printed=_sum_of([term.printed for term in terms]),
+        measured=_sum_of([term.measured for term in terms]),
+        keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
+        considered=frozenset().union(*(term.considered for term in terms)),
+    )
 
 
-def _bounded(possible: Interval) -> str:
-    low, high = possible
-    if low == high:
-        return ""
-    return "at least" if math.isinf(high) else "at most"
+def _sum_of(values: Sequence[Interval | None]) -> Interval | None:
+    """The sum of intervals; None if one of them is not known."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    lows, highs = zip(*known, strict=True)
+    return math.fsum(lows), math.fsum(highs)
 
 
 def _best(terms: Sequence[_Term]) -> _Term:
     """The best printed and the best measured value of several cells, as one term."""
     if len(terms) == 1:
         return terms[0]
-    considered = frozenset().union(*(term.considered for term in terms))
-    given = [term.printed for term in terms if term.printed is not None]
     sign = terms[0].sign
-    printed = max(given, key=lambda value: sign * value, default=None)
+    printed = _best_of([term.printed for term in terms if term.printed is not None], sign)
+    considered = frozenset().union(*(term.considered for term in terms))
     absent = next((term for term in terms if not term.matched), None)
-    best = absent or max(
-        terms,
-        key=lambda term: -math.inf if term.measured is None else sign * term.measured,
-    )
-    # A rival that was stopped before the best one had ended might have been faster than it.
-    stopped = [term.least for term in terms if term.least is not None]
-    if sign < 0 and stopped and best.measured is not None and min(stopped) < best.measured:
-        best = replace(best, measured=None, least=min(stopped))
-    return replace(best, printed=printed, considered=considered)
+    known = [term for term in terms if term.measured is not None]
+    if absent is not None or not known:
+        return replace(absent or terms[0], printed=printed, considered=considered)
+    measured = _best_of([term.measured or _UNKNOWN for term in terms], sign)
+    best = max(known, key=lambda term: sign * term.measured[0] if term.measured else -math.inf)
+    return replace(best, printed=printed, measured=measured, considered=considered)
+
+
+def _best_of(values: Sequence[Interval], sign: int) -> Interval | None:
+    """The interval of the best of several values."""
+    if not values:
+        return None
+    best = max if sign > 0 else min
+    lows, highs = zip(*values, strict=True)
+    return best(lows), best(highs)
 
 
 def _cell(claim: Claim, spelt: Any) -> _Cell:
@@ -448,36 +498,49 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
         missing = f'no rows: "kbench -m {table.run}"'
     quantity = quantity_of(cell.measure)
-    given, unit = None, "%" if quantity.title.endswith("%") else ""
+    stated, unit = None, "%" if quantity.title.endswith("%") else ""
     if one.printed is not None:
         unit = "s" if one.printed.unit in SECONDS_IN else one.printed.unit
-        if one.printed.number is not None:
-            given = one.printed.number * SECONDS_IN.get(one.printed.unit, 1.0)
+        stated = _scaled(one.printed.interval, SECONDS_IN.get(one.printed.unit, 1.0))
     match = one.match
     if match is None:
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return _Term(given, None, quantity.sign, why, unit=unit, considered=one.considered)
+        return _Term(stated, None, quantity.sign, why, unit=unit, considered=one.considered)
     where = title(match.problem)
+    why, measured = "", None if one.least is None else (one.least, math.inf)
+    if one.value is not None:
+        measured = one.value, one.value
+    else:
+        why = f"{match.line.method} on {where}: {one.status or 'no value'}"
     return _Term(
-        given,
-        None if one.value is None else one.value * quantity.factor,
+        stated,
+        _scaled(measured, quantity.factor),
         quantity.sign,
-        ""
-        if one.value is not None
-        else f"{match.line.method} on {where}: {one.status or 'no value'}",
+        why,
         True,
         where,
         unit,
         tuple(row["key"] for row in match.line.rows),
+        len(match.line.ok),
         one.considered,
-        None if one.least is None else one.least * quantity.factor,
     )
+
+
+def _scaled(values: Interval | None, factor: float) -> Interval | None:
+    return None if values is None else (values[0] * factor, values[1] * factor)
+
+
+def addends(spelt: Any) -> Sequence[Any]:
+    """The cells that are added in one element of a term: those of `sum`, or the cell itself."""
+    summed = isinstance(spelt, Mapping) and "sum" in spelt
+    return spelt["sum"] if summed else [spelt]
 
 
 def tables_of(claim: Claim) -> list[Table]:
     """The tables whose cells a claim names, without repetitions."""
-    cells = [put(cell, names) for names in claim.each for term in claim.terms for cell in term]
-    names = dict.fromkeys(cell.partition("|")[0].strip() for cell in cells if isinstance(cell, str))
+    names = dict.fromkeys(
+        cell.partition("|")[0].strip() for cell in _spelt(claim) if isinstance(cell, str)
+    )
     return [paper(claim.paper).tables[name] for name in names]
 
 
@@ -492,9 +555,15 @@ def selectors_of(claim: Claim) -> list[Selector]:
 
 
 def _cells(claim: Claim) -> list[_Cell]:
+    return [_cell(claim, spelt) for spelt in _spelt(claim)]
+
+
+def _spelt(claim: Claim) -> list[Any]:
+    """All cells of a claim, as the file spells them."""
     return [
-        _cell(claim, put(cell, names))
+        put(cell, names)
         for names in claim.each
         for term in claim.terms
-        for cell in term
+        for spelt in term
+        for cell in addends(spelt)
     ]

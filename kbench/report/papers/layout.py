@@ -79,7 +79,7 @@ class Measure:
 
     @property
     def reads(self) -> bool:
-        """Whether it is read from runs, and neither computed from other cells nor only printed."""
+        """Whether runs can fill it: read from their rows, or a total of cells that are."""
         return isinstance(self, (Columns, CurveValue, Total))
 
     @property

@@ -5,6 +5,7 @@ and a status: `printed`, `read off` (a plot) or `unknown`.
 """
 
 import csv
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +39,17 @@ class Printed:
         """The value where it is one; None for a bound such as `>300000`, a dash, words."""
         try:
             return float(self.text)
+        except ValueError:
+            return None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The least and the largest value that the text states: twice the number, or of `>300000`
+        all values from there on; None of a dash or words."""
+        if self.number is not None:
+            return self.number, self.number
+        try:
+            return (float(self.text[1:]), math.inf) if self.text.startswith(">") else None
         except ValueError:
             return None
 

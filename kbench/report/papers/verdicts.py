@@ -2,6 +2,7 @@
 
 import itertools
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +12,11 @@ from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet
 
 LEGEND = (
-    "Figures are ratios, differences in points, values, or shares of the settings. For a claim"
+    "Figures are ratios, differences in points, values, or fractions of the settings. For a claim"
     " about several data sets the worst figure counts, with the number of data sets that have"
-    " rows. `paper` is the same query over the printed numbers. Verdicts are computed, bounds are"
-    " in kbench/report/papers/claims.yaml. Claims are paraphrases; words in quotation marks are the"
+    " rows. All rows of a claim are of one machine, the one that answers most of it. `paper` is the"
+    " same query over the printed numbers. Verdicts are computed, bounds are in"
+    " kbench/report/papers/claims.yaml. Claims are paraphrases; words in quotation marks are the"
     " paper's."
 )
 
@@ -30,6 +32,9 @@ VERDICT_COLUMNS += [
     "quantity",
     "refuted",
     "data",
+    "runs",
+    "environment",
+    "threads",
     "keys",
 ]
 
@@ -37,6 +42,9 @@ VERDICT_COLUMNS += [
 # fewer than _LEAST_CLAIM characters remain for the claim.
 _BESIDE = 94
 _LEAST_CLAIM = 26
+
+# A figure is printed with at most as many decimals, if fewer would put it beyond a bound.
+_MOST_DECIMALS = 6
 
 
 def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]:
@@ -49,7 +57,7 @@ def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]
         else ["verdict", "claim", "rows say"]
     )
     for one in verdicts:
-        name = f"{paper(one.claim.paper).title}: claims"
+        name = _heading(one)
         sheet = by_paper.setdefault(name, Sheet(name, len(header), header, []))
         says = f"{claimed(one.claim)} {refutation(one)}"
         texts = [says, _said(one), _figure(one, one.printed), one.claim.where]
@@ -59,10 +67,28 @@ def sheets(verdicts: Sequence[Verdict], width: int | None = None) -> list[Sheet]
             columns = _wide(texts, width) if wide else _narrow(texts, width)
             rows = list(map(list, itertools.zip_longest([one.outcome], *columns, fillvalue="")))
         sheet.rows.extend(rows)
+    for name, sheet in by_paper.items():
+        sheet.notes.extend(_machines([one for one in verdicts if _heading(one) == name]))
     listed = list(by_paper.values())
     if listed:
         listed[-1].notes.append(LEGEND)
     return listed
+
+
+def _heading(one: Verdict) -> str:
+    return f"{paper(one.claim.paper).title}: claims"
+
+
+def _machines(verdicts: Sequence[Verdict]) -> list[str]:
+    """How many claims the rows of each machine decide, as one note if there are any."""
+    counts = Counter(
+        f"environment {one.machine.environment}, {one.machine.threads} thread"
+        + ("s" if one.machine.threads > 1 else "")
+        for one in verdicts
+        if one.machine is not None and one.figure is not None
+    )
+    decided = "; ".join(f"{name}: {n}" for name, n in counts.items())
+    return [f"Claims that the rows of a machine decide: {decided}."] if counts else []
 
 
 def _wide(texts: Sequence[str], width: int) -> list[list[str]]:
@@ -103,6 +129,9 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             "quantity": one.claim.quantity,
             "refuted": refutation(one),
             "data": "; ".join(one.data),
+            "runs": " ".join(map(str, one.counts)),
+            "environment": one.machine and one.machine.environment,
+            "threads": one.machine and one.machine.threads,
             "keys": " ".join(one.keys),
         }
         for one in verdicts
@@ -181,6 +210,15 @@ def _figure(one: Verdict, value: float | None) -> str:
     """The value with its unit; a fraction in per cent."""
     if value is None:
         return ""
+    factor, decimals, unit = 1.0, decimals_for(value, 3), one.unit
     if one.claim.case is not None:
-        return f"{100 * value:.0f} %"
-    return f"{value:.{decimals_for(value, 3)}f} {one.unit}".rstrip()
+        factor, decimals, unit = 100.0, 0, "%"
+    bounds = [bound for bound in (one.claim.holds, one.claim.weaker) if bound is not None]
+
+    def crossed() -> bool:
+        printed = round(factor * value, decimals) / factor
+        return any(bound.takes(printed) != bound.takes(value) for bound in bounds)
+
+    while decimals < _MOST_DECIMALS and crossed():
+        decimals += 1
+    return f"{factor * value:.{decimals}f} {unit}".rstrip()
