@@ -198,6 +198,65 @@ def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect,
     assert sorted(results.read()["key"]) == keys[1:]
 
 
+@pytest.mark.parametrize(
+    ("fresh", "stays"),
+    [
+        ({"status": "timeout", "message": "not done within limits.wall_s=120"}, True),
+        ({"status": "timeout", "message": "not done within limits.wall_s=900"}, False),
+        ({"status": "error", "message": "wrong"}, False),
+        ({}, False),
+        ({"threads": 2}, True),
+    ],
+)
+def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_more_threads(
+    tmp_path, collect, fresh, stays
+):
+    results = ResultsFolder(tmp_path / "results")
+    common = {"environment": ResultsFolder(tmp_path / "old").store_environment({"cpu": "one"})}
+    ResultsFolder(tmp_path / "new").store_environment({"cpu": "one"})
+    command = "kbench method=svc dataset=digits limits.wall_s=900"
+    for name, key, changes in (("old", "a" * 16, {"command": command}), ("new", "b" * 16, fresh)):
+        folder = ResultsFolder(tmp_path / name)
+        folder.write(make_row(dirty=False, key=key, **{**common, **changes}))  # without curves
+        collect(folder.path, results.path / "_reference", keep_old=True)
+    assert sorted(results.read()["key"]) == (["a" * 16] if stays else []) + ["b" * 16]
+
+
+def test_an_interruption_leaves_the_old_rows_with_their_curves(tmp_path, script, monkeypatch):
+    folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
+    target = results.path / "_reference"
+    script["collect"](folder.path, target)
+    before = results.read_curves(), results.environments()
+
+    write = script["pq"].write_table
+
+    def interrupted(table, file, **options):
+        if str(target) in str(getattr(file, "name", file)):
+            raise KeyboardInterrupt
+        write(table, file, **options)
+
+    monkeypatch.setattr(script["pq"], "write_table", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        script["collect"](folder.path, target)
+    assert len(results.read()) == 1
+    assert results.read_curves().equals(before[0])
+    assert results.environments() == before[1]
+
+
+def test_the_description_counts_the_limits_that_held(tmp_path, collect):
+    command = "kbench method=svc limits.wall_s=9 limits.wall_s=20"
+    folder = folder_with(tmp_path, command=command)
+    collect(folder.path, tmp_path / "target")
+    assert "- limit, seconds: 20 1\n" in (tmp_path / "target" / "README.md").read_text()
+
+
+def test_rows_of_unknown_code_are_refused_and_counted(tmp_path, collect):
+    folder = folder_with(tmp_path)
+    folder.write(make_row(key="another", dirty=None))
+    with pytest.raises(SystemExit, match="1 rows are of a work tree with changes, or of unknown"):
+        collect(folder.path, tmp_path / "target")
+
+
 def test_rows_of_changed_code_are_refused(tmp_path, collect):
     folder = folder_with(tmp_path)
     folder.write(make_row(key="another", dirty=True))

@@ -387,6 +387,8 @@ def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
     if axis.param:
         value = line.params.get(axis.param)
         return (float(value), None) if isinstance(value, (int, float)) and line.ok else None
+    if line.cut_short(axis.column):
+        return None
     if axis.phase:
         seconds = [column(row, axis.column) for row in line.ok]
         return mean_sd([value for value in seconds if value is not None])

@@ -152,6 +152,12 @@ class Total(Measure):
     part: str
 
 
+def experiments_of(command: str) -> frozenset[str]:
+    """The experiments that a command such as `-m experiment=a,b dataset=c` names."""
+    words = dict(word.partition("=")[::2] for word in command.split())
+    return frozenset(words.get("experiment", "").split(",")) - {""}
+
+
 @dataclass(frozen=True)
 class Table:
     """The layout of one printed table.
@@ -189,12 +195,6 @@ class Table:
         words = spaced.replace("_", " ").split()
         first = words[0].upper() if words[0] == "icml" else words[0].capitalize()
         return " ".join([first, *words[1:]])
-
-
-def experiments_of(run: str) -> frozenset[str]:
-    """The experiments that the words of a command name, such as `experiment=a,b`."""
-    words = dict(word.partition("=")[::2] for word in run.split())
-    return frozenset(words.get("experiment", "").split(",")) - {""}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.cell_notes import limits
+from kbench.report.papers.cell_notes import ended_as, limits
 from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
 from kbench.report.papers.runs import Runs, made_by
 from kbench.report.quantities import Quantity, decimals_for, quantity
@@ -89,7 +89,7 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
         for step in shown:
             own = steps.get(step)
             line += [_text(own, system.cost), _text(own, system.score)]
-            if own is not None and not own.ok:
+            if own is not None and own.failures:
                 ended |= dict.fromkeys(limits(own, comparison.problem))
         rows.append(line + [_ratio(_part(steps, *part, system.cost)) for part in _parts(system)])
         if others:
@@ -205,7 +205,7 @@ def _text(line: Line | None, of: Quantity) -> str:
     measured = line.mean_sd(of.column)
     if measured is not None:
         return of.text(measured[0])
-    return "" if line.ok else ", ".join(sorted(line.failures))
+    return ended_as(line) if line.failures else ""
 
 
 def _parts(system: System) -> list[tuple[str, str]]:
