@@ -16,7 +16,8 @@ rows of two such runs from overlapping: the second one waits.
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
 their curves and environments. Rows of other packages' methods, which kbench's code does not change,
 stay if the folder has the same environment and no newer row of the same run; with --keep-old all
-rows stay whose run the folder does not have, kbench's own of older commits, too. The commands of
+rows stay whose run the folder does not have, kbench's own of older commits, too. A row of a longer
+limit stays beside a new one that was stopped. The commands of
 rows that stay name every parameter afterwards. New rows name all experiments of `reference.yaml`
 that ask for their run: of several commands that do, the first has made it. Curves of more
 than 500 points keep every k-th point, and those at the abscissae of the shorter curves of the same
@@ -31,7 +32,6 @@ import math
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -52,10 +52,11 @@ import yaml
 from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
 from kbench.report import make_papers
-from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.layout import PAPERS, experiments_of, paper
 from kbench.run.command import names_parameters, parameter_words
 from kbench.run.plan import Run, make_plan
-from kbench.run.results import ResultsFolder
+from kbench.run.results import ResultsFolder, curve_schema
+from kbench.run.stopped import limit, stopped_at, time_limit
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from reference_plan import Costs, asked_for, open_places, planned, words_of
@@ -248,23 +249,40 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
     """The rows of `target` that stay beside `fresh`; None if it has no rows.
 
     Those of other packages' methods in an environment of `fresh`, with `keep_old` all, unless
-    `fresh` has their run: that of the method, parameters, data and seed, whatever its limit.
+    `fresh` has their run: that of the method, parameters, data, seed, threads and jobs. A run that
+    was stopped in `fresh` leaves the rows of longer limits.
     """
     path = target / "reference.parquet"
     if not path.exists():
         return None
-    names = ["method", "dataset", "variant", "data_sha256", "seed", "params"]
-    again = {tuple(row.values()) for row in fresh.select(names).to_pylist()}
+    names = ["method", "dataset", "variant", "data_sha256", "seed", "params", "threads", "jobs"]
+    read = [*names, "message", "command", "environment"]
+    again: dict[tuple[Any, ...], float] = {}  # run -> its limit in seconds if it was stopped
+    for row in fresh.select(read).to_pylist():
+        place = tuple(row[name] for name in names)
+        seconds = stopped_at(row)
+        again[place] = max(math.inf if seconds is None else seconds, again.get(place, 0.0))
     environments = set(fresh["environment"].to_pylist())
     old = pq.read_table(path)
     stay = [
-        tuple(row.values()) not in again
-        and (keep_old or (foreign(row["method"]) and environment in environments))
-        for row, environment in zip(
-            old.select(names).to_pylist(), old["environment"].to_pylist(), strict=True
-        )
+        (time_limit(row) or 0.0) > again.get(tuple(row[name] for name in names), -1.0)
+        and (keep_old or (foreign(row["method"]) and row["environment"] in environments))
+        for row in old.select(read).to_pylist()
     ]
     return completed(old.filter(pa.array(stay, pa.bool_())))
+
+
+def thinned(curves: pd.DataFrame) -> pd.DataFrame:
+    """Curves of more than `MOST_POINTS` points with every k-th one, and those of shorter curves."""
+    if curves.empty:
+        return curves
+    run = ["key", "environment", "threads", "x_name"]
+    each = curves.groupby([*run, "curve"])
+    length, place = each["x"].transform("size"), each.cumcount()
+    step = (length / MOST_POINTS).map(math.ceil)
+    places = pd.MultiIndex.from_frame(curves[[*run, "x"]])
+    shared = places.isin(places[length <= MOST_POINTS])
+    return curves[(place % step == 0) | (place == length - 1) | shared]
 
 
 def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
@@ -288,8 +306,7 @@ def asked_by(stages: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str,
         for stage in stages.values():
             for command in stage["commands"]:
                 words = words_to_run(folder, stage, command)
-                experiments = dict(word.partition("=")[::2] for word in words).get("experiment", "")
-                if of_tables.intersection(experiments.split(",")):
+                if of_tables & experiments_of(command):
                     overrides = [word for word in words if word != "-m"]
                     runs += make_plan(hydra, overrides, multirun=True).runs
     return asked_for(runs)
@@ -307,22 +324,14 @@ def collect(
     rows = rows[rows["status"] != "interrupted"]  # which says nothing of the method
     if rows.empty:
         sys.exit(f"{source}: no rows")
-    if rows["dirty"].fillna(True).any():
-        sys.exit(f"{source}: {int(rows['dirty'].sum())} rows are of a work tree with changes")
+    if dirty := int((~rows["dirty"].isin([False])).sum()):
+        sys.exit(f"{source}: {dirty} rows are of a work tree with changes, or of unknown code")
     merged = folder.merge().path
     assert merged is not None
-    curves = folder.read_curves(reference=False)
-    run = ["key", "environment", "threads", "x_name"]
-    each = curves.groupby([*run, "curve"])
-    length, place = each["x"].transform("size"), each.cumcount()
-    step = (length / MOST_POINTS).map(math.ceil)
-    places = pd.MultiIndex.from_frame(curves[[*run, "x"]])
-    shared = places.isin(places[length <= MOST_POINTS])
-    curves = curves[(place % step == 0) | (place == length - 1) | shared]
+    curves = thinned(folder.read_curves(reference=False))
     finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
     finished = named(finished, asked or {})
-    schema = pq.read_schema(next((source / "_curves").glob("*.parquet")))
-    table = pa.Table.from_pandas(curves, schema=schema, preserve_index=False)
+    table = pa.Table.from_pandas(curves, schema=curve_schema(), preserve_index=False)
     environments = dict.fromkeys(rows["environment"], source / "_environments")
     if (stay := staying(target, finished, keep_old=keep_old)) is not None:
         kept = pq.read_table(target / "_curves").cast(table.schema)
@@ -338,15 +347,20 @@ def collect(
         for name in stay["environment"].to_pylist():
             environments.setdefault(name, target / "_environments")
     texts = {name: (place / f"{name}.json").read_bytes() for name, place in environments.items()}
-    for name in ("_curves", "_environments"):
-        shutil.rmtree(target / name, ignore_errors=True)
-        (target / name).mkdir(parents=True)
+    # Old files go last: rows that an interruption leaves have their curves and environments.
+    files = {target / "_environments" / f"{name}.json": text for name, text in texts.items()}
+    for path, text in files.items():
+        with atomic_file(path) as file:
+            file.write(text)
+    of_curves = target / "_curves" / "curves.parquet"
+    with atomic_file(of_curves) as file:
+        pq.write_table(table.replace_schema_metadata(None), file, compression="zstd")
     with atomic_file(target / "reference.parquet") as file:
         pq.write_table(finished, file, compression="zstd")
-    with atomic_file(target / "_curves" / "curves.parquet") as file:
-        pq.write_table(table.replace_schema_metadata(None), file, compression="zstd")
-    for name, text in texts.items():
-        (target / "_environments" / f"{name}.json").write_bytes(text)
+    for name in ("_curves", "_environments"):
+        for path in (target / name).iterdir():
+            if path != of_curves and path not in files:
+                path.unlink()
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     describe(target)
     print(
@@ -366,13 +380,14 @@ def describe(target: Path) -> None:
 
 def description(target: Path) -> str:
     """Markdown: counts of the rows by status, machine, code and limit, and of measured cells."""
-    rows = pq.read_table(target / "reference.parquet").to_pandas()
-    limit = rows["command"].str.extract(r"limits\.wall_s=(\d+)")[0].fillna("default")
+    table = pq.read_table(target / "reference.parquet")
+    rows = table.to_pandas()
+    limits = [limit(row, "wall_s") for row in table.select(["command"]).to_pylist()]
     columns = {
         "status": rows["status"],
         "environment": rows["environment"],
         "commit": rows["commit"].str[:7],
-        "limit, seconds": limit,
+        "limit, seconds": ["default" if one is None else f"{one:g}" for one in limits],
     }
     lines = [f"{len(rows):,} rows; {overlapping(rows):,} of them overlap another one in time."]
     for name, values in columns.items():

@@ -16,9 +16,10 @@ import pandas as pd
 import yaml
 
 from kbench.config import Composer, shipped_root
-from kbench.report.papers.entries import LEAST_SIZES, Cell
+from kbench.report.papers.entries import Cell
 from kbench.report.papers.figures import figures
-from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, paper
+from kbench.report.papers.growth import LEAST_SIZES
+from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
 from kbench.report.papers.runs import Runs
 from kbench.report.tables import Machine
 from kbench.run.plan import Run, make_plan
@@ -73,23 +74,24 @@ def words_of(command: str, stage: Mapping[str, Any]) -> list[str]:
     ValueError
         It names several experiments, of which one has such methods.
     """
-    words = dict(word.partition("=")[::2] for word in command.split())
+    words = command.split()
     left_out = set(stage.get("leave_out", ()))
-    if "method" not in words and "experiment" in words:
-        for experiment in words["experiment"].split(","):
+    experiments = experiments_of(command)
+    if not any(word.startswith("method=") for word in words):
+        for experiment in sorted(experiments):
             path = shipped_root() / "experiment" / f"{experiment}.yaml"
             listed = yaml.safe_load(path.read_text(encoding="utf-8"))["plan"]["methods"]
             names = dict.fromkeys(
                 one if isinstance(one, str) else next(iter(one)) for one in listed
             )
             if left_out & set(names):
-                if experiment != words["experiment"]:
+                if len(experiments) > 1:
                     raise ValueError(
                         f"a command of several experiments cannot leave out methods: {command}"
                     )
                 kept = ",".join(name for name in names if name not in left_out)
-                return [*command.split(), f"method={kept}"]
-    return command.split()
+                return [*words, f"method={kept}"]
+    return words
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.tables import REPEATS, contended
-from kbench.run.rows import RUN, schema
+from kbench.run.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that say how and when an attempt ran. They, and texts, are those of the newest attempt.
 _NOT_MEASURED = {"attempt", "seed", "threads", "jobs", "schema_version"}
-# Two rows with equal values in these columns, but other keys, differ in the version of their method
-# or in their limits.
-_RUN_OF_ANY_VERSION = (
-    *("method", "dataset", "variant", "data_sha256", "params", "seed"),
+# Rows with equal values in these columns, but other keys, differ in the version of their method, in
+# their seeds or in their limits. Reports take means over the seeds.
+_SETTING = (
+    *("method", "dataset", "variant", "data_sha256", "params"),
     *("environment", "threads", "jobs"),
 )
 _PHASES = ("phases", "phases_cpu")
@@ -30,12 +30,13 @@ _DISTURBED = {
 def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One row for each run, in the order of the first attempts.
 
-    The attempts that count are those that are ok, of the same source of the method and the same
-    origin (own or reference) as the newest of them; if none is ok, it is the newest alone. Where
-    several count, every measured number is the median over those that have it (seconds: over those
-    that other processes did not disturb), and everything else is the newest attempt's.
-    `repeats` is the list of these attempts, empty where only one counts. Runs that were made again
-    with a newer version of their method are left out. O(n log n).
+    The attempts that count are of the same source of the method and the same origin (own or
+    reference) as the newest one with an outcome: those that are ok if they are the majority,
+    otherwise the newest alone. Where several count, every measured number is the median over those
+    that have it (seconds: over those that other processes did not disturb), and everything else is
+    the newest attempt's.
+    `repeats` is the list of these attempts, empty where only one counts. Runs of a setting that was
+    run with a newer version of the method, be it with other seeds, are left out. O(n log n).
     """
     runs: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in _current(list(rows)):
@@ -45,7 +46,7 @@ def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows without those of which another one differs in a newer version of the method."""
-    places = [tuple(row.get(name) for name in _RUN_OF_ANY_VERSION) for row in rows]
+    places = [tuple(row.get(name) for name in _SETTING) for row in rows]
     # Rows that are older than the column are of the first version.
     versions = [row.get("method_version") or 1 for row in rows]
     newest: dict[tuple[Any, ...], int] = {}
@@ -58,10 +59,10 @@ def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _counting(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The attempts that count, the newest last."""
     by_age = sorted(attempts, key=_age)
-    ok = [row for row in by_age if row["status"] == "ok"]
-    if not ok:
-        return by_age[-1:]
-    return [row for row in ok if _code(row) == _code(ok[-1])]
+    ended = [row for row in by_age if row["status"] not in WITHOUT_OUTCOME] or by_age
+    newest = [row for row in ended if _code(row) == _code(ended[-1])]
+    ok = [row for row in newest if row["status"] == "ok"]
+    return ok if 2 * len(ok) > len(newest) else newest[-1:]
 
 
 def _age(row: Mapping[str, Any]) -> float:

@@ -7,8 +7,10 @@ fastest such setting. Its profile maps a factor to the fraction of data sets tha
 within that factor of the fastest method's time.
 
 A ranking takes the data sets of a task that have at least half as many methods as the data set with
-the most, and the methods that have runs on all of them. A failed run ranks last and solves nothing;
-a method whose package is not installed is left out.
+the most, and the methods that have runs on all of them. Of a data set in several forms (variants,
+numbers of rows) one counts, that with the most methods, because the bootstrap and Nemenyi's test
+assume independent data sets. A failed run ranks last and solves nothing; a method whose package is
+not installed is left out.
 """
 
 import math
@@ -26,6 +28,10 @@ from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Machine
 from kbench.report.tradeoff import COSTS, FIT, Cost, pareto, points
 from kbench.run.rows import WITHOUT_OUTCOME
+
+# Below six data sets no two methods differ at the 5 % level whatever their ranks are: in a sign
+# test five wins out of five have p = 0.06. A bootstrap interval would suggest otherwise.
+_LEAST_SETS = 6
 
 
 @dataclass(frozen=True)
@@ -78,13 +84,28 @@ def rankings(comparisons: Iterable[Comparison]) -> list[Ranking]:
         if one.problem.task and best_lines(one):
             groups[one.problem.task, one.machine].append(one)
     made = []
-    for (task, machine), members in groups.items():
+    for (task, machine), every in groups.items():
+        members = _one_form_each(every)
         most = max(len(_methods(one)) for one in members)
         core = [one for one in members if 2 * len(_methods(one)) >= most]
         shared = sorted(set.intersection(*map(_methods, core)))
         if len(core) > 1 and len(shared) > 1:
             made.append(Ranking(task, machine, core, _standings(core, shared)))
     return sorted(made, key=lambda one: (one.task, one.machine.environment, one.machine.threads))
+
+
+def _one_form_each(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """Of each data set the comparison with the most methods; of equal ones that of most rows."""
+
+    def order(one: Comparison) -> tuple[int, int]:
+        return len(_methods(one)), one.problem.n_train or 0
+
+    chosen: dict[str, Comparison] = {}
+    for one in comparisons:
+        held = chosen.get(one.problem.dataset)
+        if held is None or order(one) > order(held):
+            chosen[one.problem.dataset] = one
+    return list(chosen.values())
 
 
 def sheet(ranking: Ranking) -> Sheet:
@@ -95,7 +116,7 @@ def sheet(ranking: Ranking) -> Sheet:
     header += ["fit front", "predict front"]
     rows = []
     for one in ranking.standings:
-        limits = "" if one.rank.low is None else f"{one.rank.low:.1f} to {one.rank.high:.1f}"
+        limits = f"{one.rank.low:.1f} to {one.rank.high:.1f}" if n >= _LEAST_SETS else ""
         reached = [ratio for ratio in one.ratios if math.isfinite(ratio)]
         middle = float(np.median(reached)) if reached else 0.0
         times = f"{middle:.{decimals_for(middle, 3)}f}" if reached else ""
@@ -103,12 +124,15 @@ def sheet(ranking: Ranking) -> Sheet:
         rows.append([*row, str(one.solved), times, str(one.to_train), str(one.to_predict)])
     sets = ", ".join(title(one.problem) for one in ranking.comparisons)
     notes = [
-        f"Data sets: {sets}. Methods: those with runs on all of them.",
+        f"Data sets: {sets}; of several forms of one that with the most methods.",
+        "Methods: those with runs on all data sets.",
         f"% behind: median difference to the best score; near on: sets within {near} of it.",
         f"× fastest: median seconds, as multiples, of the fastest setting within {near}.",
         "Fronts: sets where no other setting is better in score and fit time, or prediction cost.",
         "Ranks are of a method's best setting by test score, which flatters methods with many.",
     ]
+    if n < _LEAST_SETS:
+        notes.append(f"No intervals: fewer than {_LEAST_SETS} data sets show no difference at 5 %.")
     return Sheet(f"Rankings: {ranking.task}, {n} data sets", 1, header, rows, notes)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbench.report.quantities import Quantity, leading
+from kbench.run.stopped import time_limit
 
 Row = Mapping[str, Any]
 # Of a row that is made of several attempts of a run: the rows of these attempts.
@@ -66,7 +67,8 @@ class Line:
     setting : str
         The parameters in which the method's settings differ in this comparison, as `C=1 gamma=2`.
     rows : list of mapping
-        One row for each seed: the newest that is ok, else the newest.
+        One row for each seed: the newest that is ok, else that of the longest limit, of several
+        the newest.
     set_aside : int
         Number of further rows of the same seeds, run under other limits or options.
     """
@@ -103,6 +105,13 @@ class Line:
         """Number of attempts of which the ok rows are the medians."""
         return sum(len(row.get(REPEATS) or [row]) for row in self.ok)
 
+    def cut_short(self, column: str) -> bool:
+        """Whether a column is seconds of the fit, and a run was stopped before it had them all.
+
+        The mean of the other runs would be less than that of all.
+        """
+        return "timeout" in self.failures and column.startswith(("fit_", "phases."))
+
     @property
     def not_converged(self) -> int:
         return sum(row["converged"] is False for row in self.ok)
@@ -110,8 +119,11 @@ class Line:
     def mean_sd(self, column: str) -> tuple[float, float | None] | None:
         """Mean and standard deviation over the ok seeds.
 
-        The deviation is the sample's (n - 1), None for one seed; None where nothing was measured.
+        The deviation is the sample's (n - 1), None for one seed; None where nothing was measured,
+        or the column is `cut_short`.
         """
+        if self.cut_short(column):
+            return None
         return mean_sd([value for row in self.ok if (value := measured(row, column)) is not None])
 
     def spread(self, column: str, *, relative: bool = False) -> float | None:
@@ -285,11 +297,15 @@ def _parameters(row: Row) -> dict[str, Any]:
 
 def _one_a_seed(rows: list[Row]) -> list[Row]:
     best: dict[Any, Row] = {}
-    for row in sorted(rows, key=_age):
-        held = best.get(row["seed"])
-        if held is None or row["status"] == "ok" or held["status"] != "ok":
-            best[row["seed"]] = row
+    for row in sorted(rows, key=_says_most):
+        best[row["seed"]] = row
     return sorted(best.values(), key=lambda row: (row["seed"] is not None, row["seed"] or 0))
+
+
+def _says_most(row: Row) -> tuple[bool, float, float]:
+    """Sort key of the rows of a seed: ok rows last, those that had most time last of the others."""
+    ok = row["status"] == "ok"
+    return ok, 0.0 if ok else time_limit(row) or 0.0, _age(row)
 
 
 def _age(row: Row) -> float:

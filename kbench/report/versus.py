@@ -23,7 +23,7 @@ from kbench.report.compare import (
 )
 from kbench.report.quantities import SCORES, Quantity
 from kbench.report.sheet import Sheet
-from kbench.report.tables import Comparison, Line, Row, comparisons
+from kbench.report.tables import Comparison, Line, Row, comparisons, measured
 
 _PERCENT = f"{100 * LEVEL:g} %"
 
@@ -52,14 +52,25 @@ class Pair:
         return [a - b for a, b in pairs]
 
     @property
+    def means(self) -> tuple[float, float]:
+        """The means of both sides, geometric for a ratio."""
+        a, b = (self._mean(values) for values in (self.a, self.b))
+        return a, b
+
+    def _mean(self, values: Sequence[float]) -> float:
+        if self.quantity.ratio:
+            return math.exp(math.fsum(map(math.log, values)) / len(values))
+        return math.fsum(values) / len(values)
+
+    @property
     def outcome(self) -> str:
         """Result of the first method: win, tie or loss; means that are printed alike are a tie."""
         if not self.a:
             return ""
-        means = [math.fsum(values) / len(values) for values in (self.a, self.b)]
-        if len({self.quantity.text(mean) for mean in means}) == 1:
+        first, second = self.means
+        if self.quantity.text(first) == self.quantity.text(second):
             return "tie"
-        return "win" if self.quantity.sign * (means[0] - means[1]) > 0 else "loss"
+        return "win" if self.quantity.sign * (first - second) > 0 else "loss"
 
 
 @dataclass(frozen=True)
@@ -170,9 +181,7 @@ def pair_records(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
         }
         if pair.a:
             interval = _in_unit(bootstrap_mean([pair.differences]), pair.quantity)
-            record["mean_a"], record["mean_b"] = (
-                math.fsum(side) / len(side) for side in (pair.a, pair.b)
-            )
+            record["mean_a"], record["mean_b"] = pair.means
             record |= {"estimate": interval.mean, "low": interval.low, "high": interval.high}
         records.append(record)
     return records
@@ -211,13 +220,13 @@ def _overall(pairs: Sequence[Pair]) -> Sheet:
         groups.setdefault(key, []).append(pair)
     rows = []
     for (one, other, quantity), members in groups.items():
-        measured = [pair for pair in members if pair.a]
-        outcomes = [pair.outcome for pair in measured]
+        paired = [pair for pair in members if pair.a]
+        outcomes = [pair.outcome for pair in paired]
         counts = "/".join(str(outcomes.count(name)) for name in ("win", "tie", "loss"))
         estimate = ["", ""]
-        if measured:
-            estimate = _printed(bootstrap_mean([pair.differences for pair in measured]), quantity)
-        row = [f"{one} {_sign(quantity)} {other}", quantity.header, str(len(measured)), *estimate]
+        if paired:
+            estimate = _printed(bootstrap_mean([pair.differences for pair in paired]), quantity)
+        row = [f"{one} {_sign(quantity)} {other}", quantity.header, str(len(paired)), *estimate]
         rows.append([*row, counts])
     header = ["pair", "metric", "data sets", "mean", _PERCENT, "win/tie/loss"]
     note = (
@@ -237,9 +246,8 @@ def _each(pairs: Sequence[Pair]) -> Sheet:
             why = ", ".join(sorted(failures)) or "no common seed"
             rows.append([pair.where, names, pair.quantity.header, "0", "", "", "", "", why])
             continue
-        means = [math.fsum(side) / len(side) for side in (pair.a, pair.b)]
         estimate = _printed(bootstrap_mean([pair.differences]), pair.quantity)
-        sides = [pair.quantity.text(mean) for mean in means]
+        sides = [pair.quantity.text(mean) for mean in pair.means]
         row = [pair.where, names, pair.quantity.header, str(len(pair.a)), *sides, *estimate]
         rows.append([*row, pair.outcome])
     header = ["data set", "pair", "metric", "seeds", "first", "second", "mean", _PERCENT]
@@ -250,9 +258,10 @@ def _each(pairs: Sequence[Pair]) -> Sheet:
 def _pair(where: str, first: Line, second: Line, quantity: Quantity) -> Pair:
     usable = [
         {
-            row["seed"]: float(row[quantity.column])
+            row["seed"]: value
             for row in line.ok
-            if row[quantity.column] is not None and (not quantity.ratio or row[quantity.column] > 0)
+            if (value := measured(row, quantity.column)) is not None
+            and (value > 0.0 or not quantity.ratio)
         }
         for line in (first, second)
     ]
@@ -278,8 +287,8 @@ def _measured(comparison: Comparison, quantity: Quantity) -> bool:
 
 
 def _mean(line: Line, quantity: Quantity) -> float:
-    measured = line.mean_sd(quantity.column)
-    return math.nan if measured is None else measured[0]
+    mean = line.mean_sd(quantity.column)
+    return math.nan if mean is None else mean[0]
 
 
 def _where(comparison: Comparison) -> str:

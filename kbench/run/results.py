@@ -293,8 +293,8 @@ class ResultsFolder:
         names = {name for _, name in newest.values()}
         content = read_parquet_files(folder / "_curves", wanted=names.__contains__)
         self.warnings = content.skipped
-        known = [file.table for file in content.files if file.table.schema.equals(_curve_schema())]
-        return pa.concat_tables([_curve_schema().empty_table(), *known]).to_pandas()
+        known = [file.table for file in content.files if file.table.schema.equals(curve_schema())]
+        return pa.concat_tables([curve_schema().empty_table(), *known]).to_pandas()
 
     def row(self, key_prefix: str) -> dict[str, Any]:
         """The newest row, own, reference or trial, whose key begins with `key_prefix`.
@@ -379,7 +379,7 @@ def _write_parquet(table: "pa.Table", path: Path) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
-def _curve_schema() -> "pa.Schema":
+def curve_schema() -> "pa.Schema":
     import pyarrow as pa
 
     text, number = pa.string(), pa.float64()
@@ -399,7 +399,7 @@ def _curve_schema() -> "pa.Schema":
 def _curve_table(row: Mapping[str, Any], curves: Sequence[Curve]) -> "pa.Table":
     import pyarrow as pa
 
-    columns: dict[str, list[Any]] = {name: [] for name in _curve_schema().names}
+    columns: dict[str, list[Any]] = {name: [] for name in curve_schema().names}
     for curve in curves:
         n = len(curve["x"])
         if len(curve["value"]) != n:
@@ -412,4 +412,4 @@ def _curve_table(row: Mapping[str, Any], curves: Sequence[Curve]) -> "pa.Table":
         columns["x_name"] += [curve["x_name"]] * n
         columns["x"] += list(curve["x"])
         columns["value"] += list(curve["value"])
-    return pa.table(columns, schema=_curve_schema())
+    return pa.table(columns, schema=curve_schema())

@@ -1,11 +1,14 @@
-"""A cell of a paper's table is filled by one line of rows, that of the table's own experiment."""
+"""One line of rows fills a cell, stands for a step or a point: that of the own experiment."""
 
 import pytest
 from paper_rows import rbf, runs
 
 from kbench.report.papers.claims import claims, selectors_of
 from kbench.report.papers.entries import Cell, entry, filled
-from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.figures import drawn, figures
+from kbench.report.papers.layout import PAPERS, experiments_of, paper
+from kbench.report.papers.runs import made_by
+from kbench.report.papers.systems import matching, systems
 
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
 
@@ -79,3 +82,26 @@ def test_rows_of_the_table_s_experiment_come_before_newer_ones_and_more_seeds():
     cell = Cell(table, without, machine, "LIBSVM", "ijcnn1")
     one = entry(cell, table.measures["accuracy"])
     assert (one.value, one.match.others) == (pytest.approx(0.99), 1)
+
+
+@pytest.mark.parametrize("system", systems(), ids=lambda one: one.name)
+def test_no_second_run_of_its_experiments_matches_a_step(system, reference):
+    experiments = experiments_of(system.run)
+    several = [
+        (comparison.problem, values, step)
+        for comparison, matches in matching(system, reference)
+        for values, by_step in matches.items()
+        for step, lines in by_step.items()
+        if len(lines) > 1 and made_by(experiments, lines[0])
+    ]
+    assert several == []
+
+
+@pytest.mark.parametrize("figure", figures(), ids=lambda one: one.name)
+def test_no_two_points_of_a_line_have_one_abscissa(figure, reference):
+    for machine in reference.machines:
+        for one in drawn(figure, reference, machine):
+            for label, points in one.points.items():
+                if not (one.panel.lines[label].y.curve or figure.heat):
+                    places = [x for x, _, _ in points]
+                    assert len(set(places)) == len(places), (one.panel.title, label)

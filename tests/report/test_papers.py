@@ -5,12 +5,13 @@ import io
 import json
 import shutil
 import subprocess
+from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paper_rows import rbf, runs
-from report_rows import failed, make_row, stopped_in
+from report_rows import START, failed, make_row, stopped_in
 
 from kbench.config import shipped_root
 from kbench.errors import ConfigError
@@ -230,6 +231,24 @@ def test_every_cell_is_measured_ended_without_rows_or_without_data():
     assert cell(runs(own), "LIBSVM", "cifar", "accuracy").value == 0.9
 
 
+def test_a_run_that_other_limits_ended_has_not_ended_at_the_longest_limit_of_its_table():
+    params = rbf("dcsvm", 1)["params"]
+
+    def ended(status, message, memory_mb=8192):
+        command = f"kbench method=dcsvm limits.wall_s=900 limits.memory_mb={memory_mb}"
+        lost = failed("dcsvm", status, dataset="ijcnn1", params=params, message=message)
+        of_other = "kbench method=svc limits.wall_s=900 limits.memory_mb=8192"
+        other = rbf("svc", 0.98, experiment="dcsvm_table3", command=of_other)
+        one = coverage(filled(TABLE3, runs({**lost, "command": command}, other)))
+        return one.ended, one.failed
+
+    assert ended("timeout", "not done within limits.wall_s=900") == (2, 0)
+    assert ended("timeout", "used more than limits.cpu_s=60") == (0, 2)
+    assert ended("timeout", "not set up within limits.setup_s=60") == (0, 2)
+    assert ended("memory", "held more than limits.memory_mb=8192") == (2, 0)
+    assert ended("memory", "held more than limits.memory_mb=1500", 1500) == (0, 2)
+
+
 def test_a_run_that_had_less_time_than_others_of_its_table_has_not_ended_at_the_limit():
     params = rbf("dcsvm", 1)["params"]
 
@@ -411,6 +430,25 @@ def test_a_total_is_of_all_settings_or_says_how_many():
     assert cell(runs(*rows[1:]), "ijcnn1", "LIBSVM", "time", table).status == "24 of 25"
 
 
+def test_a_total_is_of_one_data_set():
+    table = paper("dcsvm").tables["table5"]
+    steps = [2.0**e for e in (-10, -6, 1, 6, 10)]
+
+    def grid(dataset, seconds):
+        return [
+            rbf("svc", 0.9, C=C, gamma=g, dataset=dataset, fit_wall_s=seconds)
+            for C in steps
+            for g in steps
+        ]
+
+    whole, part = grid("covtype", 100.0), grid("covtype_93k", 3.0)
+    one = cell(runs(*whole[:3], *part), "covtype", "LIBSVM", "time", table)
+    assert one.value == pytest.approx(75.0)
+    assert cell(runs(*whole, *part), "covtype", "LIBSVM", "time", table).value == 2500.0
+    one = cell(runs(*whole[:3], *part[:20]), "covtype", "LIBSVM", "time", table)
+    assert (one.status, one.least) == ("20 of 25", 60.0)
+
+
 LIMIT = "not done within limits.wall_s=120"
 
 
@@ -526,7 +564,57 @@ def test_a_rank_is_read_where_row_and_column_are_the_cell_s():
 def test_other_matching_lines_are_counted():
     a, b = rbf("svc", 0.9), rbf("svc", 0.8, params='{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}')
     one = cell(runs(a, b), "LIBSVM", "ijcnn1", "accuracy")
-    assert one.notes[0] == "the newest; 1 other setting would do as well"
+    assert one.notes[0] == (
+        "2 series of runs match; this is the one with the newest version of the method, then the"
+        " most seeds, then the newest run"
+    )
+
+
+def test_the_newest_version_of_a_method_fills_a_cell_before_more_seeds_of_an_older_one():
+    old = [rbf("svc", 0.9, seed) for seed in (0, 1, 2)]
+    params = '{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}'
+    new = rbf("svc", 0.8, params=params, method_version=2)
+    assert cell(runs(*old, new), "LIBSVM", "ijcnn1", "accuracy").value == 0.8
+    lost = {**new, "status": "timeout", "accuracy": None}
+    assert cell(runs(*old, lost), "LIBSVM", "ijcnn1", "accuracy").value == pytest.approx(0.9)
+
+
+def test_of_several_stopped_runs_of_a_seed_the_one_with_the_longest_limit_counts():
+    said = {"dataset": "ijcnn1", "params": rbf("svc", 1)["params"]}
+    long = failed("svc", "timeout", message=stopped_in("fit", 900), **said)
+    short = failed("svc", "timeout", message=stopped_in("fit", 120), **said)
+    short["started_at"] = START + timedelta(hours=1)
+    for rows in ((long, short), (short, long)):
+        one = cell(runs(*rows), "LIBSVM", "ijcnn1", "seconds")
+        assert (one.status, one.least, one.ended) == ("timeout", 900.0, True)
+
+
+def test_seconds_of_which_some_runs_were_stopped_are_a_lower_bound_and_no_mean():
+    said = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
+    message = stopped_in("fit", 120)
+    stopped = [failed("svc", "timeout", seed, message=message, **said) for seed in (1, 2)]
+    found = runs(rbf("svc", 0.9, fit_wall_s=112.5), *stopped, rbf("dcsvm_early", 0.9))
+    one = cell(found, "LIBSVM", "ijcnn1", "seconds")
+    assert (one.value, one.least, one.status) == (None, 117.5, "1 of 3 ok")
+    assert one.notes == (
+        "svc on ijcnn1: not done within limits.wall_s=120, stopped in fit",
+        "svc on ijcnn1: the mean of all 3 runs is at least 118 s",
+    )
+    assert one.ended
+    accuracy = cell(found, "LIBSVM", "ijcnn1", "accuracy")
+    assert (accuracy.value, accuracy.notes[0]) == (0.9, "1 of 3 runs ok")
+    ratio = cell(found, "DC-SVM (early)", "ijcnn1", "× LIBSVM")
+    assert (ratio.value, ratio.status) == (None, "svc: 1 of 3 ok")
+    assert ratio.notes == one.notes
+    unknown = {**stopped[1], "message": "not done within limits.wall_s=120"}
+    assert cell(runs(found.rows[0], unknown), "LIBSVM", "ijcnn1", "seconds").least is None
+
+
+def test_a_ratio_of_a_stopped_run_is_a_lower_bound():
+    early = {"dataset": "ijcnn1", "params": rbf("dcsvm_early", 1)["params"]}
+    slow = failed("dcsvm_early", "timeout", message=stopped_in("fit", 60), **early)
+    one = cell(runs(slow, rbf("svc", 0.9, fit_wall_s=4.0)), "DC-SVM (early)", "ijcnn1", "× LIBSVM")
+    assert (one.value, one.status, one.least) == (None, "timeout", 15.0)
 
 
 pool = [

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 
 import pytest
@@ -31,6 +32,7 @@ ONE = Budgets(
 
 def dcpred(accuracy, cost, *, m=8, pseudo="monomials", seed=0, **changes):
     params = {"n_landmarks": m, "pseudo": pseudo, "landmarks": "weighted", "error_rows": 0}
+    params["n_leaves"] = 16
     changes |= {"params": json.dumps(params, sort_keys=True), "prediction_cost": cost}
     return rbf("dcpred", accuracy, seed=seed, **changes)
 
@@ -102,3 +104,27 @@ def test_in_every_format(tmp_path):
         io.StringIO(make_papers(folder, tables=["budgets"], format="csv", reference=False))
     )
     assert ["ijcnn1: DC-Pred++ [1]", "90.00", "9.00"] in [line[:3] for line in lines]
+
+
+@pytest.mark.parametrize("one", budgets(), ids=lambda one: one.name)
+def test_no_setting_stands_in_two_lines(one):
+    """Otherwise leaving an ingredient out could not win."""
+
+    def accepted(wanted, name):
+        value = wanted.params[name]
+        return value if isinstance(value, list) else [value]
+
+    for a, b in itertools.combinations(one.lines.values(), 2):
+        if set(a.methods) & set(b.methods):
+            shared = a.params.keys() & b.params.keys()
+            apart = [n for n in shared if not set(accepted(a, n)) & set(accepted(b, n))]
+            assert apart, (a, b)
+
+
+def test_settings_of_the_table_s_experiment_come_before_better_ones_of_other_commands():
+    lines, _ = table(
+        dcpred(0.90, 9.0, m=4, experiment="demo"), dcpred(0.99, 9.0, m=8, experiment="other")
+    )
+    assert lines["ijcnn1: on [1]"] == ["90.00", "9.00", "n_landmarks=4"] * 2 + ["1"]
+    lines, _ = table(dcpred(0.99, 9.0, m=8, experiment="other"))
+    assert lines["ijcnn1: on [1]"][0] == "99.00"

@@ -1,14 +1,21 @@
 """Counts beside the papers' cells: figures drawn, settings of a budget; curves over seconds."""
 
-from paper_rows import runs
+import re
+
+from paper_rows import rbf, runs
 from report_rows import make_row
 
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
-from kbench.report.papers.coverage import figure_sheet
-from kbench.report.papers.drawing import drawings
+from kbench.report.papers.coverage import coverage, figure_sheet
+from kbench.report.papers.drawing import Drawing, drawings
+from kbench.report.papers.entries import Cell, entry, filled
 from kbench.report.papers.figures import drawn, figures
+from kbench.report.papers.layout import paper
+from kbench.report.papers.printed import printed
+from kbench.report.papers.ratios import picture
 from kbench.report.papers.runs import identity
+from kbench.report.papers.sheets import LEGEND, remarks
 
 (EQUAL_TIME,) = [one for one in figures() if one.name == "dsgd_app_equal_time"]
 
@@ -49,3 +56,77 @@ def test_a_budget_says_how_many_settings_a_method_had():
     ]
     (line,) = budget_sheet(one, runs(*rows), {}).rows
     assert line[-1] == "2"
+
+
+def test_totals_and_dashes_are_no_cells():
+    tables = paper("dcsvm").tables
+    assert coverage(filled(tables["table5"], runs())).cells == 0
+    of_table = [one for place, one in printed("dcsvm").items() if place[0] == "table9"]
+    dashes = sum(one.text == "-" for one in of_table)
+    assert dashes == 2
+    assert coverage(filled(tables["table9"], runs())).cells == len(of_table) - dashes
+
+
+def test_a_mean_counts_the_seeds_that_have_its_value():
+    params = '{"gamma": 2, "n_clusters": 5, "rank": 128}'
+    rows = [
+        make_row("meka", 0.9, seed, dataset="pendigits", variant="meka", params=params)
+        for seed in range(3)
+    ]
+    rows[1]["phases_cpu"] = {"cluster": 0.5, "bases": 1.0, "links": 2.0}
+    (one,) = filled(paper("meka").tables["table5"], runs(*rows))
+    said = remarks(one, {one.machine.environment: {}})
+    assert not any(line.startswith("Means") for line in said)
+    rows[2]["phases_cpu"] = {"cluster": 0.5}
+    (one,) = filled(paper("meka").tables["table5"], runs(*rows))
+    said = remarks(one, {one.machine.environment: {}})
+    assert "Means of 2 runs in 1 cell, of 1 run in 2 cells." in said
+
+
+def test_a_fraction_below_all_is_not_a_hundred_per_cent():
+    drawings_ = [Drawing(EQUAL_TIME, (), (), (), drawn=199, wanted=200)]
+    assert figure_sheet(drawings_).rows[0][-1] == "99 %"
+
+
+def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():
+    table = paper("dcsvm").tables["table6"]
+    rows, curves = [], {}
+    for seed, (other_cpus, seconds) in enumerate(((0.0, 0.25), (0.9, 0.75))):
+        told = {"dataset": "covtype_93k", "level_tol": 0.001, "other_cpus": other_cpus}
+        rows.append(rbf("dcsvm", 0.9, seed, gamma=32, **told))
+        curves[identity(rows[-1])] = {
+            "n_clusters": ([1.0, 2.0], [256.0, 64.0]),
+            "cluster_s": ([1.0, 2.0], [seconds, seconds]),
+        }
+
+    def clustering(found):
+        return entry(Cell(table, found, found.machines[0], "4", ""), table.measures["clustering"])
+
+    both = clustering(runs(*rows, curves=curves))
+    assert (both.value, both.n) == (0.25, 1)
+    assert "dcsvm on covtype_93k: wall seconds" in both.notes
+    (note,) = [one for one in both.notes if "left out" in one]
+    assert "1 of 2 runs are left out" in note
+    disturbed = clustering(runs(rows[1], curves=curves))
+    assert disturbed.value is None
+    assert any("left out" in one for one in disturbed.notes)
+
+
+def test_the_first_picture_has_seconds_and_scores_and_nothing_else():
+    """A rank of a cluster is no score; a multiple of a linear model's time is a time."""
+    params = '{"n_clusters": 5, "gamma": 1, "rank_tol": 1e-06, "partition": "kmeans"}'
+    where = {"dataset": "ijcnn1", "variant": "first_train=4000"}
+    block = make_row("block_spectra", 0.9, params=params, **where)
+    curves = {"row": ([0], [0.0]), "column": ([0], [0.0]), "rank": ([0], [26.0])}
+    ranks = filled(paper("meka").tables["table3"], runs(block, curves={identity(block): curves}))
+    assert ranks[0].machine is not None
+    assert picture(ranks, [], str) == ""
+    ldkl = rbf("ldkl", 0.9, dataset="a9a", params='{"depth": 7}', prediction_cost=20.0)
+    costs = picture(filled(paper("dcpred").tables["table1"], runs(ldkl)), [], str)
+    of_kind = dict(re.findall(r"Table 1, (\w+): median \S+ of (\d+) cells", costs))
+    assert of_kind == {"seconds": "2", "scores": "1"}  # prediction and training; accuracy
+
+
+def test_the_clock_of_runs_on_several_threads_is_named():
+    assert "wall seconds of runs on several threads" in LEGEND
+    assert "seconds are CPU seconds of runs on one thread." not in LEGEND

@@ -152,3 +152,26 @@ def test_bars_of_mean_ranks_are_as_long_as_the_critical_difference():
     assert middles == sorted(middles, reverse=True)
     lengths = [float(right) - float(left) for left, _, right, _ in bars]
     assert max(lengths) - min(lengths) <= 0.2
+
+
+def test_a_data_set_counts_once_in_the_form_with_the_most_methods():
+    small = [{**one, "variant": "first_train=500", "n_train": 500} for one in BASE]
+    (one,) = ranked([*BASE, *small[:2], row("svc", "c", 0.9, 1.0), row("fast", "c", 0.8, 1.0)])
+    forms = [(c.problem.dataset, c.problem.variant) for c in one.comparisons]
+    assert forms == [("a", None), ("b", None), ("c", None)]
+    wider = [*small, row("more", "a", 0.5, 1.0, variant="first_train=500", n_train=500)]
+    (one,) = ranked([*BASE, *wider])
+    assert [c.problem.n_train for c in one.comparisons] == [500, 1000]
+
+
+def test_intervals_need_six_data_sets():
+    def of(n):
+        rows = [row(m, f"d{i}", 0.9 - i / 100, 1.0) for i in range(n) for m in ("svc", "knn")]
+        rows += [row("mlp", f"d{i}", 0.5 + i / 10, 1.0) for i in range(n)]
+        (one,) = ranked(rows)
+        return sheet(one)
+
+    assert {line[2] for line in of(5).rows} == {""}
+    assert "No intervals: fewer than 6 data sets show no difference at 5 %." in of(5).notes
+    assert "" not in {line[2] for line in of(6).rows}
+    assert not any(note.startswith("No intervals") for note in of(6).notes)

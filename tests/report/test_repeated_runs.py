@@ -49,11 +49,13 @@ def folder(tmp_path):
     return write
 
 
-def test_a_run_of_an_older_version_of_the_method_gives_way_to_the_newer_one():
+def test_runs_of_an_older_version_of_the_method_give_way_to_the_newer_one_whatever_their_seeds():
     (old,), (new,) = attempts({"method_version": None}), attempts({"method_version": 2})
-    (other,) = attempts({"method_version": None, "seed": 7})
-    old["key"], new["key"], other["key"] = "1" * 16, "2" * 16, "3" * 16
-    assert [run["key"] for run in combined([old, new, other])] == [new["key"], other["key"]]
+    (seed,) = attempts({"method_version": None, "seed": 7})
+    (other,) = attempts({"method_version": None, "params": '{"C": 2}'})
+    for row, name in zip((old, new, seed, other), "1234", strict=True):
+        row["key"] = name * 16
+    assert [run["key"] for run in combined([old, new, seed, other])] == [new["key"], other["key"]]
 
 
 @given(st.lists(st.floats(0.001, 100.0), min_size=1, max_size=6))
@@ -66,16 +68,31 @@ def test_a_run_has_the_median_of_what_its_attempts_measured(seconds):
         assert len(run[REPEATS]) == (len(seconds) if len(seconds) > 1 else 0)
 
 
-def test_failed_attempts_count_only_where_none_is_ok():
-    rows = attempts(
-        {"status": "timeout", "accuracy": None},
-        {"accuracy": 0.75},
-        {"status": "error", "accuracy": None},
+@pytest.mark.parametrize(
+    ("statuses", "status", "attempt"),
+    [
+        (["timeout", "ok", "timeout"], "timeout", 3),
+        (["ok", "timeout", "ok"], "ok", 3),
+        (["ok", "ok", "timeout"], "ok", 2),
+        (["error", "ok"], "ok", 2),
+        (["ok", "error"], "error", 2),
+        (["ok", "interrupted"], "ok", 1),
+        (["timeout", "error"], "error", 2),
+        (["interrupted", "unavailable"], "unavailable", 2),
+    ],
+)
+def test_ok_attempts_count_if_they_are_the_majority_and_the_newest_otherwise(
+    statuses, status, attempt
+):
+    (run,) = combined(attempts(*({"status": one} for one in statuses)))
+    assert (run["status"], run["attempt"]) == (status, attempt)
+
+
+def test_a_newer_source_that_fails_is_not_hidden_by_an_older_one_that_did_not():
+    (run,) = combined(
+        attempts({"source_sha256": "aa"}, {"source_sha256": "bb", "status": "timeout"})
     )
-    (run,) = combined(rows)
-    assert (run["status"], run["accuracy"], run["attempt"]) == ("ok", 0.75, 2)
-    (run,) = combined([rows[0], rows[2]])
-    assert (run["status"], run["attempt"]) == ("error", 3)
+    assert run["status"] == "timeout"
 
 
 @pytest.mark.parametrize("changed", [{"source_sha256": "bb"}, {"origin": "reference"}])

@@ -139,3 +139,28 @@ def test_errors_are_one_line(compare, options, message):
     rows = [make_row("svc", 0.5), make_row("knn", 0.5)]
     with pytest.raises(ConfigError, match=message):
         compare(*rows, **options)
+
+
+def test_seconds_of_a_fit_are_those_that_tables_compare(compare):
+    rows = [
+        make_row("svc", 0.5, fit_wall_s=9.0, fit_cpu_s=4.0),
+        make_row("knn", 0.5, fit_wall_s=2.0),
+    ]
+    (pair,) = pairs(compare(*rows, metric="fit_s", format="csv"))
+    assert float(pair["estimate"]) == pytest.approx(2.0)
+
+
+def test_wall_seconds_of_disturbed_runs_are_not_compared(compare):
+    rows = [make_row("svc", 0.5, seed, fit_wall_s=8.0, other_cpus=0.9 * seed) for seed in (0, 1)]
+    rows += [make_row("knn", 0.5, seed, fit_wall_s=2.0, other_cpus=0.0) for seed in (0, 1)]
+    (pair,) = pairs(compare(*rows, metric="fit_wall_s", format="csv"))
+    assert (pair["pairs"], pair["outcome"]) == ("1", "loss")
+
+
+def test_the_outcome_of_a_ratio_is_that_of_its_estimate(compare):
+    rows = [make_row("svc", 0.5, seed, fit_wall_s=s) for seed, s in enumerate((1.0, 100.0))]
+    rows += [make_row("knn", 0.5, seed, fit_wall_s=s) for seed, s in enumerate((10.0, 20.0))]
+    (pair,) = pairs(compare(*rows, metric="fit_s", format="csv"))
+    assert float(pair["estimate"]) == pytest.approx(math.sqrt(0.5))
+    assert float(pair["mean_a"]) == pytest.approx(10.0)
+    assert pair["outcome"] == "win"

@@ -4,6 +4,7 @@ import json
 import runpy
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,8 @@ import yaml
 from result_rows import make_row
 
 from kbench.config import shipped_root
+from kbench.report.papers.figures import figures
+from kbench.report.papers.layout import PAPERS, experiments_of, paper
 from kbench.run.results import Curve, ResultsFolder
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reference.py"
@@ -195,6 +198,65 @@ def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect,
     assert sorted(results.read()["key"]) == keys[1:]
 
 
+@pytest.mark.parametrize(
+    ("fresh", "stays"),
+    [
+        ({"status": "timeout", "message": "not done within limits.wall_s=120"}, True),
+        ({"status": "timeout", "message": "not done within limits.wall_s=900"}, False),
+        ({"status": "error", "message": "wrong"}, False),
+        ({}, False),
+        ({"threads": 2}, True),
+    ],
+)
+def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_more_threads(
+    tmp_path, collect, fresh, stays
+):
+    results = ResultsFolder(tmp_path / "results")
+    common = {"environment": ResultsFolder(tmp_path / "old").store_environment({"cpu": "one"})}
+    ResultsFolder(tmp_path / "new").store_environment({"cpu": "one"})
+    command = "kbench method=svc dataset=digits limits.wall_s=900"
+    for name, key, changes in (("old", "a" * 16, {"command": command}), ("new", "b" * 16, fresh)):
+        folder = ResultsFolder(tmp_path / name)
+        folder.write(make_row(dirty=False, key=key, **{**common, **changes}))  # without curves
+        collect(folder.path, results.path / "_reference", keep_old=True)
+    assert sorted(results.read()["key"]) == (["a" * 16] if stays else []) + ["b" * 16]
+
+
+def test_an_interruption_leaves_the_old_rows_with_their_curves(tmp_path, script, monkeypatch):
+    folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
+    target = results.path / "_reference"
+    script["collect"](folder.path, target)
+    before = results.read_curves(), results.environments()
+
+    write = script["pq"].write_table
+
+    def interrupted(table, file, **options):
+        if str(target) in str(getattr(file, "name", file)):
+            raise KeyboardInterrupt
+        write(table, file, **options)
+
+    monkeypatch.setattr(script["pq"], "write_table", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        script["collect"](folder.path, target)
+    assert len(results.read()) == 1
+    assert results.read_curves().equals(before[0])
+    assert results.environments() == before[1]
+
+
+def test_the_description_counts_the_limits_that_held(tmp_path, collect):
+    command = "kbench method=svc limits.wall_s=9 limits.wall_s=20"
+    folder = folder_with(tmp_path, command=command)
+    collect(folder.path, tmp_path / "target")
+    assert "- limit, seconds: 20 1\n" in (tmp_path / "target" / "README.md").read_text()
+
+
+def test_rows_of_unknown_code_are_refused_and_counted(tmp_path, collect):
+    folder = folder_with(tmp_path)
+    folder.write(make_row(key="another", dirty=None))
+    with pytest.raises(SystemExit, match="1 rows are of a work tree with changes, or of unknown"):
+        collect(folder.path, tmp_path / "target")
+
+
 def test_rows_of_changed_code_are_refused(tmp_path, collect):
     folder = folder_with(tmp_path)
     folder.write(make_row(key="another", dirty=True))
@@ -250,19 +312,51 @@ def test_the_rows_of_our_own_methods_come_first_and_take_three_hours():
     assert {"tuned", "tables", "chunks", "LIBSVM"} <= set(PLAN)
 
 
-def test_all_methods_of_a_table_have_one_limit():
-    """Of one experiment on one data set, whatever stages its methods are in."""
+@cache
+def stated(experiment):
+    """What an experiment's file states."""
+    path = shipped_root() / "experiment" / f"{experiment}.yaml"
+    return yaml.safe_load(path.read_text())
+
+
+@cache
+def planned_limits():
+    """Experiment, data set, variant -> the limits of its commands, whatever stages they are in."""
     limits = {}
     for stage in PLAN.values():
         for command in stage["commands"]:
             words = dict(word.split("=", 1) for word in command.split() if "=" in word)
             own = float(words.get("limits.wall_s", stage["wall_s"]))
-            for experiment in words.get("experiment", "").split(","):
-                for name in words.get("dataset", "of the experiment").split(","):
+            for experiment in filter(None, words.get("experiment", "").split(",")):
+                listed = stated(experiment)["plan"]["datasets"]
+                of_all = {one if isinstance(one, str) else next(iter(one)) for one in listed}
+                for name in words["dataset"].split(",") if "dataset" in words else of_all:
                     place = (experiment, name, words.get("dataset.variant"))
                     limits.setdefault(place, set()).add(own)
-    several = {place: found for place, found in limits.items() if place[0] and len(found) > 1}
-    assert several == {}
+    return limits
+
+
+TABLES = [table for name in PAPERS for table in paper(name).tables.values()]
+
+
+@pytest.mark.parametrize("one", [*TABLES, *figures()], ids=lambda one: getattr(one, "id", one.name))
+def test_all_runs_of_a_table_or_figure_on_one_data_set_have_one_limit(one):
+    of_data = {}
+    for (experiment, *data), limits in planned_limits().items():
+        if experiment in experiments_of(one.run):
+            of_data.setdefault(tuple(data), set()).update(limits)
+    assert {data: limits for data, limits in of_data.items() if len(limits) > 1} == {}
+
+
+def test_a_stage_has_the_limit_that_its_experiments_state():
+    """Otherwise the command below a table would make other runs than the reference rows."""
+    for stage in PLAN.values():
+        for command in stage["commands"]:
+            words = dict(word.split("=", 1) for word in command.split() if "=" in word)
+            if "limits.wall_s" not in words:
+                for experiment in filter(None, words.get("experiment", "").split(",")):
+                    limit = (stated(experiment).get("limits") or {}).get("wall_s", stage["wall_s"])
+                    assert limit == stage["wall_s"], command
 
 
 def test_a_stage_leaves_out_methods_of_other_packages(script):

@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.layout import Selector, load, paper, selector
-from kbench.report.papers.runs import Runs
+from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
+from kbench.report.papers.runs import Runs, made_by
 from kbench.report.quantities import Quantity, quantity
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Line, Machine, Problem
@@ -58,7 +58,7 @@ def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     for machine in runs.machines:
         for name in one.data:
             for label, wanted in one.lines.items():
-                problem, lines = _lines(runs, machine, wanted, one.paper, name)
+                problem, lines = _lines(one, runs, machine, wanted, name)
                 if problem is None:
                     continue
                 mark = machines.setdefault(machine, len(machines) + 1)
@@ -75,13 +75,18 @@ def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
 
 
 def _lines(
-    runs: Runs, machine: Machine, wanted: Selector, of: str, name: str
+    one: Budgets, runs: Runs, machine: Machine, wanted: Selector, name: str
 ) -> tuple[Problem | None, list[Line]]:
-    """The ok lines of the first data set with any, among those that stand for the paper's."""
-    for choice in paper(of).data[name]:
+    """The ok lines of the first data set with any, among those that stand for the paper's.
+
+    Lines of the table's experiments where there are any, otherwise of any command.
+    """
+    experiments = experiments_of(one.run)
+    for choice in paper(one.paper).data[name]:
         ok = [pair for pair in runs.lines(machine, wanted, choice) if pair[0].ok]
         if ok:
-            return ok[0][1], [line for line, _ in ok]
+            own = [pair for pair in ok if made_by(experiments, pair[0])] or ok
+            return own[0][1], [line for line, _ in own]
     return None, []
 
 

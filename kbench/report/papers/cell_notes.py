@@ -5,30 +5,50 @@ from collections.abc import Mapping, Sequence
 from kbench.report.cells import title
 from kbench.report.papers.layout import Selector, Table
 from kbench.report.papers.printed import printed
-from kbench.report.papers.runs import Match
+from kbench.report.papers.runs import Match, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
 from kbench.report.tables import Line, Problem, contended
 from kbench.run.stopped import without_seconds
 
 
-def limits(line: Line, problem: Problem) -> tuple[str, ...]:
-    """The first lines of the messages of failed runs, such as the limit at which they ended."""
+def ended_as(line: Line) -> str:
+    """How the runs of a line ended, some of which failed."""
+    if line.ok:
+        return f"{len(line.ok)} of {len(line.rows)} ok"
+    return ", ".join(sorted(line.failures))
+
+
+def limits(line: Line, problem: Problem, least: float | None = None) -> tuple[str, ...]:
+    """The first lines of the messages of failed runs, such as the limit at which they ended.
+
+    least : what the mean seconds of all runs, of which some are ok, are at least.
+    """
     said = dict.fromkeys(
         without_seconds(str(row.get("message") or "").partition("\n")[0])
         for row in line.rows
         if row["status"] != "ok"
     )
-    return tuple(f"{line.method} on {title(problem)}: {one}" for one in said if one)
+    notes = [one for one in said if one]
+    if line.ok and least is not None:
+        notes.append(f"the mean of all {len(line.rows)} runs is at least {least:.3g} s")
+    return tuple(f"{line.method} on {title(problem)}: {one}" for one in notes)
 
 
-def clocks(line: Line, problem: Problem, columns: Sequence[str]) -> tuple[str, ...]:
-    """What is to know of the seconds that are read from `columns`."""
+def clocks(
+    line: Line, problem: Problem, columns: Sequence[str], curve: str = ""
+) -> tuple[str, ...]:
+    """What is to know of the seconds that are read from `columns`, or from a curve."""
     notes = []
     where = f"{line.method} on {title(problem)}"
     phases = any(name.startswith("phases.") for name in columns)
     if phases and any(row["threads"] == 1 and not row.get("phases_cpu") for row in line.ok):
         notes.append(f"{where}: rows from before CPU seconds of phases were measured")
     disturbed = sum(contended(row) for row in line.ok)
+    if of_wall_seconds(curve):
+        notes.append(f"{where}: wall seconds")
+        if disturbed:
+            beside = f"{disturbed} of {len(line.ok)} runs"
+            notes.append(f"{where}: {beside} are left out, which other processes disturbed")
     if disturbed and (phases or not {"fit_s", "predict_s"}.isdisjoint(columns)):
         beside = f"{disturbed} of {len(line.ok)} runs"
         notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")
@@ -69,8 +89,10 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     if line.not_converged and wanted.methods:
         notes.append("stopped before convergence")
     if wanted.methods and match.others:
-        ends = "s" if match.others > 1 else ""
-        notes.append(f"the newest; {match.others} other setting{ends} would do as well")
+        notes.append(
+            f"{match.others + 1} series of runs match; this is the one with the newest version of"
+            " the method, then the most seeds, then the newest run"
+        )
     return notes
 
 

@@ -1,8 +1,8 @@
 """Number of the papers' cells that are measured, and reasons why the others are not.
 
-A cell counts if the paper prints it and a run can fill it. Ratios, sums, settings and the lines of
-kbench's own methods do not count; an order of growth counts if an exponent is fitted beside it. The
-number of cells therefore does not depend on any row.
+A cell counts if the paper prints a value there and a run can fill it. Ratios, sums, totals,
+settings and the lines of kbench's own methods do not count; an order of growth counts if an
+exponent is fitted beside it. The number of cells therefore does not depend on any row.
 """
 
 import math
@@ -11,16 +11,16 @@ from dataclasses import astuple, dataclass
 
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled
-from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.layout import PAPERS, Measure, Total, paper
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first.
 STATES = ("measured", "ended", "failed", "no rows", ABSENT)
 
 _LEGEND = (
-    "Cells are those that a paper prints and a run can fill: no ratios, sums, settings, nor methods"
-    " of our own; an order of growth counts where its exponent is fitted. Printed sizes of data"
-    " sets are counted apart. Ended are"
+    "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
+    " methods of our own; an order of growth counts where its exponent is fitted. Printed sizes of"
+    " data sets are counted apart. Ended are"
     " runs that had as many seconds as any run of the table's experiments on the same data; failed"
     " are those that had fewer, or ended by an error. The last column is the percentage of"
     " cells with data that are measured or ended at the limit."
@@ -55,12 +55,9 @@ class Coverage:
 
     @property
     def percentage(self) -> str:
-        """Percentage of the cells with data that are measured or ended at the limit, as text.
-
-        It is 100 % only if no cell is missing.
-        """
+        """Percentage of the cells with data that are measured or ended at the limit, as text."""
         done = self.measured + self.ended
-        return f"{math.floor(100 * done / self.with_data)} %" if self.with_data else "–"
+        return _percentage(done, self.with_data)
 
     def __str__(self) -> str:
         words = (
@@ -71,6 +68,11 @@ class Coverage:
         return f"{words}, {self.absent:,} without data" if self.absent else words
 
 
+def _percentage(n: int, of: int) -> str:
+    """Rounded down, so that 100 % means all of them."""
+    return f"{math.floor(100 * n / of)} %" if of else "–"
+
+
 def coverage(tables: Iterable[Filled]) -> Coverage:
     """The counts over some tables; each cell counts once, in its best state over all machines."""
     states: dict[tuple[str, ...], int] = {}
@@ -78,7 +80,7 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     for one in tables:
         for group in one.groups:
             for row, entry in zip(one.rows, group.entries, strict=True):
-                if group.measure.reads and entry.printed:
+                if _counts(group.measure, entry):
                     place = (one.table.id, row, group.column, group.measure.label)
                     if group.measure.sizes:
                         if entry.value is not None:
@@ -91,6 +93,12 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
         counts[state] += 1
     counts.append(len(sizes))
     return Coverage(*counts)
+
+
+def _counts(measure: Measure, entry: Entry) -> bool:
+    """Whether a run can fill a cell in which the paper prints a value, not a dash."""
+    filled_by_runs = measure.reads and not isinstance(measure, Total)
+    return filled_by_runs and entry.printed is not None and entry.printed.text != "-"
 
 
 def sheet(tables: Sequence[Filled]) -> Sheet:
@@ -138,11 +146,10 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
         lines, drawn = sum(one.wanted for one in group), sum(one.drawn for one in group)
         charts = sum(len(one.charts) for one in group)
         counts = (len(group), panels, absent, panels - absent, charts, lines, drawn)
-        share = f"{100 * drawn / lines:.0f} %" if lines else "–"
-        rows.append([name, *(f"{n:,}" for n in counts), share])
+        rows.append([name, *(f"{n:,}" for n in counts), _percentage(drawn, lines)])
     note = (
-        "Panels of the papers' figures, and lines of those whose data are available; a panel counts"
-        " as drawn if two of its lines have points, or its only one."
+        "Panels of the papers' figures, and lines of those whose data are available. A panel is"
+        " drawn if two of its lines have points, or its only one; one of curves if a line has."
     )
     return Sheet("Figures drawn", 1, header, rows, [note])
 

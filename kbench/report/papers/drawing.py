@@ -47,12 +47,17 @@ def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[Drawing]:
     charts = []
     for figure in (one for one in figures() if one.paper in papers):
         machines = [drawn(figure, runs, machine) for machine in runs.machines]
-        panels = max(machines, key=len, default=[])
+        panels = max(machines, key=_n_with_points, default=[])
         charts.append(_drawing(figure, panels))
     return charts
 
 
-def _drawing(figure: Figure, panels: Sequence[Drawn]) -> Drawing:
+def _n_with_points(panels: Sequence[Drawn]) -> int:
+    return sum(one.has_points for one in panels)
+
+
+def _drawing(figure: Figure, found: Sequence[Drawn]) -> Drawing:
+    panels = [one for one in found if one.has_points]
     charts = tuple(_chart(figure, one) for one in panels)
     entries: dict[str, Style] = {}
     if not figure.exponents and not figure.heat and not figure.image:
@@ -63,16 +68,16 @@ def _drawing(figure: Figure, panels: Sequence[Drawn]) -> Drawing:
     drawn_lines = sum(bool(line) for one in panels for line in one.points.values())
     absent = paper(figure.paper).absent
     wanted = sum(len(one.lines) for one in figure.panels if one.data not in absent)
-    remarks = _remarks(figure, panels)
+    remarks = _remarks(figure, found)
     return Drawing(figure, charts, tuple(entries.items()), remarks, drawn_lines, wanted)
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
-    """Which panels have no points, and why."""
-    shown = [one.panel for one in panels]
+    """Which panels and lines have no points, and why; of which seed a curve is."""
+    explained = [one.panel for one in panels]
     absent, bare = [], []
     for panel in figure.panels:
-        if panel not in shown:
+        if panel not in explained:
             if panel.data in paper(figure.paper).absent:
                 absent.append(panel.data)
             else:
@@ -83,6 +88,13 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if bare:
         which = f" of {'; '.join(dict.fromkeys(bare))}" if panels or absent else ""
         said.append(f'no rows{which}: run "kbench -m {figure.run}"')
+    for one in panels:
+        if one.disturbed:
+            names = ", ".join(one.disturbed)
+            said.append(f"{one.panel.title}, {names}: other processes disturbed these wall seconds")
+    n_seeds = max((one.n_seeds for one in panels), default=1)
+    if n_seeds > 1:
+        said.append(f"a curve is that of the first seed, of up to {n_seeds}")
     return tuple(said)
 
 
@@ -162,11 +174,16 @@ def _lines(figure: Figure, one: Drawn) -> Chart:
 
 
 def _exponents(plot: Plot, one: Drawn, styles: Mapping[str, Style]) -> None:
-    """The legend with the exponent of each line, in the upper left corner where no line is."""
+    """The legend in the upper left corner, where no line is.
+
+    Beside the exponent of a line stands its largest size, since a method that was stopped there
+    has none of the larger ones.
+    """
     shown = [name for name, points in one.points.items() if points or one.stopped.get(name)]
     for i, name in enumerate(shown):
+        sizes = [x for x, *_ in one.points[name]]
         power = exponent(one.points[name])
-        words = name if power is None else f"{name}: {power:.2f}"
+        words = name if power is None else f"{name}: {power:.2f}, up to {max(sizes):,.0f}"
         y = plot.top + 14.0 + 15.0 * i
         plot.add(marker(plot.left + 12, y - 4, styles[name]))
         plot.text(plot.left + 22, y, words, "name")

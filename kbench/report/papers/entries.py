@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from kbench.report.cells import title
 from kbench.report.papers.causes import Cause, Place, cause_of, compared, differs
-from kbench.report.papers.cell_notes import clocks, differences, limits, settings
-from kbench.report.papers.growth import exponent
+from kbench.report.papers.cell_notes import clocks, differences, ended_as, limits, settings
+from kbench.report.papers.growth import LEAST_SIZES, exponent
 from kbench.report.papers.layout import (
     Choice,
     Columns,
@@ -26,8 +26,8 @@ from kbench.report.papers.layout import (
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Identity, Match, Runs, least_seconds
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem
-from kbench.run.stopped import time_limit
+from kbench.report.tables import Machine, Problem, Row, mean_sd
+from kbench.run.stopped import limit, stopped_at, time_limit
 
 ABSENT = "data not present"
 LACKING = "no such method"
@@ -38,9 +38,6 @@ OTHER_DATA = "other data"
 
 # Units of printed times, in seconds.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
-
-# An exponent is fitted through at least three points: two always lie on a line.
-LEAST_SIZES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +52,8 @@ class Entry:
         The runs behind the measured value.
     value, sd : float, optional
         Mean and deviation over seeds, in the row's unit.
+    n : int
+        Number of seeds of that mean; 0 where the value is computed from other cells.
     status : str
         Where there is no value: how the runs ended, or what is missing.
     least : float, optional
@@ -78,6 +77,7 @@ class Entry:
     match: Match | None = None
     value: float | None = None
     sd: float | None = None
+    n: int = 0
     status: str = ""
     least: float | None = None
     notes: tuple[str, ...] = ()
@@ -254,13 +254,14 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     if match is None:
         return Entry(printed=given)
     known = Entry(printed=given, match=match, considered=match.considered)
-    if not match.line.ok:
-        status = ", ".join(sorted(match.line.failures))
+    columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
+    if not match.line.ok or any(map(match.line.cut_short, columns)):
         least = least_seconds(match.line) if trains(measure) else None
-        said, ended = limits(match.line, match.problem), _at_limit(cell, match)
-        return replace(known, status=status, least=least, notes=said, ended=ended)
-    value = cell.runs.value(match, measure, wanted.at)
-    timed = clocks(match.line, match.problem, measure.of if isinstance(measure, Columns) else ())
+        status, said = ended_as(match.line), limits(match.line, match.problem, least)
+        return replace(known, status=status, least=least, notes=said, ended=_at_limit(cell, match))
+    values = cell.runs.values(match, measure, wanted.at)
+    value = mean_sd(values)
+    timed = clocks(match.line, match.problem, columns, curve)
     if value is None:
         # Cells that the paper does not print stay empty: not every method has every quantity.
         if given is None:
@@ -279,7 +280,13 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         cause = cause_of(_place(cell, match), larger=larger)
         notes.append(cause.note)
     return replace(
-        known, value=value[0], sd=value[1], notes=tuple(notes), compared=scored, cause=cause
+        known,
+        value=value[0],
+        sd=value[1],
+        n=len(values),
+        notes=tuple(notes),
+        compared=scored,
+        cause=cause,
     )
 
 
@@ -320,12 +327,26 @@ def _better_untuned(cell: Cell, measure: Measure, match: Match, value: float) ->
 
 
 def _at_limit(cell: Cell, match: Match) -> bool:
-    """Whether the runs of a line ended at the longest limit of the experiments on these data."""
+    """Whether the runs of a line ended at the largest limit of the experiments on these data.
+
+    A run that was stopped at another limit than that of its wall seconds did not.
+    """
     if not match.line.failures.keys() <= {"timeout", "memory"}:
         return False
-    longest = cell.runs.longest_limit(match.machine, match.choice, cell.table.experiments)
-    limits = [time_limit(row) for row in match.line.rows if row["status"] == "timeout"]
-    return all(limit is not None and limit >= longest for limit in limits)
+    rows = cell.runs.of_table(match.machine, match.choice, cell.table.experiments)
+    longest = max((time_limit(row) or 0.0 for row in rows), default=0.0)
+    most = max(map(_memory_mb, rows), default=0.0)
+    return all(
+        (stopped_at(row) or 0.0) >= longest
+        if row["status"] == "timeout"
+        else _memory_mb(row) >= most
+        for row in match.line.rows
+        if row["status"] != "ok"
+    )
+
+
+def _memory_mb(row: Row) -> float:
+    return limit(row, "memory_mb") or math.inf
 
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:
@@ -352,10 +373,13 @@ def _ratio(cell: Cell, measure: Ratio) -> Entry:
             text = _plain(cell.table.measures[measure.numerator]).text(a / b)
             given = Printed(text, status="printed", note="computed")
     known = Entry(printed=given, considered=own.considered | base.considered)
-    if own.value is None or own.match is None or base.match is None:
+    if own.match is None or base.match is None:
         return known
     if not _same(own.match.problem, base.match.problem):
         return replace(known, match=own.match, status=OTHER_DATA)
+    if own.value is None:
+        least = own.least / base.value if own.least is not None and base.value else None
+        return replace(known, match=own.match, status=own.status, least=least)
     if not base.value:
         status = f"{base.match.line.method}: {base.status}" if base.status else ""
         notes = base.notes if base.status else ()
@@ -393,16 +417,34 @@ def _same(one: Problem, other: Problem) -> bool:
 
 
 def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
-    """The sum over all rows of another table, or how many have a value where some are missing."""
+    """The sum over all rows of another table, or how many have a value where some are missing.
+
+    All parts are of one data set, the one with the most values.
+    """
     wanted = cell.wanted
     assert wanted.table is not None
-    of = paper(cell.table.paper).tables[wanted.table]
+    layout = paper(cell.table.paper)
+    of = layout.tables[wanted.table]
     own = of.measures[measure.part]
-    parts = [entry(replace(cell, table=of, row=row), own) for row in of.rows]
+    data = layout.data_of(wanted)
+    choices: Sequence[Choice | None] = (cell.only,)
+    if cell.only is None and data is not None:
+        choices = layout.data[data] or choices
+    tried = [
+        [entry(replace(cell, table=of, row=row, only=one), own) for row in of.rows]
+        for one in choices
+    ]
+    parts = max(
+        tried,
+        key=lambda one: (
+            sum(part.value is not None for part in one),
+            sum(part.match is not None for part in one),
+        ),
+    )
     known = Entry(
         printed=cell.printed(measure),
         match=next((part.match for part in parts if part.match), None),
-        considered=frozenset().union(*(part.considered for part in parts)),
+        considered=frozenset().union(*(part.considered for one in tried for part in one)),
     )
     values = [part.value for part in parts if part.value is not None]
     if known.match is None:
@@ -447,7 +489,7 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
         if size and (value := runs.value(match, measure, wanted.at)) and value[0] > 0.0
     ]
     failed = tuple(
-        note for match in met if not match.line.ok for note in limits(match.line, match.problem)
+        note for match in met if match.line.failures for note in limits(match.line, match.problem)
     )
     if len(points) < LEAST_SIZES:
         status = f"{len(points)} of {len(choices)} sizes"

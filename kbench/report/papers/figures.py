@@ -5,17 +5,35 @@ curve, or one setting on data sets of several sizes. A front keeps only the sett
 setting of the method beats in both cost and score.
 """
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbench.report.cells import title
-from kbench.report.papers.layout import Selector, load, paper, put, repetitions, selector
-from kbench.report.papers.runs import Runs, column, least_seconds
+from kbench.report.papers.layout import (
+    Choice,
+    Selector,
+    experiments_of,
+    load,
+    paper,
+    put,
+    repetitions,
+    selector,
+)
+from kbench.report.papers.runs import (
+    Runs,
+    column,
+    least_seconds,
+    made_by,
+    of_wall_seconds,
+    preference,
+)
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine, mean_sd
+from kbench.report.tables import Line, Machine, Problem, contended, mean_sd
 
 Point = tuple[float, float, float]  # x, y, deviation of y
 
@@ -63,15 +81,21 @@ class Axis:
         return QUANTITIES[name].title if name in QUANTITIES else name.replace("_", " ")
 
 
+class PanelLine(NamedTuple):
+    """A line of a panel: its runs, its axes, and the parameters in which its points differ."""
+
+    wanted: Selector
+    x: Axis
+    y: Axis
+    swept: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `lines` select runs, with an abscissa and an ordinate.
-
-    A line without axes has those of the panel.
-    """
+    """One pair of axes and its lines; a line without axes of its own has those of the panel."""
 
     title: str
-    lines: Mapping[str, tuple[Selector, Axis, Axis]]
+    lines: Mapping[str, PanelLine]
     x: Axis
     y: Axis
     excess: bool = False
@@ -105,6 +129,11 @@ class Figure:
     section: str = ""
 
     @property
+    def experiments(self) -> frozenset[str]:
+        """The experiments whose rows its lines show before those of other commands."""
+        return experiments_of(self.run)
+
+    @property
     def title(self) -> str:
         """`MEKA Figure 7`, `DC-SVM Figures 5 to 8, costs`, `DC-Pred++ appendix Figure 4`.
 
@@ -128,6 +157,9 @@ class Drawn:
     """A panel with its points, and the data set of kbench that they are of.
 
     `stopped` are runs over their limit of seconds: the abscissa and what they take at least.
+    `disturbed` are lines over wall seconds that are left out because other processes disturbed all
+    their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
+    drawn.
     """
 
     panel: Panel
@@ -135,6 +167,12 @@ class Drawn:
     points: Mapping[str, list[Point]] = field(default_factory=dict)
     stopped: Mapping[str, list[tuple[float, float]]] = field(default_factory=dict)
     methods: Mapping[str, str] = field(default_factory=dict)
+    disturbed: Sequence[str] = ()
+    n_seeds: int = 1
+
+    @property
+    def has_points(self) -> bool:
+        return any(self.points.values())
 
 
 @cache
@@ -144,9 +182,9 @@ def figures() -> tuple[Figure, ...]:
 
 
 def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
-    """The panels that have points on a machine."""
+    """The panels that have points on a machine, or lines that are left out as disturbed."""
     panels = [_points(figure, panel, runs, machine) for panel in figure.panels]
-    return [one for one in panels if any(one.points.values())]
+    return [one for one in panels if one.has_points or one.disturbed]
 
 
 def _figure(
@@ -161,6 +199,7 @@ def _figure(
     y: Any = None,
     each: Any = None,
     excess: bool = False,
+    sweep: str | Sequence[str] = (),
     **rest: Any,
 ) -> Figure:
     panels = []
@@ -169,19 +208,19 @@ def _figure(
         x_of_all, y_of_all, heading = one.pop("x"), one.pop("y"), one.pop("title")
         wanted = selector(**one)
         spelt = {
-            label: (
-                wanted & selector(**_without(line, "x", "y")),
-                Axis.of(line.get("x", x_of_all)),
-                Axis.of(line.get("y", y_of_all)),
-            )
+            label: _panel_line(wanted, {"x": x_of_all, "y": y_of_all, "sweep": sweep, **line})
             for label, line in lines.items()
         }
         panels.append(Panel(heading, spelt, Axis.of(x_of_all), Axis.of(y_of_all), excess))
     return Figure(name, paper, caption, run, panels, **rest)
 
 
-def _without(spelt: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {name: value for name, value in spelt.items() if name not in keys}
+def _panel_line(wanted: Selector, spelt: Mapping[str, Any]) -> PanelLine:
+    spelt = dict(spelt)
+    x, y, sweep = Axis.of(spelt.pop("x")), Axis.of(spelt.pop("y")), spelt.pop("sweep")
+    swept = {sweep} if isinstance(sweep, str) else set(sweep)
+    swept |= {axis.param for axis in (x, y) if axis.param}
+    return PanelLine(wanted & selector(**spelt), x, y, frozenset(swept))
 
 
 def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
@@ -190,27 +229,91 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
         return _over_sizes(figure, panel, runs, machine)
     best = Drawn(panel)
     for choice in paper(figure.paper).data[panel.data]:
-        points, methods, names = {}, {}, []
-        for label, (wanted, x, y) in panel.lines.items():
-            lines = runs.lines(machine, wanted, choice)
-            points[label] = sorted(
+        chosen = _chosen(figure, panel, runs, machine, (choice,))
+        points = {
+            label: sorted(
                 point
-                for line, _ in lines
-                for point in _of_line(figure, wanted.at, x, y, line, runs)
+                for line, _ in chosen[label]
+                for point in _of_line(figure, one.wanted.at, one.x, one.y, line, runs)
             )
-            methods[label] = wanted.methods[0]
-            names += [title(problem) for _, problem in lines]
+            for label, one in panel.lines.items()
+        }
         if figure.front:
             points = {label: _front(line, panel.y) for label, line in points.items()}
         if panel.excess:
             points = _excess(points)
         if figure.heat or panel.x.param:  # a single setting is no sweep
             points = {k: p for k, p in points.items() if len({x for x, _, _ in p}) > 1}
+        curves = {k: chosen[k] for k, one in panel.lines.items() if one.x.curve or one.y.curve}
+        disturbed = [k for k, lines in curves.items() if _disturbed(panel.lines[k], lines)]
         full = sum(map(bool, points.values()))
-        enough = 1 if panel.y.curve else min(2, len(panel.lines))
-        if full >= enough and full > sum(map(bool, best.points.values())):
-            best = Drawn(panel, names[0], points, methods=methods)
+        least = 1 if panel.y.curve else min(2, len(panel.lines))
+        if full >= least and full > sum(map(bool, best.points.values())):
+            problem = next(problem for lines in chosen.values() for _, problem in lines)
+            n_seeds = [len(line.ok) for lines in curves.values() for line, _ in lines]
+            best = Drawn(
+                panel,
+                title(problem),
+                points,
+                methods=_methods(panel),
+                disturbed=disturbed,
+                n_seeds=max(n_seeds, default=1),
+            )
+        elif disturbed and not best.has_points:
+            best = Drawn(panel, disturbed=disturbed)
     return best
+
+
+def _methods(panel: Panel) -> dict[str, str]:
+    return {label: one.wanted.methods[0] for label, one in panel.lines.items()}
+
+
+def _chosen(
+    figure: Figure, panel: Panel, runs: Runs, machine: Machine, choices: Sequence[Choice]
+) -> dict[str, list[tuple[Line, Problem]]]:
+    """The runs of each line: of one setting, or for a front of the figure's experiments."""
+    chosen = {}
+    for label, one in panel.lines.items():
+        pairs = [pair for choice in choices for pair in runs.lines(machine, one.wanted, choice)]
+        if figure.front:
+            of_figure = [pair for pair in pairs if made_by(figure.experiments, pair[0])]
+            chosen[label] = of_figure or pairs
+        else:
+            chosen[label] = _of_one_setting(pairs, one.swept, figure.experiments)
+    return chosen
+
+
+def _of_one_setting(
+    pairs: Iterable[tuple[Line, Problem]], swept: Container[str], experiments: Container[str]
+) -> list[tuple[Line, Problem]]:
+    """The runs of one setting: they differ in the parameters `swept` and in the data set alone.
+
+    A setting that `experiments` made comes before all others, then the one with most points, then
+    as for cells. Of several lines with the same parameters on one data set one is left.
+    """
+    settings: defaultdict[str, list[tuple[Line, Problem]]] = defaultdict(list)
+    for line, problem in pairs:
+        fixed = {name: value for name, value in line.params.items() if name not in swept}
+        settings[json.dumps(fixed, sort_keys=True)].append((line, problem))
+
+    def order(members: list[tuple[Line, Problem]]) -> tuple[Any, ...]:
+        lines = [line for line, _ in members]
+        made = any(made_by(experiments, line) for line in lines)
+        return made, sum(bool(line.ok) for line in lines), max(map(preference, lines))
+
+    of_one = max(settings.values(), key=order, default=[])
+    places = {
+        (problem.dataset, problem.variant, json.dumps(line.params, sort_keys=True)): (line, problem)
+        for line, problem in sorted(of_one, key=lambda pair: preference(pair[0]))
+    }
+    return list(places.values())
+
+
+def _disturbed(one: PanelLine, lines: Iterable[tuple[Line, Problem]]) -> bool:
+    """Whether a line is over wall seconds, and other processes disturbed all its runs."""
+    names = (*one.wanted.at, one.x.curve, one.y.curve)
+    rows = [row for line, _ in lines for row in line.ok]
+    return bool(rows) and any(map(of_wall_seconds, names)) and all(map(contended, rows))
 
 
 def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
@@ -218,29 +321,29 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     choices = paper(figure.paper).data[panel.data]
     points: dict[str, list[Point]] = {label: [] for label in panel.lines}
     stopped: dict[str, list[tuple[float, float]]] = {label: [] for label in panel.lines}
-    for choice in choices:
-        measured = [
-            (label, y, line, getattr(problem, panel.x.size))
-            for label, (wanted, _, y) in panel.lines.items()
-            for line, problem in runs.lines(machine, wanted, choice)
-        ]
-        # The row of a stopped run has no size; the other runs on its data set have it.
-        known = max((size for *_, size in measured if size is not None), default=None)
-        for label, y, line, size in measured:
-            x = known if size is None else size
-            value, least = _mean(y, line), least_seconds(line)
+    chosen = _chosen(figure, panel, runs, machine, choices)
+    # The row of a stopped run has no size; the other runs on its data set have it.
+    sizes = {
+        (problem.dataset, problem.variant): size
+        for lines in chosen.values()
+        for _, problem in lines
+        if (size := getattr(problem, panel.x.size)) is not None
+    }
+    for label, lines in chosen.items():
+        for line, problem in lines:
+            x = sizes.get((problem.dataset, problem.variant))
+            value, least = _mean(panel.lines[label].y, line), least_seconds(line)
             if x is None:
                 continue
-            if value is not None:
-                points[label].append((float(x), value[0], value[1] or 0.0))
-            elif least is not None:
+            if least is not None:
                 stopped[label].append((float(x), least))
+            elif value is not None:
+                points[label].append((float(x), value[0], value[1] or 0.0))
     points = {label: sorted(line) for label, line in points.items()}
-    lines = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
-    if len(lines) < min(2, len(points)):
+    several = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
+    if len(several) < min(2, len(points)):
         return Drawn(panel)
-    methods = {label: wanted.methods[0] for label, (wanted, *_) in panel.lines.items()}
-    return Drawn(panel, choices[0].dataset, points, stopped, methods)
+    return Drawn(panel, choices[0].dataset, points, stopped, _methods(panel))
 
 
 def _of_line(
@@ -284,6 +387,8 @@ def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
     if axis.param:
         value = line.params.get(axis.param)
         return (float(value), None) if isinstance(value, (int, float)) and line.ok else None
+    if line.cut_short(axis.column):
+        return None
     if axis.phase:
         seconds = [column(row, axis.column) for row in line.ok]
         return mean_sd([value for value in seconds if value is not None])

@@ -152,6 +152,12 @@ class Total(Measure):
     part: str
 
 
+def experiments_of(command: str) -> frozenset[str]:
+    """The experiments that a command such as `-m experiment=a,b dataset=c` names."""
+    words = dict(word.partition("=")[::2] for word in command.split())
+    return frozenset(words.get("experiment", "").split(",")) - {""}
+
+
 @dataclass(frozen=True)
 class Table:
     """The layout of one printed table.
@@ -180,8 +186,7 @@ class Table:
     @property
     def experiments(self) -> frozenset[str]:
         """The experiments whose rows its cells show before those of other commands."""
-        words = dict(word.partition("=")[::2] for word in self.run.split())
-        return frozenset(words.get("experiment", "").split(",")) - {""}
+        return experiments_of(self.run)
 
     @property
     def number(self) -> str:

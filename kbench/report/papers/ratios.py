@@ -2,7 +2,8 @@
 
 A claim about a ratio or a value is a mark at its figure over the paper's, one about a difference or
 a fraction of settings a mark at the difference of both. A table has two marks, the medians over its
-cells of measured over printed: of seconds, and of scores. Marks link to their claim or table.
+cells of measured over printed: of seconds, with multiples of a linear model's time, and of scores
+(accuracies and errors). Marks link to their claim or table.
 """
 
 import math
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from kbench.report.charts import Axis, Chart, Plot, marker
 from kbench.report.papers.claims import FAILS, HOLDS, WEAKER, Verdict
 from kbench.report.papers.entries import SECONDS_IN, Filled, quantity_of
-from kbench.report.papers.layout import PAPERS, Columns, paper
+from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.quantities import QUANTITIES
 from kbench.report.style import Style
 from kbench.report.tags import element, figure, words
 
@@ -84,15 +86,16 @@ def _claims(
 
 
 def _tables(filled: Iterable[Filled]) -> list[Dot]:
-    """The medians of measured over printed of each table, seconds and scores apart."""
+    """The medians of measured over printed of each table, seconds and scores apart.
+
+    Sizes, memory, ranks and orders of growth are neither.
+    """
     dots = []
     for one in filled:
         values: dict[str, list[float]] = {"seconds": [], "scores": []}
         for group in one.groups:
             quantity = quantity_of(group.measure)
-            read = group.measure.of if isinstance(group.measure, Columns) else ()
-            sizes = any(name.startswith("n_") for name in read)
-            if not group.measure.reads or sizes:
+            if not group.measure.reads:
                 continue
             for entry in group.entries:
                 printed = entry.printed.number if entry.printed else None
@@ -100,8 +103,9 @@ def _tables(filled: Iterable[Filled]) -> list[Dot]:
                     continue
                 unit = entry.printed.unit
                 measured = entry.value * quantity.factor / SECONDS_IN.get(unit, 1.0)
-                if measured > 0.0 and unit != "order":
-                    timed = unit in ("s", "ms/row") or unit in SECONDS_IN
+                timed = unit in ("s", "ms/row", "x linear") or unit in SECONDS_IN
+                scored = entry.compared and quantity.column in QUANTITIES
+                if measured > 0.0 and (timed or scored):
                     values["seconds" if timed else "scores"].append(measured / printed)
         for kind, ratios in values.items():
             if ratios:

@@ -19,7 +19,7 @@ from kbench.report.tables import (
     mean_sd,
     measured,
 )
-from kbench.run.stopped import least_fit_s, time_limit
+from kbench.run.stopped import least_fit_s
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -99,8 +99,8 @@ class Runs:
         """The line of the first data set with ok runs, else of the first one with any runs.
 
         Lines with rows of `experiments` come before all others. A layout is meant to leave one
-        (`Match.others` is 0, which a test asserts of the reference rows); among several it is the
-        one with the most ok seeds, and among those the newest.
+        (`Match.others` is 0, which a test asserts of the reference rows); among several
+        `preference` decides.
         """
         failed = None
         considered: frozenset[Identity] = frozenset()
@@ -127,9 +127,13 @@ class Runs:
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
         """Values of several curves at their common times, from the first row that has all.
 
-        The name `seconds` stands for the times themselves; the last name must be a curve.
+        The name `seconds` stands for the times themselves; the last name must be a curve. Wall
+        seconds are those of rows that nothing disturbed.
         """
+        timed = any(map(of_wall_seconds, names))
         for row in rows:
+            if timed and contended(row):
+                continue
             curves = self._curves.get(identity(row), {})
             if all(name in curves for name in names if name != SECONDS):
                 last = curves[names[-1]][0]
@@ -154,13 +158,17 @@ class Runs:
     def meetings(
         self, wanted: Mapping[str, Selector]
     ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
-        """Comparisons of the rows that match any selector, lines with their selectors' names."""
+        """Comparisons of the rows that match any selector, lines with their selectors' names.
+
+        Rows of studies are left out.
+        """
         names = {
             method: (name, one.params) for name, one in wanted.items() for method in one.methods
         }
         rows = [
             row
-            for row in self.rows
+            for own in self._rows.values()
+            for row in own
             if row["method"] in names and self._has(row, names[row["method"]][1])
         ]
         return [
@@ -171,15 +179,25 @@ class Runs:
     def value(
         self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
     ) -> tuple[float, float | None] | None:
-        """Mean and deviation over the ok seeds; None where nothing was measured."""
-        values = [self._read(row, measure, at) for row in match.line.ok]
-        return mean_sd([value for value in values if value is not None])
+        """Mean and deviation over the ok seeds; None where nothing was measured, or cut short."""
+        return mean_sd(self.values(match, measure, at))
 
-    def longest_limit(self, machine: Machine, choice: Choice, experiments: Container[str]) -> float:
-        """The longest limit in seconds of the experiments' runs on a data set, or of all runs."""
-        rows = self._rows.get((machine, choice.dataset, choice.variant), ())
+    def values(
+        self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
+    ) -> list[float]:
+        """The values of the ok seeds that have one; none of seconds that are cut short."""
+        if isinstance(measure, Columns) and any(map(match.line.cut_short, measure.of)):
+            return []
+        values = [self._read(row, measure, at) for row in match.line.ok]
+        return [value for value in values if value is not None]
+
+    def of_table(
+        self, machine: Machine, choice: Choice, experiments: Container[str]
+    ) -> Sequence[Row]:
+        """The rows that the experiments of a table have on a data set, or all if they have none."""
+        rows = self._rows.get((machine, choice.dataset, choice.variant), [])
         own = [row for row in rows if any(name in experiments for name in _experiments(row))]
-        return max((time_limit(row) or 0.0 for row in own or rows), default=0.0)
+        return own or rows
 
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
@@ -216,6 +234,8 @@ class Runs:
 
     def _on_curve(self, row: Row, measure: CurveValue, at: Mapping[str, float]) -> float | None:
         """The value of a curve where other curves, or the one it is over, are near `at`."""
+        if of_wall_seconds(measure.curve) and contended(row):
+            return None
         curves = self._curves.get(identity(row), {})
         if not at:
             values = curves.get(measure.curve, ((), ()))[1]
@@ -258,18 +278,27 @@ def _experiments(row: Row) -> list[str]:
     return (row.get("experiment") or "").split(",")
 
 
+def of_wall_seconds(curve: str) -> bool:
+    """Whether the values of a curve are wall seconds, which other processes disturb."""
+    return curve == SECONDS or curve.endswith("_s")
+
+
 def identity(row: Row) -> Identity:
     """The columns that identify a row."""
     return row["key"], row["environment"], row["threads"]
 
 
 def preference(line: Line) -> tuple[Any, ...]:
-    """Sort key of matching lines: the largest one fills the cell."""
+    """Sort key of matching lines, of which the largest fills the cell.
+
+    Lines with ok runs, of those the newest version of the method, the most seeds, the newest run.
+    """
+    version = max(row.get("method_version") or 1 for row in line.rows)
     newest = max(
         (row["started_at"].timestamp() for row in line.rows if row["started_at"] is not None),
         default=0.0,
     )
-    return len(line.ok), newest, line.address
+    return bool(line.ok), version, len(line.ok), newest, line.address
 
 
 def column(row: Row, name: str) -> float | None:

@@ -19,11 +19,12 @@ CELL_COLUMNS += ["measured", "sd", "status", "runs", "ok", "dataset", "variant",
 CELL_COLUMNS += ["method", "params", "environment", "threads", "keys", "notes", "cause"]
 
 RATIO = load("legend.yaml")["ratio"]
+CLOCKS = load("legend.yaml")["clocks"]
 
 LEGEND = (
     "Before the bar what the paper prints, its seconds on its own machine; behind it what the rows"
-    " say, mean ± standard deviation over seeds, without ± of one run, or how the run ended; their"
-    f" seconds are CPU seconds of runs on one thread. {RATIO}"
+    " say, mean ± standard deviation over seeds, without ± of one run, or how the run ended."
+    f" {CLOCKS} {RATIO}"
 )
 
 
@@ -117,13 +118,13 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
 
 
 def _seeds(filled: Filled) -> list[str]:
-    """Of how many runs, each with its own seed, the measured cells are the means."""
+    """Of how many runs, each with its own seed, the cells read from runs are the means."""
     counts = Counter(
-        len(one.match.line.ok)
+        one.n
         for group in filled.groups
         if not group.measure.sizes
         for one in group.entries
-        if one.match is not None and one.value is not None
+        if one.n
     )
     if not counts.keys() - {1}:
         return []

@@ -5,36 +5,43 @@ each problem and machine: for the paper's own setting if the last step and anoth
 of it, otherwise for the setting that most steps have run. A second line has the medians over all
 other settings, such as those of a grid. A part is the quotient of the costs of two steps: 5 means
 that the second step costs a fifth.
+
+One run stands for a step: that of the system's experiments, or the only one that matches. If
+several match and these experiments do not tell which one counts, the step is left out and a note
+says so.
 """
 
 import itertools
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.cell_notes import limits
-from kbench.report.papers.layout import Selector, load, paper, selector
-from kbench.report.papers.runs import Runs, preference
+from kbench.report.papers.cell_notes import ended_as, limits
+from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
+from kbench.report.papers.runs import Runs, made_by
 from kbench.report.quantities import Quantity, decimals_for, quantity
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Machine
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
+# The values of these parameters -> step -> the lines that match it.
+Matching = defaultdict[tuple[Any, ...], defaultdict[str, list[Line]]]
 
 
 @dataclass(frozen=True)
 class System:
     """Steps by label, the parameters in which they agree, and what is compared.
 
-    `own` are tables whose settings are the paper's own.
+    `own` are tables whose settings are the paper's own; `kbench -m <run>` makes the rows.
     """
 
     name: str
+    run: str
     steps: Mapping[str, Selector]
     same: Sequence[str]
     cost: Quantity
@@ -49,7 +56,11 @@ def systems() -> tuple[System, ...]:
     return tuple(
         System(
             one["name"],
-            {label: selector(**spelt) for label, spelt in one["steps"].items()},
+            one["run"],
+            {
+                label: selector(**one.get("where", {})) & selector(**spelt)
+                for label, spelt in one["steps"].items()
+            },
             one["same"],
             quantity(one["cost"]),
             quantity(one["score"]),
@@ -62,7 +73,7 @@ def systems() -> tuple[System, ...]:
 
 def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     """The lines of a system, ordered by data set."""
-    met = _meetings(system, runs)
+    met, left_out = _meetings(system, runs)
     ran = {step for _, settings in met for _, steps in settings for step in steps}
     shown = [step for step in system.steps if step in ran]
     header = ["data set", "setting"]
@@ -78,7 +89,7 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
         for step in shown:
             own = steps.get(step)
             line += [_text(own, system.cost), _text(own, system.score)]
-            if own is not None and not own.ok:
+            if own is not None and own.failures:
                 ended |= dict.fromkeys(limits(own, comparison.problem))
         rows.append(line + [_ratio(_part(steps, *part, system.cost)) for part in _parts(system)])
         if others:
@@ -98,25 +109,55 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     notes += [f"[{mark}] {describe_machine(m, environments)}" for m, mark in machines.items()]
     if not rows:
         last = list(system.steps)[-1]
-        notes = [f"No problem has ok runs of {last} and another step with the same settings."]
+        lacking = f"No problem has ok runs of {last} and another step with the same settings"
+        notes = [f'{lacking}: run "kbench -m {system.run}"']
+    for (step, where), n_settings in left_out.items():
+        ends = "s" if n_settings > 1 else ""
+        notes.append(
+            f"{step} on {where} is left out at {n_settings} setting{ends}, where several runs match"
+            " and the paper's experiments do not tell which one counts."
+        )
     return Sheet(f"{system.name}: algorithm against implementation", 2, header, rows, notes)
 
 
-def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting]]]:
-    """Where steps meet: comparison, and its settings, the one that stands for them first."""
+def matching(system: System, runs: Runs) -> list[tuple[Comparison, Matching]]:
+    """All lines that match a step, by comparison, shared parameters and step.
+
+    Of a step with lines of the system's experiments these alone.
+    """
+    experiments = experiments_of(system.run)
+    found = []
+    for comparison, lines in runs.meetings(system.steps):
+        matches: Matching = defaultdict(lambda: defaultdict(list))
+        for step, line in lines:
+            for values in _values(system, line):
+                matches[values][step].append(line)
+        for by_step in matches.values():
+            for step, several in by_step.items():
+                by_step[step] = [one for one in several if made_by(experiments, one)] or several
+        found.append((comparison, matches))
+    return found
+
+
+def _meetings(
+    system: System, runs: Runs
+) -> tuple[list[tuple[Comparison, list[Setting]]], Counter[tuple[str, str]]]:
+    """Where steps meet: comparison, and its settings, the one that stands for them first.
+
+    Also, by step and data set, the number of settings at which several runs match.
+    """
     last = list(system.steps)[-1]
     own = _own(system)
     met = []
-    for comparison, lines in runs.meetings(system.steps):
-        by_setting: defaultdict[tuple[Any, ...], dict[str, Line]] = defaultdict(dict)
-        for step, line in lines:
-            for values in _values(system, line):
-                steps = by_setting[values]
-                if step not in steps or preference(line) > preference(steps[step]):
-                    steps[step] = line
+    left_out: Counter[tuple[str, str]] = Counter()
+    for comparison, matches in matching(system, runs):
         problem = comparison.problem
         settings = []
-        for values, steps in by_setting.items():
+        for values, by_step in matches.items():
+            steps = {step: lines[0] for step, lines in by_step.items() if len(lines) == 1}
+            if last in by_step and len(by_step) > 1:
+                where = title(problem)
+                left_out.update((step, where) for step in by_step if step not in steps)
             ok = [step for step, line in steps.items() if line.ok]
             if len(ok) > 1 and last in ok:
                 stated = (problem.dataset, problem.variant, values) in own
@@ -125,7 +166,7 @@ def _meetings(system: System, runs: Runs) -> list[tuple[Comparison, list[Setting
         if settings:
             named = [(_words(system, values), steps) for _, _, values, steps in settings]
             met.append((comparison, named))
-    return met
+    return met, left_out
 
 
 def _values(system: System, line: Line) -> list[tuple[Any, ...]]:
@@ -153,7 +194,8 @@ def _own(system: System) -> set[tuple[str, str | None, tuple[Any, ...]]]:
 
 def _words(system: System, values: Sequence[Any]) -> str:
     pairs = zip(system.same, values, strict=True)
-    return " ".join(f"{name}={_short(value)}" for name, value in pairs)
+    words = " ".join(f"{name}={_short(value)}" for name, value in pairs)
+    return words or "each step its own"
 
 
 def _text(line: Line | None, of: Quantity) -> str:
@@ -163,7 +205,7 @@ def _text(line: Line | None, of: Quantity) -> str:
     measured = line.mean_sd(of.column)
     if measured is not None:
         return of.text(measured[0])
-    return "" if line.ok else ", ".join(sorted(line.failures))
+    return ended_as(line) if line.failures else ""
 
 
 def _parts(system: System) -> list[tuple[str, str]]:

@@ -46,8 +46,7 @@ _CLAIMS = (
 _TABLES = (
     "Grey columns hold what a paper prints, its seconds on its own machine; beside them stands"
     " what the rows say, mean ± standard deviation over seeds, without ± of one run, or how the"
-    " runs ended; their seconds are CPU seconds of runs on one thread. A measured cell opens the"
-    " runs behind it, a header sorts. "
+    f" runs ended. {sheets.CLOCKS} A measured cell opens the runs behind it, a header sorts. "
 )
 
 # Number of value columns that fit beside the row names in a window of 1,280 pixels.

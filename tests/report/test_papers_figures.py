@@ -1,0 +1,127 @@
+"""Which runs a line of a figure shows, and what is said of them."""
+
+import json
+
+import pytest
+from paper_rows import rbf, runs
+from report_rows import make_row
+
+from kbench.report.papers.drawing import drawings
+from kbench.report.papers.figures import drawn, figures
+from kbench.report.papers.runs import identity
+
+FIGURES = {one.name: one for one in figures()}
+
+
+def with_params(row, **params):
+    return {**row, "params": json.dumps(json.loads(row["params"]) | params, sort_keys=True)}
+
+
+def points(name, found):
+    (panel,) = drawn(FIGURES[name], found, found.machines[0])
+    return panel.points
+
+
+def remarks(name, found):
+    (one,) = (each for each in drawings(found) if each.figure.name == name)
+    return one.remarks
+
+
+def on_covtype(method, seconds, accuracy=0.9, **changes):
+    where = {"dataset": "covtype_93k", "gamma": 32, "key": f"{method} {seconds} {changes}"}
+    return rbf(method, accuracy, fit_wall_s=seconds, **where, **changes)
+
+
+EXACT = on_covtype("kernel_svc", 2.0)
+
+
+def test_a_line_has_one_setting_but_for_what_it_sweeps():
+    swept = [with_params(on_covtype("dcsvm_early", float(n)), n_clusters=n) for n in (4, 16, 64)]
+    others = [
+        with_params(on_covtype("dcsvm_early", n + 0.5), n_clusters=n, n_levels=1) for n in (16, 64)
+    ]
+    others.append(with_params(on_covtype("dcsvm_early", 9.25), n_clusters=64, tol=0.1))
+    lines = points("dcsvm_fig3_accuracy", runs(EXACT, *others, *swept))
+    assert [x for x, _, _ in lines["DC-SVM (early)"]] == [4.0, 16.0, 64.0]
+
+
+def test_the_setting_of_the_figure_s_experiment_comes_before_one_with_more_points():
+    many = [
+        with_params(on_covtype("svc", s), tol=t, cache_size=200) for s, t in ((8.0, 1), (9.0, 2))
+    ]
+    own = with_params(on_covtype("svc", 5.0, experiment="dcsvm_fig3"), cache_size=4000)
+    further = with_params(on_covtype("svc", 4.0), cache_size=4000, tol=1.0)
+    lines = points("dcsvm_fig3_accuracy", runs(EXACT, *many, own, further))
+    assert [x for x, _, _ in lines["LIBSVM"]] == [4.0, 5.0]
+
+
+def test_a_line_over_sizes_has_the_setting_with_most_sizes_and_one_point_of_each():
+    rows = []
+    for n in (5000, 10000, 20000):
+        told = {"variant": f"first_train={n}", "n_train": n}
+        rows += [
+            on_covtype("kernel_svc", 1e-4 * n, **told),
+            with_params(on_covtype("svc", 1e-3 * n, **told), cache_size=200),
+        ]
+    rows.append(with_params(on_covtype("svc", 3.0, **told), cache_size=4000))
+    lines = points("dcsvm_scaling", runs(*rows))
+    assert [(x, y) for x, y, _ in lines["LIBSVM"]] == [(5e3, 5.0), (1e4, 10.0), (2e4, 20.0)]
+
+
+def test_a_front_is_of_the_figure_s_experiments():
+    def costing(accuracy, cost, **changes):
+        params = {"n_landmarks": cost, "pseudo": "none", "landmarks": "weighted"}
+        given = {"params": json.dumps(params), "prediction_cost": float(cost), **changes}
+        return rbf("dcpred", accuracy, **given)
+
+    own = [costing(a, c, experiment="dcpred_app_fig4") for a, c in ((0.9, 4), (0.95, 8))]
+    other = make_row("dcpred", 0.5, dataset="ijcnn1", prediction_cost=1.0,
+                     params='{"pseudo": "none", "landmarks": "kmeans"}')  # fmt: skip
+    lines = points("dcpred_app_fig4", runs(*own, costing(0.99, 2), other))
+    assert [x for x, _, _ in lines["weighted"]] == [4.0, 8.0]
+    lines = points("dcpred_app_fig4", runs(costing(0.99, 2), other))
+    assert [x for x, _, _ in lines["weighted"]] == [2.0]
+
+
+def levels(other_cpus, seed=0):
+    """The row of Figure 3 whose abscissae are wall seconds, and its curves."""
+    params = json.dumps({"C": 32, "gamma": 32, "solver": "dcsvm"})
+    told = {"params": params, "other_cpus": other_cpus}
+    row = rbf("support_curves", 0.9, seed, dataset="covtype_93k", **told)
+    curves = {"solver_s": ([0.0, 1.0], [1.0, 2.0]), "objective": ([0.0, 1.0], [-50.0, -90.0])}
+    return row, {identity(row): curves}
+
+
+LEVELS = "DC-SVM, level by level, wall seconds"
+
+
+def test_wall_seconds_of_disturbed_runs_are_not_drawn():
+    rows = [
+        on_covtype(method, 3.0, objective=value)
+        for method, value in (("kernel_svc", -100.0), ("dcsvm", -99.0), ("cascade_svm", -90.0))
+    ]
+    row, curves = levels(other_cpus=0.9)
+    found = runs(*rows, row, curves=curves)
+    assert points("dcsvm_fig3", found)[LEVELS] == []
+    said = f"covtype, {LEVELS}: other processes disturbed these wall seconds"
+    assert said in remarks("dcsvm_fig3", found)
+    row, curves = levels(other_cpus=0.0)
+    found = runs(*rows, row, curves=curves)
+    assert len(points("dcsvm_fig3", found)[LEVELS]) == 2
+    assert said not in remarks("dcsvm_fig3", found)
+
+
+def test_a_panel_of_which_all_curves_were_disturbed_says_so():
+    row = make_row("norma", 0.85, dataset="a9a", params='{"max_time": 30}', other_cpus=0.9)
+    found = runs(row, curves={identity(row): {"test_error": ([1.0, 2.0], [0.3, 0.2])}})
+    said = remarks("dsgd_app_equal_time", found)
+    assert "Adult, NORMA: other processes disturbed these wall seconds" in said
+    assert not any(one.startswith("no rows") and "Adult" in one for one in said)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_curve_of_one_of_several_seeds_says_so(seeds):
+    rows = [make_row("norma", 0.85, seed, dataset="a9a") for seed in range(seeds)]
+    told = {"samples": ([1.0, 2.0], [10.0, 20.0]), "test_error": ([1.0, 2.0], [0.3, 0.2])}
+    said = remarks("dsgd_fig1", runs(*rows, curves={identity(row): told for row in rows}))
+    assert ("a curve is that of the first seed, of up to 3" in said) == (seeds == 3)

@@ -1,0 +1,92 @@
+"""Which runs stand for the steps of a system."""
+
+import json
+
+import pytest
+from paper_rows import rbf, runs
+
+from kbench.report.papers.systems import sheet, systems
+
+SYSTEMS = {one.name: one for one in systems()}
+
+
+def with_params(row, **params):
+    return {**row, "params": json.dumps(json.loads(row["params"]) | params, sort_keys=True)}
+
+
+def on_covtype(method, seconds, **changes):
+    where = {"dataset": "covtype_93k", "gamma": 32, "key": f"{method} {seconds} {changes}"}
+    return rbf(method, 0.9, fit_wall_s=seconds, **where, **changes)
+
+
+def shown(*rows, name="DC-SVM"):
+    found = sheet(SYSTEMS[name], runs(*rows), {})
+    assert len(found.rows) <= 1
+    line = found.rows[0] if found.rows else []
+    return dict(zip(found.header, line, strict=False)), found.notes
+
+
+OURS = (on_covtype("kernel_svc", 2.0), on_covtype("dcsvm_early", 0.5))
+
+
+def test_runs_of_another_tolerance_kernel_or_size_are_no_step():
+    exact, early = OURS
+    others = [
+        with_params(on_covtype("kernel_svc", 67.0), tol=1e-8),
+        with_params(on_covtype("kernel_svc", 68.0), fit_intercept=True),
+        with_params(on_covtype("kernel_svc", 69.0), kernel="poly"),
+        with_params(on_covtype("svc", 70.0), tol=1.0),
+        with_params(on_covtype("dcsvm_early", 71.0), n_clusters=16),
+    ]
+    values, _ = shown(exact, early, *others)
+    assert (values["exact, from zero, fit s"], values["× stopping early"]) == ("2.00", "4.0")
+    assert "LIBSVM, fit s" not in values
+
+
+def test_the_run_of_the_paper_s_experiment_comes_before_newer_ones_and_more_seeds():
+    others = [
+        with_params(on_covtype("svc", 800.0, seed=seed), cache_size=200) for seed in (0, 1, 2)
+    ]
+    own = with_params(
+        on_covtype("svc", 500.0, experiment="meka_table2,dcsvm_table3"), cache_size=4000
+    )
+    values, notes = shown(*OURS, *others, own)
+    assert values["LIBSVM, fit s"] == "500"
+    assert not any("left out" in note for note in notes)
+
+
+def test_of_several_runs_none_of_the_paper_s_experiment_no_one_is_chosen():
+    several = [
+        with_params(on_covtype("svc", seconds), cache_size=size)
+        for seconds, size in ((800.0, 200), (500.0, 4000))
+    ]
+    values, notes = shown(*OURS, *several)
+    assert "LIBSVM, fit s" not in values
+    assert values["× stopping early"] == "4.0"
+    (note,) = [note for note in notes if "left out" in note]
+    assert note.startswith("LIBSVM on covtype_93k is left out at 1 setting,")
+
+
+def test_rows_of_studies_are_no_steps():
+    assert shown(*OURS)[0]
+    studied = [{**row, "experiment": "defaults"} for row in OURS]
+    assert shown(*studied)[0] == {}
+
+
+def test_steps_whose_parameters_are_tuned_each_have_their_own():
+    sizes = {"n_landmarks": 16, "pseudo": "monomials", "landmarks": "weighted", "error_rows": 0}
+    rows = [
+        with_params(rbf("kernel_svc", 0.98, prediction_cost=100.0), multi_class="ovr"),
+        with_params(rbf("dcpred", 0.96, C=64, prediction_cost=25.0), **sizes),
+        with_params(rbf("dcpred", 0.95, C=64, prediction_cost=10.0), **sizes | {"n_landmarks": 8}),
+        rbf("dcpred_trained", 0.97, C=4, prediction_cost=20.0),
+    ]
+    values, _ = shown(*rows, name="DC-Pred++")
+    assert values["setting"] == "each step its own"
+    assert (values["× the paper's landmarks"], values["× trained landmarks"]) == ("4.0", "5.0")
+
+
+@pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
+def test_a_system_names_the_command_that_makes_its_rows(system):
+    (note,) = sheet(system, runs(), {}).notes
+    assert note.endswith(f'run "kbench -m {system.run}"')
