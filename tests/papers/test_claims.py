@@ -231,6 +231,20 @@ def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():
         assert (found.outcome, found.bounded) == (outcome, bounded)
 
 
+def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
+    claim = _claim_on("factorisation and ADMM take fewer seconds than our")
+    made = MadeRows("hss")
+    exact, hss = ([put(one, claim.each[0]) for one in addends(term[0])] for term in claim.terms)
+    made.add(exact, 1.0)
+    made.add(hss, 10.0)
+    first, *others = made.rows.values()
+    place = {name: first[name] for name in ("dataset", "variant", "params")}
+    lost = failed("kernel_svc", "timeout", message=stopped_in("fit", 100.0), **place)
+    found = verdict(claim, runs(lost, *others))
+    assert (found.outcome, found.bounded) == (HOLDS, "at least")
+    assert found.figure == pytest.approx(10.0)
+
+
 def _claim_on(words):
     (claim,) = (one for one in claims() if words in one.says)
     return claim

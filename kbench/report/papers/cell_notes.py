@@ -65,20 +65,22 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     total = None if n is None or test is None else n + test
     names = {"n_train": "training rows", "n": "rows", "n_features": "features"}
     trained = "n" in sizes and _rounds_to(n, sizes["n"])
-    own = {"n_train": n, "n": n if trained else total, "n_features": features}
-    other = {
-        name: (mine, size)
-        for name, (size, step) in sizes.items()
-        if (mine := own[name]) is not None and not _rounds_to(mine, (size, step))
+    ours = {"n_train": n, "n": n if trained else total, "n_features": features}
+    different = {
+        name: (size, printed_size)
+        for name, (printed_size, step) in sizes.items()
+        if (size := ours[name]) is not None and not _rounds_to(size, (printed_size, step))
     }
     if trained and not wanted.methods and n != total:
         notes.append(f"{title(problem)}: the paper counts the {n:,} training rows alone")
-    if other:
-        here = ", ".join(f"{mine:,} {names[name]}" for name, (mine, _) in other.items())
-        there = ", ".join(f"{size:,.0f}" for _, size in other.values())
+    if different:
+        sizes_here = ", ".join(f"{size:,} {names[name]}" for name, (size, _) in different.items())
+        printed_ = ", ".join(f"{size:,.0f}" for _, size in different.values())
         settings = ", ".join(f"{name}={value:g}" for name, value in match.choice.params.items())
         with_ = f", with {settings}" if settings else ""
-        notes.append(f"{title(problem)} has {here}{with_}; the paper's {wanted.data} {there}")
+        notes.append(
+            f"{title(problem)} has {sizes_here}{with_}; the paper's {wanted.data} {printed_}"
+        )
     if not sizes and problem.n_train is not None:
         notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
     line = match.line

@@ -24,7 +24,15 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import title
-from kbench.report.papers.entries import ABSENT, SECONDS_IN, Cell, Entry, entry, quantity_of
+from kbench.report.papers.entries import (
+    ABSENT,
+    SECONDS_IN,
+    Cell,
+    Entry,
+    entry,
+    quantity_of,
+    trains,
+)
 from kbench.report.papers.layout import (
     Choice,
     Columns,
@@ -39,7 +47,7 @@ from kbench.report.papers.layout import (
     repetitions,
     selector,
 )
-from kbench.report.papers.runs import Identity, Runs
+from kbench.report.papers.runs import Identity, Runs, least_seconds
 from kbench.report.tables import Machine
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
@@ -500,7 +508,15 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
             assert isinstance(cell.measure, (Columns, CurveValue))
             value, sd = runs.value(match, cell.measure, cell.wanted.at) or (None, None)
             status = ", ".join(sorted(match.line.failures)) if value is None else ""
-            one = Entry(match=match, value=value, sd=sd, status=status, considered=match.considered)
+            least = least_seconds(match.line) if trains(cell.measure) else None
+            one = Entry(
+                match=match,
+                value=value,
+                sd=sd,
+                status=status,
+                least=least,
+                considered=match.considered,
+            )
         missing = f"no rows of {' or '.join(cell.wanted.methods)} on {cell.data}"
     else:
         one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
@@ -529,7 +545,7 @@ def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> 
         where,
         unit,
         tuple(row["key"] for row in match.line.rows),
-        len(match.line.ok),
+        one.n or len(match.line.ok),
         one.considered,
     )
 
