@@ -125,3 +125,13 @@ def test_a_curve_of_one_of_several_seeds_says_so(seeds):
     told = {"samples": ([1.0, 2.0], [10.0, 20.0]), "test_error": ([1.0, 2.0], [0.3, 0.2])}
     said = remarks("dsgd_fig1", runs(*rows, curves={identity(row): told for row in rows}))
     assert ("a curve is that of the first seed, of up to 3" in said) == (seeds == 3)
+
+
+def test_a_line_is_of_one_version_of_the_method():
+    def early(n, version):
+        row = on_covtype("dcsvm_early", float(n) + version, method_version=version)
+        return with_params(row, n_clusters=n)
+
+    old = [early(n, 1) for n in (4, 16, 64)]
+    lines = points("dcsvm_fig3_accuracy", runs(EXACT, *old, early(16, 2), early(64, 2)))
+    assert [x for x, _, _ in lines["DC-SVM (early)"]] == [18.0, 66.0]

@@ -31,6 +31,7 @@ from kbench.report.papers.runs import (
     made_by,
     of_wall_seconds,
     preference,
+    version_of,
 )
 from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Machine, Problem, contended, mean_sd
@@ -286,22 +287,24 @@ def _chosen(
 def _of_one_setting(
     pairs: Iterable[tuple[Line, Problem]], swept: Container[str], experiments: Container[str]
 ) -> list[tuple[Line, Problem]]:
-    """The runs of one setting: they differ in the parameters `swept` and in the data set alone.
+    """The runs of one setting and one version of the method.
 
-    A setting that `experiments` made comes before all others, then the one with most points, then
-    as for cells. Of several lines with the same parameters on one data set one is left.
+    They differ in the parameters `swept` and in the data set alone. A setting that `experiments`
+    made comes before all others, then the newest version, most points, and as for cells. Of several
+    lines with the same parameters on one data set one is left.
     """
-    settings: defaultdict[str, list[tuple[Line, Problem]]] = defaultdict(list)
+    settings: defaultdict[tuple[int, str], list[tuple[Line, Problem]]] = defaultdict(list)
     for line, problem in pairs:
         fixed = {name: value for name, value in line.params.items() if name not in swept}
-        settings[json.dumps(fixed, sort_keys=True)].append((line, problem))
+        settings[version_of(line), json.dumps(fixed, sort_keys=True)].append((line, problem))
 
-    def order(members: list[tuple[Line, Problem]]) -> tuple[Any, ...]:
-        lines = [line for line, _ in members]
+    def order(setting: tuple[int, str]) -> tuple[Any, ...]:
+        lines = [line for line, _ in settings[setting]]
         made = any(made_by(experiments, line) for line in lines)
-        return made, sum(bool(line.ok) for line in lines), max(map(preference, lines))
+        n_ok = sum(bool(line.ok) for line in lines)
+        return made, n_ok > 0, setting[0], n_ok, max(map(preference, lines))
 
-    of_one = max(settings.values(), key=order, default=[])
+    of_one = settings[max(settings, key=order)] if settings else []
     places = {
         (problem.dataset, problem.variant, json.dumps(line.params, sort_keys=True)): (line, problem)
         for line, problem in sorted(of_one, key=lambda pair: preference(pair[0]))

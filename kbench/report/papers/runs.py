@@ -288,17 +288,21 @@ def identity(row: Row) -> Identity:
     return row["key"], row["environment"], row["threads"]
 
 
+def version_of(line: Line) -> int:
+    """The version of the method that made a line."""
+    return max(row.get("method_version") or 1 for row in line.rows)
+
+
 def preference(line: Line) -> tuple[Any, ...]:
     """Sort key of matching lines, of which the largest fills the cell.
 
     Lines with ok runs, of those the newest version of the method, the most seeds, the newest run.
     """
-    version = max(row.get("method_version") or 1 for row in line.rows)
     newest = max(
         (row["started_at"].timestamp() for row in line.rows if row["started_at"] is not None),
         default=0.0,
     )
-    return bool(line.ok), version, len(line.ok), newest, line.address
+    return bool(line.ok), version_of(line), len(line.ok), newest, line.address
 
 
 def column(row: Row, name: str) -> float | None:
