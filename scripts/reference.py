@@ -328,9 +328,10 @@ def collect(
         sys.exit(f"{source}: {dirty} rows are of a work tree with changes, or of unknown code")
     merged = folder.merge().path
     assert merged is not None
-    curves = thinned(folder.read_curves(reference=False))
     finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
     finished = named(finished, asked or {})
+    curves = thinned(folder.read_curves(reference=False))
+    curves = curves[curves["key"].isin(finished["key"].to_pylist())]
     table = pa.Table.from_pandas(curves, schema=curve_schema(), preserve_index=False)
     environments = dict.fromkeys(rows["environment"], source / "_environments")
     if (stay := staying(target, finished, keep_old=keep_old)) is not None:

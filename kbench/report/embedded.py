@@ -25,6 +25,9 @@ _DIGITS = 5
 _COST_DIGITS = 3
 _COSTS = ("_s", "_bytes", "prediction_cost", "prediction_cost_loop")
 
+# Characters of a run's key, 64 bits of it: enough to find its row in the Parquet files.
+_KEY = 16
+
 
 def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     """Rows as a JSON object of columns.
@@ -32,8 +35,8 @@ def packed_rows(rows: Sequence[Row]) -> dict[str, Any]:
     `{"n": rows, "columns": {name: [value, ...]}, "words": [...]}`. A column of few values is
     `{"of": [value, ...], "at": [index, ...]}`, and of a single one `{"all": value}`; `command` is a
     list of indices into `words`, phases an object of columns. Columns without values are left
-    out, floats have five digits, seconds, bytes and costs three, logs of failed runs are cut to
-    their ends.
+    out, floats have five digits, seconds, bytes and costs three, keys are cut to their
+    beginnings and logs of failed runs to their ends.
     """
     failures = sum(row["status"] != "ok" for row in rows)
     tail = min(_TAIL, _LOGS // max(failures, 1))
@@ -64,6 +67,8 @@ def _plain(name: str, row: Row, tail: int) -> Any:
         return None
     if name == "log":
         return value[-tail:]
+    if name == "key":
+        return value[:_KEY]
     if name == "params" and ("NaN" in value or "Infinity" in value):
         return json.dumps(json.loads(value, parse_constant=str))  # Python's JSON, not the browser's
     if name == "started_at":

@@ -89,7 +89,7 @@ def test_every_line_links_to_its_rows(page):
     rows += [make_row("knn", 0.4), failed("mlp", "timeout", message="more than 2 s")]
     text = page(*rows)
     held = embedded(text)
-    assert sorted(row["key"] for row in held) == sorted(row["key"] for row in rows)
+    assert sorted(row["key"] for row in held) == sorted(row["key"][:16] for row in rows)
     for method in ("svc", "knn", "mlp"):
         pattern = (
             rf'data-m="{method}" data-r="([\d,]+)"><th scope="row"><a href="#run-(\w+)-\w+-1">'

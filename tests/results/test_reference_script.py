@@ -82,11 +82,12 @@ def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
     folder = folder_with(tmp_path)
     environment = next(iter(folder.environments()))
     stopped = make_row(1, status="interrupted", environment=environment, dirty=False)
-    folder.write(stopped, [])
+    folder.write(stopped, [curve("objective", 5)])
     results = ResultsFolder(tmp_path / "results")
     collect(folder.path, results.path / "_reference")
     assert len(folder.read(reference=False)) == 2
     assert results.read()["status"].tolist() == ["ok"]
+    assert stopped["key"] not in set(results.read_curves()["key"])
 
 
 def test_rows_of_galerkin_links_have_the_name_that_they_have_now(tmp_path, collect):
