@@ -215,6 +215,13 @@ def test_the_seconds_of_a_stopped_fit_are_at_least_its_cpu_seconds_and_no_limit_
     assert stopped("not done within limits.wall_s=60").least is None
 
 
+def test_the_machine_with_most_cells_comes_first():
+    here = rbf("svc", 0.98)
+    there = [rbf(method, 0.98, environment="ffff0000") for method in ("svc", "dcsvm")]
+    tables = filled(TABLE3, runs(here, *there))
+    assert [one.machine.environment for one in tables] == ["ffff0000", here["environment"]]
+
+
 def test_every_cell_is_measured_ended_without_rows_or_without_data():
     lost = failed("dcsvm", "timeout", dataset="ijcnn1", params=rbf("dcsvm", 1)["params"])
     lost["message"] = "not done within limits.wall_s=120"

@@ -135,16 +135,17 @@ class Filled:
 
 
 def filled(table: Table, runs: Runs) -> list[Filled]:
-    """The table once for each machine that has runs for its printed cells.
+    """The table once for each machine that has runs for its printed cells, most cells first.
 
     Sizes of data, and lines of ours that the paper does not print, are no reason for a second
     table. Without runs for printed cells it is that of the machine with the most other cells, and
     without any runs one without measurements.
     """
     tables = [_filled(table, runs, machine) for machine in runs.machines]
-    of_paper = [one for one in tables if any(entry.printed for entry in _entries(one))]
-    if of_paper:
-        return of_paper
+    n_measured = [sum(entry.printed is not None for entry in _entries(one)) for one in tables]
+    if any(n_measured):
+        order = sorted(range(len(tables)), key=lambda i: -n_measured[i])
+        return [tables[i] for i in order if n_measured[i]]
     most = max(tables, key=lambda one: len(_entries(one, sizes=True)), default=None)
     if most is not None and _entries(most, sizes=True):
         return [most]

@@ -69,16 +69,15 @@ def picture(
 def _claims(
     verdicts: Sequence[Verdict], claim_id: Callable[[int], str], *, relative: bool
 ) -> list[Dot]:
-    """Claims whose figures are compared by a ratio, or those compared by a difference."""
+    """Claims whose figures are compared by a ratio (fractions, too), or those by a difference."""
     dots = []
     for number, one in enumerate(verdicts):
         if one.figure is None or one.printed is None:
             continue
-        is_ratio = one.claim.kind in ("ratio", "value") and one.claim.case is None
+        is_ratio = one.claim.kind in ("ratio", "value") or one.claim.case is not None
         if is_ratio != relative or (is_ratio and min(one.figure, one.printed) <= 0.0):
             continue
-        scale = 100.0 if one.claim.case is not None else 1.0
-        value = one.figure / one.printed if is_ratio else scale * (one.figure - one.printed)
+        value = one.figure / one.printed if is_ratio else one.figure - one.printed
         name = paper(one.claim.paper).title
         tooltip = f"{one.claim.says} Verdict: {one.outcome}."
         dots.append(Dot(f"{name} claims", value, f"claim {one.outcome}", tooltip, claim_id(number)))
