@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.report.cells import describe_machine, title
 from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
-from kbench.report.papers.runs import Runs, made_by
+from kbench.report.papers.runs import Runs, those_of
 from kbench.report.quantities import Quantity, quantity
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Line, Machine, Problem
@@ -85,8 +85,8 @@ def _lines(
     for choice in paper(one.paper).data[name]:
         ok = [pair for pair in runs.lines(machine, wanted, choice) if pair[0].ok]
         if ok:
-            own = [pair for pair in ok if made_by(experiments, pair[0])] or ok
-            return own[0][1], [line for line, _ in own]
+            shown = those_of(experiments, ok)
+            return shown[0][1], [line for line, _ in shown]
     return None, []
 
 

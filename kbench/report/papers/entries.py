@@ -142,14 +142,18 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
     without any runs one without measurements.
     """
     tables = [_filled(table, runs, machine) for machine in runs.machines]
-    n_measured = [sum(entry.printed is not None for entry in _entries(one)) for one in tables]
-    if any(n_measured):
-        order = sorted(range(len(tables)), key=lambda i: -n_measured[i])
-        return [tables[i] for i in order if n_measured[i]]
+    of_paper = [one for one in tables if _n_of_paper(one)]
+    if of_paper:
+        return sorted(of_paper, key=_n_of_paper, reverse=True)
     most = max(tables, key=lambda one: len(_entries(one, sizes=True)), default=None)
     if most is not None and _entries(most, sizes=True):
         return [most]
     return [_filled(table, runs, None)]
+
+
+def _n_of_paper(one: Filled) -> int:
+    """Number of printed cells that have runs."""
+    return sum(entry.printed is not None for entry in _entries(one))
 
 
 def _entries(one: Filled, *, sizes: bool = False) -> list[Entry]:

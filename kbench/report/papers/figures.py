@@ -31,6 +31,7 @@ from kbench.report.papers.runs import (
     made_by,
     of_wall_seconds,
     preference,
+    those_of,
     version_of,
 )
 from kbench.report.quantities import QUANTITIES
@@ -277,8 +278,7 @@ def _chosen(
     for label, one in panel.lines.items():
         pairs = [pair for choice in choices for pair in runs.lines(machine, one.wanted, choice)]
         if figure.front:
-            of_figure = [pair for pair in pairs if made_by(figure.experiments, pair[0])]
-            chosen[label] = of_figure or pairs
+            chosen[label] = those_of(figure.experiments, pairs)
         else:
             chosen[label] = _of_one_setting(pairs, one.swept, figure.experiments)
     return chosen

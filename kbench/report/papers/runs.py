@@ -109,7 +109,7 @@ class Runs:
             considered |= {identity(row) for line, _ in pairs for row in line.rows}
             if not pairs:
                 continue
-            pairs = [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
+            pairs = those_of(experiments, pairs)
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             match = Match(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
@@ -272,6 +272,13 @@ def least_seconds(line: Line) -> float | None:
 def made_by(experiments: Container[str], line: Line) -> bool:
     """Whether one of `experiments` asked for a run of the line."""
     return any(name in experiments for row in line.rows for name in _experiments(row))
+
+
+def those_of(
+    experiments: Container[str], pairs: list[tuple[Line, Problem]]
+) -> list[tuple[Line, Problem]]:
+    """The lines that the experiments made, or all if they made none."""
+    return [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
 
 
 def _experiments(row: Row) -> list[str]:
