@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.tables import REPEATS, contended
+from kbench.report.tables import REPEATS, contended, method_version
 from kbench.run.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that say how and when an attempt ran. They, and texts, are those of the newest attempt.
@@ -47,8 +47,7 @@ def combined(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows without those of which another one differs in a newer version of the method."""
     places = [tuple(row.get(name) for name in _SETTING) for row in rows]
-    # Rows that are older than the column are of the first version.
-    versions = [row.get("method_version") or 1 for row in rows]
+    versions = [method_version(row) for row in rows]
     newest: dict[tuple[Any, ...], int] = {}
     for place, version in zip(places, versions, strict=True):
         newest[place] = max(version, newest.get(place, 1))

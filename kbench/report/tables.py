@@ -177,6 +177,11 @@ def measured(row: Row, column: str) -> float | None:
     return float(row[column])
 
 
+def method_version(row: Row) -> int:
+    """The version of the method that made a row; rows older than the column are of the first."""
+    return int(row.get("method_version") or 1)
+
+
 def contended(row: Row) -> bool:
     """Whether other processes disturbed a run, so that its wall seconds do not count."""
     others = row.get("other_cpus")

@@ -26,7 +26,7 @@ from kbench.report.papers.layout import (
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import Identity, Match, Runs, least_seconds
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem, Row, mean_sd
+from kbench.report.tables import Machine, Problem, Row, mean_sd, method_version
 from kbench.run.stopped import limit, stopped_at, time_limit
 
 ABSENT = "data not present"
@@ -298,7 +298,7 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
 def _place(cell: Cell, match: Match) -> Place:
     """The cell and what its rows have in common, for the causes of differences."""
     rows = match.line.ok
-    versions = {row.get("method_version") or 1 for row in rows}
+    versions = set(map(method_version, rows))
     return Place(
         table=cell.table.id,
         row=cell.row,

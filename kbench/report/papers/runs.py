@@ -18,6 +18,7 @@ from kbench.report.tables import (
     contended,
     mean_sd,
     measured,
+    method_version,
 )
 from kbench.run.stopped import least_fit_s
 
@@ -297,7 +298,7 @@ def identity(row: Row) -> Identity:
 
 def version_of(line: Line) -> int:
     """The version of the method that made a line."""
-    return max(row.get("method_version") or 1 for row in line.rows)
+    return max(map(method_version, line.rows))
 
 
 def preference(line: Line) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from typing import Any
 from kbench.report.cells import describe_machine, title
 from kbench.report.papers.cell_notes import ended_as, limits
 from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
-from kbench.report.papers.runs import Runs, made_by
+from kbench.report.papers.runs import Runs, those_of
 from kbench.report.quantities import Quantity, decimals_for, quantity
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Machine
@@ -134,7 +134,8 @@ def matching(system: System, runs: Runs) -> list[tuple[Comparison, Matching]]:
                 matches[values][step].append(line)
         for by_step in matches.values():
             for step, several in by_step.items():
-                by_step[step] = [one for one in several if made_by(experiments, one)] or several
+                pairs = [(line, comparison.problem) for line in several]
+                by_step[step] = [line for line, _ in those_of(experiments, pairs)]
         found.append((comparison, matches))
     return found
 
