@@ -481,7 +481,7 @@ def test_a_computed_cell_has_the_status_and_limit_of_its_sources():
     assert total.notes == (f"hss_admm on ijcnn1 (hss): {LIMIT}",)
 
 
-def grown(n, method="svd", rank=160):
+def grown(n, method="svd", rank=160, other_cpus=0.0):
     return make_row(
         method,
         0.9,
@@ -491,6 +491,7 @@ def grown(n, method="svd", rank=160):
         params=json.dumps({"rank": rank, "gamma": 4}),
         n_parameters=7 * n,
         fit_cpu_s=3e-9 * n**2.5,
+        other_cpus=other_cpus,
     )
 
 
@@ -513,6 +514,16 @@ def test_the_exponent_of_a_power_of_the_rows_is_found_from_three_sizes_on():
     assert (one.value, one.status) == (None, "2 of 4 sizes")
     assert one.notes == (f"svd on covtype_like (n=4000,n_test=500): {LIMIT}",)
     assert cell(runs(rbf("svc", 0.9)), "SVD", "", "time", table).status == ""
+
+
+def test_an_exponent_of_seconds_says_which_runs_other_processes_disturbed():
+    table = paper("meka").tables["table4"]
+    found = runs(grown(1000), grown(2000, other_cpus=0.9), grown(4000))
+    size = "svd on covtype_like (n=2000,n_test=500)"
+    told = f"{size}: other processes disturbed 1 of 1 runs, whose seconds may be too many"
+    over = "over 3 sizes, 1,000 to 4,000 rows"
+    assert cell(found, "SVD", "", "time", table).notes == (over, told)
+    assert cell(found, "SVD", "", "storage", table).notes == (over,)
 
 
 def test_an_accuracy_over_C_is_read_where_C_is_the_paper_s():

@@ -41,6 +41,7 @@ def clocks(
     notes = []
     where = f"{line.method} on {title(problem)}"
     phases = any(name.startswith("phases.") for name in columns)
+    timed = phases or any(name.startswith(("fit_", "predict_")) for name in columns)
     if phases and any(row["threads"] == 1 and not row.get("phases_cpu") for row in line.ok):
         notes.append(f"{where}: rows from before CPU seconds of phases were measured")
     disturbed = sum(contended(row) for row in line.ok)
@@ -49,7 +50,7 @@ def clocks(
         if disturbed:
             beside = f"{disturbed} of {len(line.ok)} runs"
             notes.append(f"{where}: {beside} are left out, which other processes disturbed")
-    if disturbed and (phases or not {"fit_s", "predict_s"}.isdisjoint(columns)):
+    if disturbed and timed:
         beside = f"{disturbed} of {len(line.ok)} runs"
         notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")
     return tuple(notes)

@@ -488,11 +488,12 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     known = Entry(printed=given, match=met[-1], considered=considered)
     over = Columns(label=measure.over, of=(measure.over,))
     read = [(runs.value(one, over, {}), one) for one in met if one.line.ok]
-    points = [
-        (size[0], value[0])
+    fitted = [
+        (match, size[0], value[0])
         for size, match in read
         if size and (value := runs.value(match, measure, wanted.at)) and value[0] > 0.0
     ]
+    points = [(size, value) for _, size, value in fitted]
     failed = tuple(
         note for match in met if match.line.failures for note in limits(match.line, match.problem)
     )
@@ -501,8 +502,9 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
         ended = len(met) == len(choices) and all(one.line.ok or _at_limit(cell, one) for one in met)
         return replace(known, status=status, notes=failed, ended=ended)
     least, most = (end(size for size, _ in points) for end in (min, max))
+    timed = [said for one, *_ in fitted for said in clocks(one.line, one.problem, measure.of)]
     note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
-    return replace(known, value=exponent(points), notes=(note, *failed))
+    return replace(known, value=exponent(points), notes=(note, *timed, *failed))
 
 
 def _plain(measure: Measure) -> Quantity:
