@@ -9,11 +9,13 @@ take as much code, and its files are five to ten times as large.
 import base64
 import math
 import struct
+import textwrap
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from kbench.report.safe import printable
 from kbench.report.style import COLOURS, MARKERS, Style
 
 # Width of a letter of 12 px, and the height of a line, in units of the view box.
@@ -265,8 +267,12 @@ def inline(chart: Chart) -> str:
     )
 
 
-def document(charts: Sequence[Chart], legend: Sequence[tuple[str, Style]] = ()) -> str:
-    """Charts beside each other, three in a row, above their legend, as an SVG document."""
+def document(
+    charts: Sequence[Chart],
+    legend: Sequence[tuple[str, Style]] = (),
+    remarks: Sequence[str] = (),
+) -> str:
+    """Charts beside each other, three in a row, above legend and remarks, as an SVG document."""
     across = min(3, len(charts))
     wide, high = max(one.width for one in charts), max(one.height for one in charts)
     width = across * wide
@@ -283,7 +289,11 @@ def document(charts: Sequence[Chart], legend: Sequence[tuple[str, Style]] = ()) 
             marker(x, y, style) + f'<text x="{x + 11:g}" y="{y + 4:g}">{escape(label)}</text>'
         )
         x += long
-    height = math.ceil(y + 14 if legend else y - 8)
+    y += 22 if legend else 0
+    for line in (part for one in remarks for part in textwrap.wrap(one, int(width / LETTER) - 5)):
+        parts.append(f'<text x="16" y="{y + 4:g}">{escape(printable(line))}</text>')
+        y += 18
+    height = math.ceil(y - 8)
     colours = "".join(f".c{i}{{--k:{light}}}" for i, (light, _) in enumerate(COLOURS))
     label = "; ".join(dict.fromkeys(one.label for one in charts))
     return (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.charts import Axis, Plot, document, inline, number
+from kbench.report.charts import LETTER, Axis, Plot, document, inline, number
 from kbench.report.style import Style
 
 values = st.lists(st.floats(-1e6, 1e6).map(lambda v: round(v, 3)), min_size=1, max_size=9)
@@ -82,6 +82,18 @@ def test_a_chart_is_xml_whether_it_stands_alone_or_in_a_page():
     assert len(alone.findall("{http://www.w3.org/2000/svg}g")) == 4
     assert ET.fromstring(inline(chart)).get("role") == "img"
     assert "a &lt; b" in chart.body
+
+
+def test_remarks_stand_below_a_chart_in_lines_of_its_width():
+    chart = drawn().chart()
+    size = re.compile(r'height="(\d+)" role')
+    alone, said = (document([chart], remarks=lines) for lines in ((), ("on <one>", "many " * 40)))
+    assert "on &lt;one&gt;" in said
+    lines = re.findall(r">([^<>]*many[^<>]*)<", said)
+    assert len(lines) > 1
+    assert LETTER * max(map(len, lines)) < chart.width
+    higher = int(size.search(said)[1]) - int(size.search(alone)[1])
+    assert higher == 18 * (1 + len(lines))
 
 
 def test_a_map_prints_its_values_and_leaves_out_what_is_missing():

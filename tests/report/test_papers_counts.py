@@ -38,7 +38,7 @@ def test_a_curve_is_drawn_over_its_seconds():
 
 
 def test_panels_and_lines_of_figures_are_counted():
-    whole = drawings(equal_time_runs(), {"dsgd"})
+    whole = drawings(equal_time_runs(), {}, {"dsgd"})
     shown = figure_sheet(whole)
     (line,) = shown.rows
     values = dict(zip(["paper", "figures", "panels", "no data"], line, strict=False))

@@ -6,6 +6,7 @@ import pytest
 from paper_rows import rbf, runs
 from report_rows import make_row
 
+from kbench.report.charts import document
 from kbench.report.papers.drawing import drawings
 from kbench.report.papers.figures import drawn, figures
 from kbench.report.papers.runs import identity
@@ -22,9 +23,13 @@ def points(name, found):
     return panel.points
 
 
+def drawing(name, found, environments=None):
+    (one,) = (each for each in drawings(found, environments or {}) if each.figure.name == name)
+    return one
+
+
 def remarks(name, found):
-    (one,) = (each for each in drawings(found) if each.figure.name == name)
-    return one.remarks
+    return drawing(name, found).remarks
 
 
 def on_covtype(method, seconds, accuracy=0.9, **changes):
@@ -135,3 +140,36 @@ def test_a_line_is_of_one_version_of_the_method():
     old = [early(n, 1) for n in (4, 16, 64)]
     lines = points("dcsvm_fig3_accuracy", runs(EXACT, *old, early(16, 2), early(64, 2)))
     assert [x for x, _, _ in lines["DC-SVM (early)"]] == [18.0, 66.0]
+
+
+def test_seconds_and_memory_of_a_figure_name_their_machine():
+    found = runs(EXACT, on_covtype("svc", 8.0))
+    where = {"0a1b2c3d": {"cpu": "Xeon", "cores": 2}}
+    one = drawing("dcsvm_fig3_accuracy", found, where)
+    said = "measured on Xeon, 2 cores; 1 thread; environment 0a1b2c3d"
+    assert one.remarks[0] == said
+    assert said in document(one.charts * 3, one.legend, one.remarks)
+    swept = [rbf(m, 0.9, C=2.0, gamma=g) for m in ("svc", "dcsvm") for g in (2.0, 64.0)]
+    one = drawing("dcsvm_fig5_8", runs(*swept), where)
+    assert one.charts
+    assert not any("measured on" in line for line in one.remarks)
+
+
+def test_a_figure_is_of_the_machine_with_most_lines_and_joins_no_two():
+    here = [EXACT, on_covtype("svc", 8.0)]
+    there = [
+        on_covtype(method, seconds, environment="ffff0000")
+        for method, seconds in (("kernel_svc", 3.0), ("svc", 9.0), ("dcsvm", 4.0))
+    ]
+    swept = with_params(on_covtype("svc", 5.0), tol=0.1)
+    one = drawing("dcsvm_fig3_accuracy", runs(*here, swept, *there))
+    assert one.drawn == 3
+    text = document(one.charts)
+    assert "LIBSVM: 9, 90" in text
+    assert "LIBSVM: 8, 90" not in text
+    assert "LIBSVM: 5, 90" not in text
+    assert one.remarks[:2] == (
+        "measured on 1 thread; environment ffff0000",
+        "rows of 2 machines, of which the one with most lines is drawn",
+    )
+    assert not any("machines" in line for line in remarks("dcsvm_fig3_accuracy", runs(*here)))

@@ -172,7 +172,7 @@ def test_a_square_of_values_is_an_image_and_any_other_number_none():
     (panel,) = drawn(FIGURES["hss_fig1_matrix"], found, found.machines[0])
     assert panel.panel.title == "as it comes"
     assert panel.points["kernel"] == [(0, 0, 1.0), (0, 1, 0.3), (1, 0, 0.2), (1, 1, 0.9)]
-    charts = [one.charts for one in drawings(found) if one.figure.name == "hss_fig1_matrix"]
+    charts = [one.charts for one in drawings(found, {}) if one.figure.name == "hss_fig1_matrix"]
     assert "<image" in document(charts[0])
 
 
@@ -215,7 +215,7 @@ def test_a_line_goes_through_the_sizes_of_a_data_set_and_shows_where_a_run_was_s
     assert exponent(panel.points["exact"][:2]) is None
     assert panel.points["LIBSVM"] == []
     assert panel.stopped["LIBSVM"] == [(20000.0, 540.0)]
-    (one,) = (each for each in drawings(found) if each.figure.name == "dcsvm_scaling")
+    (one,) = (each for each in drawings(found, {}) if each.figure.name == "dcsvm_scaling")
     text = document(one.charts)
     assert "exact: 1.50, up to 20,000" in text
     assert ">LIBSVM<" in text
@@ -227,7 +227,7 @@ def test_one_size_is_no_scaling():
 
 
 def test_remarks_of_a_figure_name_the_command_or_the_absent_data():
-    found = {one.figure.name: one for one in drawings(runs(*swept("svc", [64.0, 2.0])))}
+    found = {one.figure.name: one for one in drawings(runs(*swept("svc", [64.0, 2.0])), {})}
     one = found["dcsvm_fig4"]
     assert one.charts == ()
     assert one.remarks == (
@@ -258,7 +258,11 @@ def test_figures_are_xml_and_the_same_for_the_same_rows():
     rows += swept("svc", [64.0, 2.0]) + swept("dcsvm", [2.0, 64.0])
     found = runs(*rows, curves=curves)
     first, again = (
-        {one.figure.name: document(one.charts, one.legend) for one in drawings(found) if one.charts}
+        {
+            one.figure.name: document(one.charts, one.legend)
+            for one in drawings(found, {})
+            if one.charts
+        }
         for _ in range(2)
     )
     assert set(first) == {"dcsvm_fig5_8", "hss_fig2"}
@@ -274,7 +278,7 @@ def test_a_method_keeps_its_colour_whatever_else_is_drawn():
     legends = [
         dict(one.legend)
         for found in (few, more)
-        for one in drawings(found)
+        for one in drawings(found, {})
         if one.figure.name == "dcsvm_fig5_8"
     ]
     assert len(legends[0]) == 2
@@ -320,7 +324,7 @@ def test_panels_name_the_data_set_that_stands_for_the_papers():
         for method in ("doubly_sgd", "norma")
         for name in ("covtype_93k", "a9a")
     ]
-    (one,) = (d for d in drawings(runs(*rows)) if d.figure.name == "dsgd_fig1_seconds")
+    (one,) = (d for d in drawings(runs(*rows), {}) if d.figure.name == "dsgd_fig1_seconds")
     text = document(one.charts)
     assert "on covtype_93k<" in text
     assert "on a9a<" in text

@@ -8,15 +8,18 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+from kbench.report.cells import describe_machine
 from kbench.report.charts import Axis, Chart, Plot, marker
 from kbench.report.papers.entries import ABSENT
 from kbench.report.papers.figures import Drawn, Figure, drawn, figures
 from kbench.report.papers.growth import exponent
 from kbench.report.papers.layout import PAPERS, paper
-from kbench.report.papers.runs import Runs
+from kbench.report.papers.runs import Runs, most_first
 from kbench.report.quantities import QUANTITIES
 from kbench.report.style import Style, distinct
+from kbench.report.tables import Machine
 
 # Width and height of a chart in units of the view box; three charts stand beside each other.
 _WIDTH, _HEIGHT = 340, 270
@@ -29,7 +32,7 @@ _REGRESSOR = "_regressor"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as charts (none if no panel has points), and remarks on panels without points.
+    """A figure as charts (none if no panel has points), and remarks on its machine and on gaps.
 
     `drawn` and `wanted` count lines with points, and lines of the panels whose data are available.
     """
@@ -42,21 +45,43 @@ class Drawing:
     wanted: int = 0
 
 
-def drawings(runs: Runs, papers: Container[str] = PAPERS) -> list[Drawing]:
-    """The papers' figures, each of the machine on which most panels have points."""
-    charts = []
+def drawings(
+    runs: Runs, environments: Mapping[str, Any], papers: Container[str] = PAPERS
+) -> list[Drawing]:
+    """The papers' figures, each of the machine on which most of its lines have points."""
+    made = []
     for figure in (one for one in figures() if one.paper in papers):
-        machines = [drawn(figure, runs, machine) for machine in runs.machines]
-        panels = max(machines, key=_n_with_points, default=[])
-        charts.append(_drawing(figure, panels))
-    return charts
+        of_machines = [(machine, drawn(figure, runs, machine)) for machine in runs.machines]
+        shown = most_first(of_machines, lambda one: _n_lines(one[1]))
+        # Without any points, the machine that has lines which are left out as disturbed.
+        shown = shown or [one for one in of_machines if one[1]][:1]
+        panels = shown[0][1] if shown else []
+        said = _machines(panels, [machine for machine, _ in shown], environments)
+        made.append(_drawing(figure, panels, said))
+    return made
 
 
-def _n_with_points(panels: Sequence[Drawn]) -> int:
-    return sum(one.has_points for one in panels)
+def _n_lines(panels: Sequence[Drawn]) -> int:
+    """Number of lines that have points."""
+    return sum(bool(line) for one in panels for line in one.points.values())
 
 
-def _drawing(figure: Figure, found: Sequence[Drawn]) -> Drawing:
+def _machines(
+    panels: Sequence[Drawn], machines: Sequence[Machine], environments: Mapping[str, Any]
+) -> list[str]:
+    """Where seconds and memory of a figure were measured, and on how many machines it has rows.
+
+    machines : those with points, the one that is drawn first
+    """
+    said = []
+    if any(one.depends_on_machine for one in panels):
+        said.append(f"measured on {describe_machine(machines[0], environments)}")
+    if len(machines) > 1:
+        said.append(f"rows of {len(machines)} machines, of which the one with most lines is drawn")
+    return said
+
+
+def _drawing(figure: Figure, found: Sequence[Drawn], said: Sequence[str]) -> Drawing:
     panels = [one for one in found if one.has_points]
     charts = tuple(_chart(figure, one) for one in panels)
     entries: dict[str, Style] = {}
@@ -65,11 +90,10 @@ def _drawing(figure: Figure, found: Sequence[Drawn]) -> Drawing:
             for label, style in _styles(one).items():
                 if one.points.get(label) or one.stopped.get(label):
                     entries.setdefault(label, style)
-    drawn_lines = sum(bool(line) for one in panels for line in one.points.values())
     absent = paper(figure.paper).absent
     wanted = sum(len(one.lines) for one in figure.panels if one.data not in absent)
-    remarks = _remarks(figure, found)
-    return Drawing(figure, charts, tuple(entries.items()), remarks, drawn_lines, wanted)
+    remarks = (*said, *_remarks(figure, found))
+    return Drawing(figure, charts, tuple(entries.items()), remarks, _n_lines(panels), wanted)
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:

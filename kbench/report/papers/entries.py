@@ -24,7 +24,7 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs, least_seconds
+from kbench.report.papers.runs import Identity, Match, Runs, least_seconds, most_first
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem, Row, mean_sd, method_version
 from kbench.run.stopped import limit, stopped_at, time_limit
@@ -142,9 +142,8 @@ def filled(table: Table, runs: Runs) -> list[Filled]:
     without any runs one without measurements.
     """
     tables = [_filled(table, runs, machine) for machine in runs.machines]
-    of_paper = [one for one in tables if _n_of_paper(one)]
-    if of_paper:
-        return sorted(of_paper, key=_n_of_paper, reverse=True)
+    if of_paper := most_first(tables, _n_of_paper):
+        return of_paper
     most = max(tables, key=lambda one: len(_entries(one, sizes=True)), default=None)
     if most is not None and _entries(most, sizes=True):
         return [most]

@@ -74,6 +74,12 @@ class Axis:
         return self.column.startswith("phases.")
 
     @property
+    def depends_on_machine(self) -> bool:
+        """Whether its values are seconds or memory, which depend on the machine."""
+        seconds = self.phase or of_wall_seconds(self.curve)
+        return seconds or self.column.endswith(("_s", "_bytes"))
+
+    @property
     def label(self) -> str:
         if self.phase:
             return "seconds"
@@ -175,6 +181,15 @@ class Drawn:
     @property
     def has_points(self) -> bool:
         return any(self.points.values())
+
+    @property
+    def depends_on_machine(self) -> bool:
+        """Whether a line that is drawn has seconds or memory on one of its axes."""
+        return any(
+            (line.x.depends_on_machine or line.y.depends_on_machine)
+            and (self.points.get(label) or self.stopped.get(label))
+            for label, line in self.panel.lines.items()
+        )
 
 
 @cache

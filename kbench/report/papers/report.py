@@ -99,7 +99,7 @@ def write_papers(report: "Report", where: Path) -> list[Path]:
     for one in report.drawings:
         path = where / "figures" / f"{one.figure.name}.svg"
         if one.charts:
-            texts[path] = document(one.charts, one.legend)
+            texts[path] = document(one.charts, one.legend, one.remarks)
         else:
             path.unlink(missing_ok=True)
     for ranking in report.rankings:
@@ -215,14 +215,14 @@ class Report:
 
     @cached_property
     def drawings(self) -> list[Drawing]:
-        return drawings(self.runs, {one.table.paper for one in self.filled})
+        return drawings(self.runs, self.environments, {one.table.paper for one in self.filled})
 
     @cached_property
     def counted_drawings(self) -> list[Drawing]:
         """The drawings of the papers whose cells are counted."""
         if self.filled:
             return self.drawings
-        return drawings(self.runs, {one.table.paper for one in self.counted})
+        return drawings(self.runs, self.environments, {one.table.paper for one in self.counted})
 
     def html(self) -> str:
         from kbench.report.pages import page

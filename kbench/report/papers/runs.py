@@ -3,9 +3,9 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kbench.report.papers.layout import Choice, Columns, CurveValue, Selector
 from kbench.report.tables import (
@@ -21,6 +21,8 @@ from kbench.report.tables import (
     method_version,
 )
 from kbench.run.stopped import least_fit_s
+
+T = TypeVar("T")
 
 Identity = tuple[str, str, int]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -280,6 +282,14 @@ def those_of(
 ) -> list[tuple[Line, Problem]]:
     """The lines that the experiments made, or all if they made none."""
     return [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
+
+
+def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list[T]:
+    """What a report makes once for each machine: that with most measured values comes first.
+
+    Machines without any are left out.
+    """
+    return sorted(filter(n_measured, of_machines), key=n_measured, reverse=True)
 
 
 def _experiments(row: Row) -> list[str]:
