@@ -7,15 +7,8 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
-from kbench.report.papers.claims import (
-    FAILS,
-    HOLDS,
-    NOT_MEASURABLE,
-    WEAKER,
-    addends,
-    claims,
-    verdict,
-)
+from kbench.report.papers.claims import addends, claims
+from kbench.report.papers.decision import FAILS, HOLDS, NOT_MEASURABLE, WEAKER, verdict
 from kbench.report.papers.entries import quantity_of
 from kbench.report.papers.layout import (
     CurveValue,

@@ -12,15 +12,13 @@ from paper_rows import rbf, runs
 from report_rows import failed, make_row
 
 from kbench.report import make_papers
-from kbench.report.papers.claims import (
+from kbench.report.papers.claims import Bound, Claim, claims
+from kbench.report.papers.decision import (
     FAILS,
     HOLDS,
     NOT_MEASURABLE,
     OUTSIDE,
     WEAKER,
-    Bound,
-    Claim,
-    claims,
     verdict,
 )
 from kbench.report.papers.runs import identity

@@ -1,42 +1,19 @@
-"""The papers' claims: each is a query over cells, and its answer a verdict.
+"""The language of the claims file: each claim of a paper is a query over cells.
 
 A query names cells as `table | row | column | quantity`, or selects runs itself as layouts do, and
-asks for a ratio, a difference, a spread (largest less smallest) or a value. It is answered twice,
-by the printed numbers and by the measured ones, in the units that the paper prints. `each` repeats
-it; the figure is then the worst answer, or with `case`, a bound on one answer, the fraction of
-answers within that bound.
-
-All terms of one repetition are of one data set. Where a term lists several cells (rival methods),
-the best counts. All of them must have been run; one without rows leaves the claim unanswered. The
-cells of `sum` are added.
-
-Every value is an interval, of one number where it was measured. A stopped run takes at least the
-CPU seconds that its fit had taken. Nothing is known of what a rival that failed would have reached,
-nor of a failed setting of those of which the fraction is asked. The figure is then an interval,
-too, and the claim is decided if all of it says the same; otherwise it is left open.
+asks for a ratio, a difference, a spread (largest less smallest) or a value. `each` repeats it; the
+figure is then the worst answer, or with `case`, a bound on one answer, the fraction of answers
+within that bound. Where a term lists several cells (rival methods), the best counts. The cells of
+`sum` are added. `decision` answers queries.
 """
 
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kbench.report.cells import title
-from kbench.report.papers.entries import (
-    ABSENT,
-    SECONDS_IN,
-    Cell,
-    Entry,
-    entry,
-    quantity_of,
-    trains,
-)
 from kbench.report.papers.layout import (
-    Choice,
-    Columns,
-    CurveValue,
     Measure,
     Selector,
     Table,
@@ -47,17 +24,9 @@ from kbench.report.papers.layout import (
     repetitions,
     selector,
 )
-from kbench.report.papers.runs import Identity, Runs, least_seconds
-from kbench.report.tables import Machine
-
-HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
-NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
 
 # Least and largest value that runs leave possible; the same number twice for a measured value.
 Interval = tuple[float, float]
-
-# What is known of a run that failed: no seconds, accuracy or error is negative.
-_UNKNOWN: Interval = (0.0, math.inf)
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 _MEASURES = {"of", "per", "factor", "curve"}
@@ -141,72 +110,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The answer to a claim.
-
-    Attributes
-    ----------
-    claim : Claim
-    outcome : str
-        One of the five outcomes above.
-    why : str
-        Why there is no figure, for the two outcomes without one.
-    figure, printed : float, optional
-        The figure from the rows, and from the numbers that the paper prints.
-    bounded : str
-        `at least` or `at most` if the figure is only a bound, because runs failed.
-    unit : str
-        The unit of both: `×` of ratios, `points` of differences in per cent, or that of the values.
-    worst : str
-        The data set with the worst answer if several data sets answer.
-    answered, asked : int
-        Numbers of repetitions that the rows answer, and of all.
-    data : tuple of str
-        The data sets of kbench that took part.
-    keys : tuple of str
-        The runs behind the figure.
-    counts : tuple of int
-        For each term of the answer that decides, how many runs its value is the mean of.
-    machine : Machine, optional
-        The machine of all these runs.
-    considered : frozenset of identities
-    """
-
-    claim: Claim
-    outcome: str
-    why: str = ""
-    figure: float | None = None
-    printed: float | None = None
-    bounded: str = ""
-    unit: str = ""
-    worst: str = ""
-    answered: int = 0
-    asked: int = 0
-    data: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    counts: tuple[int, ...] = ()
-    machine: Machine | None = None
-    considered: frozenset[Identity] = frozenset()
-
-
-@dataclass(frozen=True)
-class _Term:
-    """The printed and measured value of one term in the paper's unit, and the runs behind it."""
-
-    printed: Interval | None
-    measured: Interval | None
-    sign: int
-    why: str = ""
-    matched: bool = False
-    data: str = ""
-    unit: str = ""
-    keys: tuple[str, ...] = ()
-    runs: int = 0
-    considered: frozenset[Identity] = frozenset()
-
-
-@dataclass(frozen=True)
-class _Cell:
+class Source:
     """The source of a term: a cell of a table, or runs selected by the claim."""
 
     data: str
@@ -228,18 +132,6 @@ def claims() -> tuple[Claim, ...]:
         A key, kind or bound does not exist.
     """
     return tuple(_claim(**one) for one in load("claims.yaml"))
-
-
-def verdict(claim: Claim, runs: Runs) -> Verdict:
-    """The verdict on the machine whose rows answer most repetitions, or else has most rows."""
-    if claim.outside:
-        return Verdict(claim, OUTSIDE, claim.outside)
-    verdicts = [_verdict(claim, runs, machine) for machine in runs.machines]
-    return max(
-        verdicts,
-        key=lambda one: (one.answered, len(one.considered)),
-        default=_verdict(claim, runs, None),
-    )
 
 
 def _claim(
@@ -280,211 +172,8 @@ def _claim(
     )
 
 
-def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
-    assert claim.holds is not None
-    assert claim.weaker is not None
-    answers = [_answer(claim, names, runs, machine) for names in claim.each]
-    possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
-    figures = _summary(claim, possible)
-    outcome, figure, bounded = _decided(claim, figures)
-    stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
-    _, paper_figure, _ = _decided(claim, _summary(claim, stated))
-    unit = _unit(claim, answers[0][0].unit)
-    why = ""
-    if figures is None:
-        missing = [t for one in answers for t in one if t.measured is None]
-        why = next((term.why for term in missing if term.matched), missing[0].why)
-    elif figure is None:
-        why = f"runs that failed leave it open: {_range(claim, figures, unit)}"
-    answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
-    deciding = [
-        one
-        for one, value in zip(answers, possible, strict=True)
-        if value is not None and figure in value and claim.case is None
-    ]
-    used = [term for one in answered for term in one]
-    return Verdict(
-        claim,
-        outcome,
-        why,
-        figure,
-        paper_figure,
-        bounded,
-        unit,
-        deciding[0][0].data if deciding and len(answered) > 1 else "",
-        len(answered),
-        len(answers),
-        tuple(dict.fromkeys(term.data for term in used if term.data)),
-        tuple(dict.fromkeys(key for term in used for key in term.keys)),
-        tuple(term.runs for term in deciding[0]) if deciding else (),
-        machine,
-        frozenset().union(*(term.considered for one in answers for term in one)),
-    )
-
-
-def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None, str]:
-    """The outcome, the end of the interval that decides it, and whether it is only a bound."""
-    assert claim.holds is not None
-    assert claim.weaker is not None
-    if figures is None:
-        return NOT_MEASURABLE, None, ""
-    if claim.holds.takes_all(figures):
-        outcome, figure = HOLDS, claim.holds.worst(figures)
-    elif claim.weaker.takes_none(figures):
-        outcome, figure = FAILS, claim.holds.best(figures)
-    elif claim.weaker.takes_all(figures) and claim.holds.takes_none(figures):
-        outcome, figure = WEAKER, claim.holds.worst(figures)
-    else:
-        return NOT_MEASURABLE, None, ""
-    low, high = figures
-    if low == high:
-        return outcome, figure, ""
-    return outcome, figure, "at least" if figure == low else "at most"
-
-
-def _known(claim: Claim, term: _Term) -> Interval | None:
-    """The values that the runs of a term leave possible; None if it counts as not run.
-
-    Of a fraction no failed run is left out: settings in which a method fails are those where it is
-    slow.
-    """
-    if term.measured is None and term.matched and claim.case is not None:
-        return _UNKNOWN
-    return term.measured
-
-
-def _range(claim: Claim, figures: Interval, unit: str) -> str:
-    """An interval in words; that of a fraction in per cent."""
-    factor, unit = (1.0, unit) if claim.case is None else (100.0, "%")
-    low, high = (f"{factor * one:.3g}" for one in figures)
-    if math.isinf(figures[1]):
-        words = "any value" if figures[0] in (0.0, -math.inf) else f"at least {low} {unit}"
-    else:
-        words = f"at most {high}" if math.isinf(figures[0]) else f"from {low} to {high}"
-        words = f"{words} {unit}"
-    return words.strip()
-
-
-def _unit(claim: Claim, unit: str) -> str:
-    """The unit of the figure if its terms are in `unit`; none for a fraction of the answers."""
-    if claim.case is not None:
-        return ""
-    if claim.kind == "ratio":
-        return "×"
-    return "points" if unit == "%" and claim.kind != "value" else unit
-
-
-def _answer(
-    claim: Claim, names: Mapping[str, Any], runs: Runs, machine: Machine | None
-) -> list[_Term]:
-    """The terms of one repetition, on the first data set on which all of them have a value."""
-    terms = [
-        [[_cell(claim, put(cell, names)) for cell in addends(spelt)] for spelt in term]
-        for term in claim.terms
-    ]
-    (data,) = {cell.data for term in terms for cells in term for cell in cells}
-    answers = []
-    for choice in paper(claim.paper).data[data]:
-        values = [
-            [_added([_value(cell, runs, machine, choice) for cell in cells]) for cells in term]
-            for term in terms
-        ]
-        answers.append([_best(term) for term in values])
-        if all(term.measured is not None for term in answers[-1]):
-            break
-    # The one that ended the loop, or else that with values, and then with rows, for most terms.
-    chosen = max(
-        answers,
-        key=lambda terms: (
-            sum(term.measured is not None for term in terms),
-            sum(term.matched for term in terms),
-        ),
-    )
-    return [
-        replace(term, considered=frozenset().union(*(one.considered for one in tried)))
-        for term, *tried in zip(chosen, *answers, strict=True)
-    ]
-
-
-def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
-    """The worst answer, or the fraction of the answers within `case`; None without answers."""
-    known = [one for one in answers if one is not None]
-    if not known or claim.holds is None:
-        return None
-    if claim.case is not None:
-        within = sum(map(claim.case.takes_all, known))
-        outside = sum(map(claim.case.takes_none, known))
-        return within / len(known), 1.0 - outside / len(known)
-    lows, highs = zip(*known, strict=True)
-    return claim.holds.worst(lows), claim.holds.worst(highs)
-
-
-def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
-    """The least and the largest answer that the intervals of the terms leave possible."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    lows, highs = zip(*known, strict=True)
-    if kind == "spread":
-        return max(0.0, max(lows) - min(highs)), max(highs) - min(lows)
-    if kind == "value":
-        return known[0]
-    if kind == "difference":
-        return lows[0] - highs[1], highs[0] - lows[1]
-    if not highs[1]:
-        return None
-    return lows[0] / highs[1], highs[0] / lows[1] if lows[1] else math.inf
-
-
-def _added(terms: Sequence[_Term]) -> _Term:
-    """Several cells added up, as one term."""
-    if len(terms) == 1:
-        return terms[0]
-    lacking = next((term for term in terms if term.measured is None), None)
-    return replace(
-        lacking or terms[0],
-        printed=_sum_of([term.printed for term in terms]),
-        measured=_sum_of([term.measured for term in terms]),
-        keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
-        considered=frozenset().union(*(term.considered for term in terms)),
-    )
-
-
-def _sum_of(values: Sequence[Interval | None]) -> Interval | None:
-    """The sum of intervals; None if one of them is not known."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    lows, highs = zip(*known, strict=True)
-    return math.fsum(lows), math.fsum(highs)
-
-
-def _best(terms: Sequence[_Term]) -> _Term:
-    """The best printed and the best measured value of several cells, as one term."""
-    if len(terms) == 1:
-        return terms[0]
-    sign = terms[0].sign
-    printed = _best_of([term.printed for term in terms if term.printed is not None], sign)
-    considered = frozenset().union(*(term.considered for term in terms))
-    absent = next((term for term in terms if not term.matched), None)
-    known = [term for term in terms if term.measured is not None]
-    if absent is not None or not known:
-        return replace(absent or terms[0], printed=printed, considered=considered)
-    measured = _best_of([term.measured or _UNKNOWN for term in terms], sign)
-    best = max(known, key=lambda term: sign * term.measured[0] if term.measured else -math.inf)
-    return replace(best, printed=printed, measured=measured, considered=considered)
-
-
-def _best_of(values: Sequence[Interval], sign: int) -> Interval | None:
-    """The interval of the best of several values."""
-    if not values:
-        return None
-    best = max if sign > 0 else min
-    lows, highs = zip(*values, strict=True)
-    return best(lows), best(highs)
-
-
-def _cell(claim: Claim, spelt: Any) -> _Cell:
+def source(claim: Claim, spelt: Any) -> Source:
+    """The cell of a table, or the selected runs, that the claims file spells so."""
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
         of = paper(claim.paper)
@@ -492,66 +181,11 @@ def _cell(claim: Claim, spelt: Any) -> _Cell:
         wanted = table.rows[row] & table.columns[column]
         data = of.data_of(wanted)
         absent = data in of.absent
-        return _Cell(data or "", table.measures[label], wanted, table, row, column, absent)
+        return Source(data or "", table.measures[label], wanted, table, row, column, absent)
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     wanted = selector(**keys)
-    return _Cell(wanted.data or "", asked, wanted)
-
-
-def _value(cell: _Cell, runs: Runs, machine: Machine | None, choice: Choice) -> _Term:
-    table = cell.table
-    if table is None:
-        one = Entry()
-        match = None if machine is None else runs.find(machine, cell.wanted, [choice])
-        if match is not None:
-            assert isinstance(cell.measure, (Columns, CurveValue))
-            value, sd = runs.value(match, cell.measure, cell.wanted.at) or (None, None)
-            status = ", ".join(sorted(match.line.failures)) if value is None else ""
-            least = least_seconds(match.line) if trains(cell.measure) else None
-            one = Entry(
-                match=match,
-                value=value,
-                sd=sd,
-                status=status,
-                least=least,
-                considered=match.considered,
-            )
-        missing = f"no rows of {' or '.join(cell.wanted.methods)} on {cell.data}"
-    else:
-        one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
-        missing = f'no rows: "kbench -m {table.run}"'
-    quantity = quantity_of(cell.measure)
-    stated, unit = None, "%" if quantity.title.endswith("%") else ""
-    if one.printed is not None:
-        unit = "s" if one.printed.unit in SECONDS_IN else one.printed.unit
-        stated = _scaled(one.printed.interval, SECONDS_IN.get(one.printed.unit, 1.0))
-    match = one.match
-    if match is None:
-        why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return _Term(stated, None, quantity.sign, why, unit=unit, considered=one.considered)
-    where = title(match.problem)
-    why, measured = "", None if one.least is None else (one.least, math.inf)
-    if one.value is not None:
-        measured = one.value, one.value
-    else:
-        why = f"{match.line.method} on {where}: {one.status or 'no value'}"
-    return _Term(
-        stated,
-        _scaled(measured, quantity.factor),
-        quantity.sign,
-        why,
-        True,
-        where,
-        unit,
-        tuple(row["key"] for row in match.line.rows),
-        one.n or len(match.line.ok),
-        one.considered,
-    )
-
-
-def _scaled(values: Interval | None, factor: float) -> Interval | None:
-    return None if values is None else (values[0] * factor, values[1] * factor)
+    return Source(wanted.data or "", asked, wanted)
 
 
 def addends(spelt: Any) -> Sequence[Any]:
@@ -570,16 +204,16 @@ def tables_of(claim: Claim) -> list[Table]:
 
 def methods_of(claim: Claim) -> set[str]:
     """The methods whose runs a claim reads."""
-    return {method for cell in _cells(claim) for method in cell.wanted.methods}
+    return {method for cell in _sources(claim) for method in cell.wanted.methods}
 
 
 def selectors_of(claim: Claim) -> list[Selector]:
     """What a claim selects itself, without a table."""
-    return [cell.wanted for cell in _cells(claim) if cell.table is None]
+    return [cell.wanted for cell in _sources(claim) if cell.table is None]
 
 
-def _cells(claim: Claim) -> list[_Cell]:
-    return [_cell(claim, spelt) for spelt in _spelt(claim)]
+def _sources(claim: Claim) -> list[Source]:
+    return [source(claim, spelt) for spelt in _spelt(claim)]
 
 
 def _spelt(claim: Claim) -> list[Any]:

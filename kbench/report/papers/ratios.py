@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kbench.report.charts import Axis, Chart, Plot, marker
-from kbench.report.papers.claims import FAILS, HOLDS, WEAKER, Verdict
+from kbench.report.papers.decision import FAILS, HOLDS, WEAKER, Verdict
 from kbench.report.papers.entries import SECONDS_IN, Filled, quantity_of
 from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.quantities import QUANTITIES

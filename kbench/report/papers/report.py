@@ -16,9 +16,10 @@ from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
 from kbench.report.papers.causes import sheet as cause_sheet
-from kbench.report.papers.claims import claims, verdict
+from kbench.report.papers.claims import claims
 from kbench.report.papers.coverage import figure_sheet
 from kbench.report.papers.coverage import sheet as coverage_sheet
+from kbench.report.papers.decision import verdict
 from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Filled, filled
 from kbench.report.papers.layout import PAPERS, paper

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.report.papers.claims import FAILS, HOLDS, OUTSIDE, WEAKER, Bound, Claim, Verdict
+from kbench.report.papers.claims import Bound, Claim
+from kbench.report.papers.decision import FAILS, HOLDS, OUTSIDE, WEAKER, Verdict
 from kbench.report.papers.layout import paper
 from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet

@@ -9,10 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import title
-from kbench.report.papers import claims as claim
 from kbench.report.papers import sheets
-from kbench.report.papers.claims import Verdict, methods_of, tables_of
+from kbench.report.papers.claims import methods_of, tables_of
 from kbench.report.papers.coverage import Coverage, coverage
+from kbench.report.papers.decision import (
+    FAILS,
+    HOLDS,
+    NOT_MEASURABLE,
+    OUTSIDE,
+    WEAKER,
+    Verdict,
+)
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.layout import Table, paper
@@ -53,7 +60,7 @@ _TABLES = (
 _LEAVES = 12
 
 # Classes of verdicts: what fails is as visible as what holds.
-_OUTCOMES = {claim.HOLDS: "holds", claim.WEAKER: "weaker", claim.FAILS: "fails"}
+_OUTCOMES = {HOLDS: "holds", WEAKER: "weaker", FAILS: "fails"}
 
 
 def claims_view(verdicts: Sequence[Verdict]) -> View:
@@ -169,7 +176,7 @@ def studies_view(
 def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
     """Number of measured cells, and of claims by outcome."""
     outcomes = Counter(one.outcome for one in verdicts)
-    order = (claim.HOLDS, claim.WEAKER, claim.FAILS, claim.NOT_MEASURABLE, claim.OUTSIDE)
+    order = (HOLDS, WEAKER, FAILS, NOT_MEASURABLE, OUTSIDE)
     counts = ", ".join(f"{name} {outcomes[name]}" for name in order)
     return f"{coverage(filled)} · {len(verdicts)} claims ({counts})"
 
