@@ -1,11 +1,15 @@
-"""Runs as the papers' report takes them."""
+"""Runs as the papers' report takes them, and the cells that they fill."""
 
 import json
 
 from report_rows import make_row
 
+from kbench.report.papers.entries import Cell, entry
+from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import Runs
 from kbench.run.results import schema
+
+TABLE3 = paper("dcsvm").tables["table3"]
 
 
 def runs(*rows, curves=None):
@@ -24,3 +28,7 @@ def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", level_tol=0.1
         params["level_tol"] = level_tol
     given = {**sizes, "params": json.dumps(params, sort_keys=True), **changes}
     return make_row(method, accuracy, seed, dataset=dataset, **given)
+
+
+def cell(found, row, column, measure, table=TABLE3):
+    return entry(Cell(table, found, found.machines[0], row, column), table.measures[measure])

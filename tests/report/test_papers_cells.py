@@ -1,0 +1,229 @@
+"""Which rows fill a cell of a paper's table, and what the cell says of them."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from paper_rows import TABLE3, cell, rbf, runs
+from report_rows import failed, make_row
+
+from kbench.report.papers.coverage import coverage
+from kbench.report.papers.entries import Cell, entry, filled
+from kbench.report.papers.layout import paper
+from kbench.report.papers.runs import identity, phase_seconds
+from kbench.report.papers.sheets import remarks
+
+
+def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():
+    found = runs(
+        rbf("svc", 0.98, 0),
+        rbf("svc", 0.99, 1),
+        rbf("svc", 0.5, gamma=4),
+        rbf("dcsvm", 0.5),
+    )
+    one = cell(found, "LIBSVM", "ijcnn1", "accuracy")
+    assert one.value == pytest.approx(0.985)
+    assert one.sd == pytest.approx(0.005 * 2**0.5)
+    assert one.printed.text == "98.69"
+    assert one.notes == ("svc: an intercept, which the paper's LIBSVM does not have",)
+
+
+def test_a_stand_in_for_the_papers_data_set_says_so():
+    found = runs(rbf("svc", 0.91, gamma=32, dataset="covtype_93k", n_train=74370, n_features=54))
+    one = cell(found, "LIBSVM", "covtype", "accuracy")
+    assert one.value == 0.91
+    assert one.notes[0] == "covtype_93k has 74,370 training rows; the paper's covtype 464,810"
+
+
+def test_the_papers_own_data_set_comes_before_its_stand_in():
+    whole = rbf("svc", 0.96, gamma=32, dataset="covtype", n_train=464810, n_features=54)
+    part = rbf("svc", 0.91, gamma=32, dataset="covtype_93k", n_train=74370, n_features=54)
+    assert cell(runs(whole, part), "LIBSVM", "covtype", "accuracy").value == 0.96
+    lost = failed("svc", "timeout", dataset="covtype", params=whole["params"])
+    assert cell(runs(lost, part), "LIBSVM", "covtype", "accuracy").value == 0.91
+
+
+def test_the_machine_with_most_cells_comes_first():
+    here = rbf("svc", 0.98)
+    there = [rbf(method, 0.98, environment="ffff0000") for method in ("svc", "dcsvm")]
+    tables = filled(TABLE3, runs(here, *there))
+    assert [one.machine.environment for one in tables] == ["ffff0000", here["environment"]]
+
+
+def test_rows_without_the_quantity_are_not_missing():
+    """The command of the table would make no new run."""
+    table = paper("hss").tables["table5"]
+    params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
+    hss = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "params": params}
+    found = runs(make_row("hss_admm", 0.92, phases={"admm": 1.0}, phases_cpu=None, **hss))
+    one = cell(found, "ijcnn1", "", "ADMM", table)
+    assert (one.value, one.status) == (None, "not measured")
+    (whole,) = filled(table, found)
+    counts = coverage([whole])
+    missing = sum(
+        entry.printed is not None and group.measure.reads and not entry.measured
+        for group in whole.groups
+        for row, entry in zip(whole.rows, group.entries, strict=True)
+        if row == "ijcnn1"
+    )
+    assert missing == 0
+    assert counts.failed >= 1
+
+
+def test_phases_of_several_threads_are_wall_seconds_that_nothing_disturbed():
+    row = {"threads": 2, "phases": {"a": 3.0}, "phases_cpu": {"a": 5.0}, "other_cpus": 0.0}
+    assert phase_seconds(row, "a") == 3.0
+    assert phase_seconds({**row, "other_cpus": 1.0}, "a") is None
+    assert phase_seconds({**row, "threads": 1, "other_cpus": 1.0}, "a") == 5.0
+
+
+def test_rows_of_studies_fill_no_cell():
+    for experiment in ("tables", "tuned,defaults"):
+        assert runs(rbf("svc", 0.98, experiment=experiment)).machines == []
+    mixed = rbf("svc", 0.98, experiment="tables,dcsvm_table3")
+    assert cell(runs(mixed), "LIBSVM", "ijcnn1", "accuracy").value == 0.98
+
+
+def test_a_table_says_how_many_cells_its_own_experiment_did_not_make():
+    rows = [rbf("svc", 0.98), rbf("dcsvm_early", 0.97, experiment="dcsvm_table3")]
+    (one,) = filled(TABLE3, runs(*rows))
+    machine = {one.machine.environment: {}}
+    said = [line for line in remarks(one, machine) if "own experiment did not make" in line]
+    assert len(said) == 1
+    (none,) = filled(TABLE3, runs(rows[1]))
+    assert not any("did not make" in line for line in remarks(none, machine))
+
+
+def test_sizes_of_data_make_no_table_of_a_machine_and_no_measured_cells():
+    mine, other = rbf("svc", 0.98), rbf("svc", 0.97, environment="ffff0000")
+    sizes = [
+        one
+        for table in paper("dcsvm").tables.values()
+        for one in filled(table, runs(mine, other))
+        if all(group.measure.sizes or not group.measure.reads for group in one.groups)
+    ]
+    assert sizes
+    assert len({one.table.id for one in sizes}) == len(sizes)
+    counted = coverage(sizes)
+    assert (counted.measured, counted.sizes > 0) == (0, True)
+
+
+def test_each_machine_has_a_table_of_its_own():
+    mine, other = rbf("svc", 0.98), rbf("svc", 0.97, environment="ffff0000")
+    tables = filled(TABLE3, runs(mine, other))
+    assert [one.machine.environment for one in tables] == ["0a1b2c3d", "ffff0000"]
+    assert {coverage([one]).measured for one in tables} == {2}
+    assert coverage(tables).measured == 2
+
+
+def test_an_accuracy_over_C_is_read_where_C_is_the_paper_s():
+    table = paper("hss").tables["table5"]
+    sizes = {"dataset": "ijcnn1", "variant": "hss", "task": "binary", "n_train": 49990}
+    params = json.dumps({"C": [0.1, 1, 10], "gamma": 50, "preset": "paper_table5"})
+    row = make_row("hss_admm", 0.93, params=params, **sizes)
+    curves = {
+        identity(row): {
+            "C": ([0.5, 0.6, 0.7], [0.1, 1.0, 10.0]),
+            "validation_accuracy": ([0.5, 0.6, 0.7], [0.1, 0.2, 0.3]),
+            "accuracy over C": ([0.1, 1.0, 10.0], [0.91, 0.92, 0.93]),
+            "hss_mb": ([0.4, 0.8], [100.0, 168.0]),
+        }
+    }
+    found = runs(row, curves=curves)
+    assert cell(found, "ijcnn1", "", "accuracy", table).value == 0.92
+    assert cell(found, "ijcnn1", "", "validated", table).value == 0.93
+    assert cell(found, "ijcnn1", "", "memory", table).value == 168.0
+
+
+def test_levels_are_read_off_the_curves():
+    table = paper("dcsvm").tables["table6"]
+    row = rbf("dcsvm", 0.9, gamma=32, dataset="covtype_93k", level_tol=0.001)
+    curves = {
+        identity(row): {
+            "n_clusters": ([1.0, 2.0, 5.0], [256.0, 64.0, 1.0]),
+            "cluster_s": ([1.0, 2.0], [0.25, 0.5]),
+        }
+    }
+    found = runs(row, curves=curves)
+    assert cell(found, "4", "", "clustering", table).value == 0.25
+    assert cell(found, "3", "", "clustering", table).value == 0.5
+    assert cell(found, "0", "", "clustering", table).value is None
+
+
+def test_a_rank_is_read_where_row_and_column_are_the_cell_s():
+    table = paper("meka").tables["table3"]
+    params = '{"n_clusters": 5, "gamma": 1, "rank_tol": 1e-06, "partition": "kmeans"}'
+    variant = "first_train=4000"
+    row = make_row("block_spectra", 0.9, dataset="ijcnn1", variant=variant, params=params)
+    told = [(0, 0, 26), (0, 1, 8), (1, 0, 9), (1, 1, 12)]
+    curves = {
+        name: (list(range(4)), [float(one[i]) for one in told])
+        for i, name in enumerate(("row", "column", "rank"))
+    }
+    curves["angle"] = [7.0], [1.0]  # told elsewhere
+    found = runs(row, curves={identity(row): curves})
+    assert cell(found, "k-means 1", "2", "rank", table).value == 8
+    assert cell(found, "k-means 2", "1", "rank", table).value == 9
+    assert cell(found, "k-means 3", "3", "rank", table).value is None
+    (whole,) = filled(table, found)
+    assert whole.groups[0].words(whole.groups[0].entries[0]) == ("16", "26")
+
+
+def test_other_matching_lines_are_counted():
+    a, b = rbf("svc", 0.9), rbf("svc", 0.8, params='{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}')
+    one = cell(runs(a, b), "LIBSVM", "ijcnn1", "accuracy")
+    assert one.notes[0] == (
+        "2 series of runs match; this is the one with the newest version of the method, then the"
+        " most seeds, then the newest run"
+    )
+
+
+def test_the_newest_version_of_a_method_fills_a_cell_before_more_seeds_of_an_older_one():
+    old = [rbf("svc", 0.9, seed) for seed in (0, 1, 2)]
+    params = '{"C": 32, "gamma": 2, "k": 1, "tol": 0.001}'
+    new = rbf("svc", 0.8, params=params, method_version=2)
+    assert cell(runs(*old, new), "LIBSVM", "ijcnn1", "accuracy").value == 0.8
+    lost = {**new, "status": "timeout", "accuracy": None}
+    assert cell(runs(*old, lost), "LIBSVM", "ijcnn1", "accuracy").value == pytest.approx(0.9)
+
+
+pool = [
+    rbf(method, 0.9 + 0.01 * seed, seed, fit_wall_s=1.0 + seed, environment=environment)
+    for method in ("svc", "dcsvm", "dcsvm_early", "lasvm")
+    for seed in (0, 1)
+    for environment in ("0a1b2c3d", "ffff0000")
+]
+pool += [rbf("svc", 0.9, gamma=32, dataset=name) for name in ("covtype", "covtype_93k")]
+pool += [rbf(m, 0.9, C=2.0, gamma=2.0**6) for m in ("svc", "dcsvm")]
+pool += [failed("dcsvm", "timeout", dataset="ijcnn1", params=rbf("dcsvm", 1, C=2)["params"])]
+DEPENDENT = [paper("dcsvm").tables[name] for name in ("table2", "table3", "table5", "table7")]
+
+
+def all_cells(found):
+    return {
+        (table.id, machine, row, column, name): entry(
+            Cell(table, found, machine, row, column), measure
+        )
+        for table in DEPENDENT
+        for machine in found.machines
+        for row in table.rows
+        for column in table.columns
+        for name, measure in table.measures.items()
+    }
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sets(st.sampled_from(range(len(pool))), min_size=2), st.data())
+def test_without_a_row_only_the_cells_that_depend_on_it_change(chosen, data):
+    rows = [pool[i] for i in sorted(chosen)]
+    gone = data.draw(st.sampled_from(rows))
+    before = all_cells(runs(*rows))
+    after = all_cells(runs(*(row for row in rows if row is not gone)))
+    for place, one in before.items():
+        if identity(gone) not in one.considered:
+            assert place not in after or after[place] == one
+        elif one.match is not None and any(
+            row["key"] == gone["key"] for row in one.match.line.rows
+        ):
+            assert after.get(place) != one
