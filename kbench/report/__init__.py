@@ -147,7 +147,7 @@ def make_report(
             remarks=skipped,
             reliability=reliability_curves(curves),
             searched=searches(curves),
-        )
+        ).one_file()
     else:
         text = terminal.terminal(
             tables,
@@ -313,7 +313,8 @@ def export_runs(
 def write_report(folder: "ResultsFolder") -> list[Path]:
     """Write the report in every format that is a file to `_report` in the results folder.
 
-    `index.html` has everything: data sets, and the papers' claims, tables and figures.
+    `index.html` has everything: data sets, and the papers' claims, tables and figures; its details
+    and rows are in `index.details.js`.
     """
     require_folder(folder)
     where = folder.path / "_report"
@@ -323,7 +324,7 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
     report = read_report(folder)
     compared = comparisons(report.runs.rows)
     curves = folder.read_curves()
-    text = page(
+    found = page(
         compared,
         report,
         report.environments,
@@ -333,6 +334,8 @@ def write_report(folder: "ResultsFolder") -> list[Path]:
         reliability=reliability_curves(curves),
         searched=searches(curves),
     )
+    text, details = found.two_files("index.details.js")
+    write(where / "index.details.js", details)
     write(where / "index.html", text)
-    paths = [where / name for name in ("index.html", *names.values())]
+    paths = [where / name for name in ("index.html", "index.details.js", *names.values())]
     return [*paths, *write_papers(report, where)]

@@ -14,7 +14,7 @@ from kbench.report.quantities import Quantity
 from kbench.report.reading import package_text
 from kbench.report.reliability import Groups, Run
 from kbench.report.search_chart import Searched
-from kbench.report.site import RowStore, View, site
+from kbench.report.site import RowStore, Site, View, site
 from kbench.report.tables import Comparison
 from kbench.report.tags import words
 
@@ -32,8 +32,8 @@ def page(
     remarks: Sequence[str] = (),
     reliability: Mapping[Run, Groups] | None = None,
     searched: Mapping[Run, Searched] | None = None,
-) -> str:
-    """The text of the page.
+) -> Site:
+    """The page.
 
     Parameters
     ----------

@@ -1,9 +1,11 @@
 """A web page with an overview, search and filters, and a detail for each of its items.
 
-The page is one file that loads nothing else (a content security policy forbids it). The overview is
-HTML, readable without scripts. Details (tables, charts) and the rows behind them are one
-zlib-compressed JSON object in base64, which the script of the page unpacks when the first detail is
-opened: `{"details": {id: HTML}, "rows": columns}`, with the columns of `kbench.report.embedded`.
+The overview is HTML, readable without scripts. Details (tables, charts) and the rows behind them
+are the bundle, one zlib-compressed JSON object in base64, which the script of the page unpacks when
+the first detail is opened: `{"details": {id: HTML}, "rows": columns}`, with the columns of
+`kbench.report.embedded`. It stands in the page, which is one file then, or in a script beside it,
+so that the overview of thousands of rows opens at once. A content security policy forbids
+everything else, whatever a row holds.
 """
 
 import base64
@@ -89,6 +91,43 @@ class View:
     above: str = ""
 
 
+@dataclass(frozen=True)
+class Site:
+    """A page, and the bundle of its details and rows.
+
+    Attributes
+    ----------
+    parts : mapping
+        Name of a place in the template -> its text, but for the bundle.
+    bundle : str
+        Base64.
+    """
+
+    parts: Mapping[str, str]
+    bundle: str
+
+    def one_file(self) -> str:
+        """The page with its bundle."""
+        return self._filled(self.bundle)
+
+    def two_files(self, name: str) -> tuple[str, str]:
+        """The page, and the script `name` beside it that has the bundle.
+
+        The page tells a bundle of other rows by its digest.
+        """
+        digest = hashlib.sha256(self.bundle.encode()).hexdigest()[:16]
+        text = self._filled("", data_src=name, data_digest=digest)
+        return text, f'kbenchBundle("{digest}", "{self.bundle}");\n'
+
+    def _filled(self, content: str, **place: str) -> str:
+        bundle = element("script", content, type="text/plain", id="bundle", **place)
+        # Only scripts that the page's own script asks for may be loaded, and only of two files.
+        trusted = " 'strict-dynamic'" if place else ""
+        parts = {**self.parts, "bundle": bundle, "trusted": trusted}
+        template = files("kbench.report").joinpath("page", "page.html").read_text()
+        return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
 def site(
     *,
     heading: str,
@@ -99,8 +138,8 @@ def site(
     environments: Mapping[str, Mapping[str, Any]],
     used: Sequence[str],
     remarks: Sequence[str] = (),
-) -> str:
-    """The text of a page.
+) -> Site:
+    """A page.
 
     Parameters
     ----------
@@ -143,11 +182,9 @@ def site(
         "views": "".join(map(_view, shown)),
         "environments": machines,
         "version": words(__version__),
-        "bundle": _compressed(bundle),
         "script": script,
     }
-    text = template.joinpath("page.html").read_text()
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
+    return Site(parts, _compressed(bundle))
 
 
 def _compressed(value: Any) -> str:

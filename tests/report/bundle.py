@@ -7,9 +7,10 @@ import zlib
 
 
 def bundle(text):
-    """Details and rows of a page."""
-    packed = re.search(r'id="bundle">(.*?)</script>', text, re.S)[1]
-    return json.loads(zlib.decompress(base64.b64decode(packed)))
+    """Details and rows of a page, or of the script beside one."""
+    inside, beside = r'id="bundle">(?P<a>.+?)</script>', r'^kbenchBundle\("\w{16}", "(?P<b>.+)"\);$'
+    found = re.search(f"{inside}|{beside}", text.strip())
+    return json.loads(zlib.decompress(base64.b64decode(found["a"] or found["b"])))
 
 
 def details(text):

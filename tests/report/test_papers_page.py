@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from bundle import bundle
 from chromium import CHROMIUM, Browser
 from hypothesis import given
 from hypothesis import strategies as st
@@ -379,6 +380,59 @@ def opened(browser, folder, tmp_path):
     assert {url.partition("#")[0] for url in asked if not url.startswith("data:")} == {
         path.as_uri()
     }
+
+
+@pytest.fixture
+def beside(browser, folder):
+    """The page whose details are in a file beside it, and that file."""
+    page, script = write_report(folder)[:2]
+    browser.size(1280)
+    browser.open("about:blank")
+    browser.open(page.as_uri())
+    return page, script
+
+
+def asked(browser):
+    urls = [one["request"]["url"] for one in browser.happened("Network.requestWillBeSent")]
+    return [url.rpartition("/")[2] for url in urls if not url.startswith("data:")]
+
+
+def test_details_beside_the_page_are_loaded_once_when_the_first_is_opened(browser, beside):
+    assert asked(browser) == ["index.html"]
+    browser.js("location.hash = 'dcsvm_table3'; route(); route()")
+    browser.wait("current === 'dcsvm_table3'")
+    browser.js("location.hash = 'claims'")
+    browser.wait("current === 'claims'")
+    browser.js("location.hash = 'dcsvm_table3'")
+    browser.wait("current === 'dcsvm_table3'")
+    assert browser.js(f"{cell('LIBSVM', 'ijcnn1 accuracy, %, paper')}.textContent") == "98.69"
+    assert asked(browser) == ["index.html", "index.details.js"]
+    assert not browser.happened("Runtime.exceptionThrown")
+
+
+def test_one_file_and_two_have_the_same_details(folder, beside, tmp_path):
+    make_papers(folder, format="html", out=tmp_path / "papers.html")
+    alone = bundle((tmp_path / "papers.html").read_text())["details"]
+    both = bundle(beside[1].read_text())["details"]
+    assert both["dcsvm_table3"]["html"].count("<tr") == alone["dcsvm_table3"]["html"].count("<tr")
+    assert both.keys() >= alone.keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda script: script.unlink(), "which is not beside this page"),
+        (lambda script: script.write_text('kbenchBundle("0", "")'), "written for another page"),
+    ],
+)
+def test_a_page_without_its_details_says_so_and_keeps_its_lists(browser, beside, change, message):
+    change(beside[1])
+    browser.js("location.hash = 'dcsvm_table3'")
+    browser.wait("document.querySelector('#missing').textContent !== ''")
+    assert message in browser.js("document.querySelector('#missing').textContent")
+    assert browser.js("document.querySelector('#lists').hidden") is False
+    browser.js("location.hash = 'tables'")
+    browser.wait("current === 'tables'")
 
 
 def details(browser):

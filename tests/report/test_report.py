@@ -251,6 +251,7 @@ def test_files_are_the_same_from_the_same_rows(tmp_path, report):
     paths = write_report(folder)
     assert [path.name for path in paths] == [
         "index.html",
+        "index.details.js",
         "index.md",
         "tables.tex",
         "comparisons.csv",

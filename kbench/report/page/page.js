@@ -1,6 +1,6 @@
 "use strict";
 // Routes between the lists and their details, search and filters, sorting, the runs behind a cell,
-// the theme. Details and rows come out of the compressed #bundle when the first one is opened.
+// the theme. Details and rows come out of the compressed bundle when the first one is opened.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const one = (selector, root = document) => root.querySelector(selector);
@@ -15,14 +15,32 @@ function element(name, content = [], attributes = {}) {
 // the bundle: {details: {id: {title, view, html}}, rows: columns}
 
 let bundle;
+let opening;
 
-async function unpacked() {
-  if (bundle === undefined) {
-    const bytes = Uint8Array.from(atob(one("#bundle").textContent), (c) => c.charCodeAt(0));
+function unpacked() {
+  opening ??= packed().then(async (text) => {
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     bundle = JSON.parse(await new Response(stream).text());
-  }
-  return bundle;
+    return bundle;
+  });
+  return opening;
+}
+
+// The bundle is the text of #bundle, or a script beside the page calls kbenchBundle with it: a page
+// that is opened from a disk may load scripts and nothing else.
+function packed() {
+  const { src, digest } = one("#bundle").dataset;
+  if (!src) return Promise.resolve(one("#bundle").textContent);
+  return new Promise((resolve, reject) => {
+    globalThis.kbenchBundle = (made, text) => {
+      if (made === digest) resolve(text);
+      else reject(Error(`${src} was written for another page; \`kbench report pages\` writes both.`));
+    };
+    const script = element("script", [], { src });
+    script.onerror = () => reject(Error(`The details are in ${src}, which is not beside this page.`));
+    document.head.append(script);
+  });
 }
 
 function value(name, i) {
@@ -113,15 +131,23 @@ const scrolled = new Map();
 let current = "";
 
 async function route() {
-  const [name, run] = decodeURIComponent(location.hash.slice(1)).split("/");
+  const { hash } = location;
+  const [name, run] = decodeURIComponent(hash.slice(1)).split("/");
   const place = document.getElementById(name);
   const view = views.find((section) => section === place || section.contains(place)) ?? null;
   if (view || !name) {
     showView(view ?? views[0], place);
   } else {
-    const opened = await unpacked();
-    if (!(name in opened.details)) showView(views[0], null);
-    else if (current !== name) showDetail(name, opened.details[name]);
+    try {
+      await unpacked();
+      if (location.hash !== hash) return; // the reader went on meanwhile
+    } catch (error) {
+      showView(views[0], null);
+      one("#missing").textContent = error.message;
+      return;
+    }
+    if (!(name in bundle.details)) showView(views[0], null);
+    else if (current !== name) showDetail(name, bundle.details[name]);
   }
   showRuns(run);
 }

@@ -228,7 +228,8 @@ class Report:
     def html(self) -> str:
         from kbench.report.pages import page
 
-        return page([], self, self.environments, [], settings=0, remarks=self.skipped)
+        found = page([], self, self.environments, [], settings=0, remarks=self.skipped)
+        return found.one_file()
 
     def csv(self) -> str:
         """The cells of the tables; without any, the verdicts; without those, all other sheets."""
