@@ -149,10 +149,23 @@ def test_seconds_and_memory_of_a_figure_name_their_machine():
     said = "measured on Xeon, 2 cores; 1 thread; environment 0a1b2c3d"
     assert one.remarks[0] == said
     assert said in document(one.charts * 3, one.legend, one.remarks)
+    assert one.environment == "0a1b2c3d"  # which the page describes
     swept = [rbf(m, 0.9, C=2.0, gamma=g) for m in ("svc", "dcsvm") for g in (2.0, 64.0)]
     one = drawing("dcsvm_fig5_8", runs(*swept), where)
     assert one.charts
+    assert one.environment == ""
     assert not any("measured on" in line for line in one.remarks)
+
+
+@pytest.mark.parametrize(("others", "said"), [(0, None), (1, "one run"), (2, "2 runs")])
+def test_a_figure_of_seconds_says_how_many_runs_other_processes_disturbed(others, said):
+    rows = [on_covtype(name, 1.0) for name in ("kernel_svc", "svc", "dcsvm")]
+    for i, row in enumerate(rows):
+        row |= {"fit_cpu_s": row["fit_wall_s"], "other_cpus": 0.9 if i < others else 0.0}
+    line = f"other processes disturbed {said}, whose seconds may be too many"
+    assert (line in remarks("dcsvm_fig3_accuracy", runs(*rows))) == bool(others)
+    swept = [rbf(m, 0.9, C=2.0, gamma=g, other_cpus=0.9) for m in ("svc", "dcsvm") for g in (2, 64)]
+    assert not any("disturbed" in one for one in remarks("dcsvm_fig5_8", runs(*swept)))
 
 
 def test_a_figure_is_of_the_machine_with_most_lines_and_joins_no_two():

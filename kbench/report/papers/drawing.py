@@ -35,6 +35,7 @@ class Drawing:
     """A figure as charts (none if no panel has points), and remarks on its machine and on gaps.
 
     `drawn` and `wanted` count lines with points, and lines of the panels whose data are available.
+    `environment` is that of the machine, where the remarks name it.
     """
 
     figure: Figure
@@ -43,6 +44,7 @@ class Drawing:
     remarks: tuple[str, ...]
     drawn: int = 0
     wanted: int = 0
+    environment: str = ""
 
 
 def drawings(
@@ -56,8 +58,8 @@ def drawings(
         # Without any points, the machine that has lines which are left out as disturbed.
         shown = shown or [one for one in of_machines if one[1]][:1]
         panels = shown[0][1] if shown else []
-        said = _machines(panels, [machine for machine, _ in shown], environments)
-        made.append(_drawing(figure, panels, said))
+        machines = [machine for machine, _ in shown]
+        made.append(_drawing(figure, panels, machines, environments))
     return made
 
 
@@ -81,7 +83,12 @@ def _machines(
     return said
 
 
-def _drawing(figure: Figure, found: Sequence[Drawn], said: Sequence[str]) -> Drawing:
+def _drawing(
+    figure: Figure,
+    found: Sequence[Drawn],
+    machines: Sequence[Machine],
+    environments: Mapping[str, Any],
+) -> Drawing:
     panels = [one for one in found if one.has_points]
     charts = tuple(_chart(figure, one) for one in panels)
     entries: dict[str, Style] = {}
@@ -92,8 +99,15 @@ def _drawing(figure: Figure, found: Sequence[Drawn], said: Sequence[str]) -> Dra
                     entries.setdefault(label, style)
     absent = paper(figure.paper).absent
     wanted = sum(len(one.lines) for one in figure.panels if one.data not in absent)
-    remarks = (*said, *_remarks(figure, found))
-    return Drawing(figure, charts, tuple(entries.items()), remarks, _n_lines(panels), wanted)
+    return Drawing(
+        figure,
+        charts,
+        tuple(entries.items()),
+        (*_machines(found, machines, environments), *_remarks(figure, found)),
+        _n_lines(panels),
+        wanted,
+        machines[0].environment if any(one.depends_on_machine for one in found) else "",
+    )
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
@@ -116,6 +130,9 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
         if one.disturbed:
             names = ", ".join(one.disturbed)
             said.append(f"{one.panel.title}, {names}: other processes disturbed these wall seconds")
+    if n_contended := sum(one.n_contended for one in panels):
+        runs = "one run" if n_contended == 1 else f"{n_contended} runs"
+        said.append(f"other processes disturbed {runs}, whose seconds may be too many")
     n_seeds = max((one.n_seeds for one in panels), default=1)
     if n_seeds > 1:
         said.append(f"a curve is that of the first seed, of up to {n_seeds}")

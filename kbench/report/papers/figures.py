@@ -74,10 +74,14 @@ class Axis:
         return self.column.startswith("phases.")
 
     @property
+    def seconds(self) -> bool:
+        """Whether its values are seconds of whole runs or of their phases."""
+        return self.phase or self.column.endswith("_s")
+
+    @property
     def depends_on_machine(self) -> bool:
-        """Whether its values are seconds or memory, which depend on the machine."""
-        seconds = self.phase or of_wall_seconds(self.curve)
-        return seconds or self.column.endswith(("_s", "_bytes"))
+        """Whether its values are seconds or memory."""
+        return self.seconds or of_wall_seconds(self.curve) or self.column.endswith("_bytes")
 
     @property
     def label(self) -> str:
@@ -167,7 +171,7 @@ class Drawn:
     `stopped` are runs over their limit of seconds: the abscissa and what they take at least.
     `disturbed` are lines over wall seconds that are left out because other processes disturbed all
     their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
-    drawn.
+    drawn. `n_contended` are runs whose seconds are drawn although other processes disturbed them.
     """
 
     panel: Panel
@@ -177,6 +181,7 @@ class Drawn:
     methods: Mapping[str, str] = field(default_factory=dict)
     disturbed: Sequence[str] = ()
     n_seeds: int = 1
+    n_contended: int = 0
 
     @property
     def has_points(self) -> bool:
@@ -275,6 +280,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
                 methods=_methods(panel),
                 disturbed=disturbed,
                 n_seeds=max(n_seeds, default=1),
+                n_contended=_n_contended(panel, chosen),
             )
         elif disturbed and not best.has_points:
             best = Drawn(panel, disturbed=disturbed)
@@ -334,6 +340,12 @@ def _disturbed(one: PanelLine, lines: Iterable[tuple[Line, Problem]]) -> bool:
     return bool(rows) and any(map(of_wall_seconds, names)) and all(map(contended, rows))
 
 
+def _n_contended(panel: Panel, chosen: Mapping[str, list[tuple[Line, Problem]]]) -> int:
+    """Number of ok runs that other processes disturbed, of the lines whose axes have seconds."""
+    timed = [label for label, one in panel.lines.items() if one.x.seconds or one.y.seconds]
+    return sum(contended(row) for label in timed for line, _ in chosen[label] for row in line.ok)
+
+
 def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
     """One point of a line from each data set that stands for the paper's."""
     choices = paper(figure.paper).data[panel.data]
@@ -361,7 +373,10 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     several = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
     if len(several) < min(2, len(points)):
         return Drawn(panel)
-    return Drawn(panel, choices[0].dataset, points, stopped, _methods(panel))
+    n_contended = _n_contended(panel, chosen)
+    return Drawn(
+        panel, choices[0].dataset, points, stopped, _methods(panel), n_contended=n_contended
+    )
 
 
 def _of_line(
