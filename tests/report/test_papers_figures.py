@@ -250,7 +250,7 @@ def test_a_method_that_a_figure_does_not_sweep_is_a_line_of_one_point():
             error=0.15,
             fit_wall_s=n / 64,
             params=json.dumps({"n_components": n}),
-        )  # fmt: skip
+        )
         for n in (64, 256)
     ]
     single = [make_row(name, 0.85, dataset="a9a", error=0.15) for name in ("norma", "k_sdca")]
