@@ -64,7 +64,7 @@ def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
                 mark = machines.setdefault(machine, len(machines) + 1)
                 cells = [cell for limit in one.limits for cell in _within(limit, lines, one)]
                 rows.append([f"{title(problem)}: {label} [{mark}]", *cells, str(len(lines))])
-    said = f"{one.cost.title} is a multiple of the time of the product Xw of many rows with a vector."
+    said = f"{one.cost.title} counts in products Xw of as many rows with a vector."
     notes = [
         f"{said} Of the settings, counted in the last column, the best on the test rows is shown."
     ]
