@@ -77,7 +77,7 @@ SCORES = (
 COSTS = (
     Quantity("fit_wall_s", "fit s", ratio=True),
     Quantity("predict_wall_s", "predict s", ratio=True),
-    Quantity("prediction_cost", "predict × linear", ratio=True),
+    Quantity("prediction_cost", "predict × Xw", ratio=True),
     Quantity("fit_cpu_s", "fit CPU s", ratio=True),
     Quantity("peak_bytes", "peak MB", factor=1e-6, ratio=True),
     Quantity("model_bytes", "model MB", factor=1e-6, ratio=True),

@@ -33,7 +33,7 @@ class Cost:
 
 
 FIT = Cost("fit_s", "fit time", "s")
-PREDICTION = Cost("prediction_cost", "prediction", "× linear model")
+PREDICTION = Cost("prediction_cost", "prediction", "× Xw")
 COSTS = (FIT, PREDICTION)
 
 

@@ -1,5 +1,7 @@
 """Cells run the settings that the papers state, or say what differs and why."""
 
+import json
+
 import pytest
 from paper_rows import rbf, runs
 
@@ -72,6 +74,35 @@ def test_a_row_of_dcpred_without_tuned_parameters_says_so():
         cell = Cell(table, found, found.machines[0], "kmeans Nystrom", "a9a")
         notes = entry(cell, table.measures["accuracy"]).notes
         assert any("not tuned" in note for note in notes) == said
+
+
+def test_a_parameter_that_the_paper_does_not_state_is_told():
+    table = paper("dcpred").tables["table1"]
+    row = rbf("dcpred", 0.8, dataset="a9a", tuned="dcpred")
+    told = {"n_landmarks": 16, "pseudo": "monomials", "landmarks": "weighted", "n_leaves": 1}
+    row["params"] = json.dumps(told)
+    found = runs(row)
+    one = entry(
+        Cell(table, found, found.machines[0], "DC-Pred++", "a9a"), table.measures["accuracy"]
+    )
+    assert any("n_leaves 1 (the paper states none)" in note for note in one.notes)
+
+
+@pytest.mark.parametrize(("predicted", "said"), [(0.02, True), (0.0099, False)])
+def test_seconds_of_seeds_that_are_far_apart_are_told(predicted, said):
+    table = paper("dcpred").tables["table1"]
+    seconds = (0.005, 0.0056, predicted)
+    rows = [
+        rbf("llsvm", 0.8, seed, dataset="a9a", tuned="file", prediction_cost=1000 * one)
+        for seed, one in enumerate(seconds)
+    ]
+    for row in rows:
+        row["params"] = '{"n_components": 200}'
+    found = runs(*rows)
+    cell = Cell(table, found, found.machines[0], "kmeans Nystrom", "a9a")
+    told = "llsvm on a9a: predict × Xw of 3 runs are from 5 to 20"
+    assert (told in entry(cell, table.measures["prediction"]).notes) == said
+    assert told not in entry(cell, table.measures["accuracy"]).notes
 
 
 @pytest.mark.parametrize(("other", "said"), [(0.85, True), (0.804, False)])

@@ -205,7 +205,7 @@ def test_the_score_stands_against_what_predictions_cost_too(page):
     rows = [make_row(name, 0.9, prediction_cost=cost) for name, cost in costs.items()]
     text = details(page(*rows, make_row("knn", 0.8, prediction_cost=None)))
     assert text.count('<svg class="plot"') == 2
-    assert "<title>dcpred: accuracy % 90.00, prediction 12.5 × linear model</title>" in text
+    assert "<title>dcpred: accuracy % 90.00, prediction 12.5 × Xw</title>" in text
     assert text.count("<title>knn") == 1
 
 

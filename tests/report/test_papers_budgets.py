@@ -52,7 +52,7 @@ def test_the_best_setting_within_each_budget_is_shown():
         dcpred(0.80, 60.0, pseudo="none"),
         rbf("kernel_svc", 0.98, prediction_cost=None),
     )
-    assert found.header[1:4] == ["≤ 20×, accuracy %", "≤ 20×, predict × linear", "≤ 20×, setting"]
+    assert found.header[1:4] == ["≤ 20×, accuracy %", "≤ 20×, predict × Xw", "≤ 20×, setting"]
     assert lines == {
         "ijcnn1: on [1]": [
             "92.00",

@@ -1,7 +1,7 @@
 """Budgets for predictions: the best setting of each method that predicts within a limit of cost.
 
 A line of the table is a method on a data set, or a method with one of its ingredients left out. For
-each limit, a multiple of a linear model's prediction time, it has the best score of the settings
+each limit, a multiple of the time of a product with a vector, it has the best score of the settings
 within the limit, the cost of that setting, and its parameters.
 """
 
@@ -64,7 +64,7 @@ def sheet(one: Budgets, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
                 mark = machines.setdefault(machine, len(machines) + 1)
                 cells = [cell for limit in one.limits for cell in _within(limit, lines, one)]
                 rows.append([f"{title(problem)}: {label} [{mark}]", *cells, str(len(lines))])
-    said = f"{one.cost.title} is a multiple of a linear model's time for many rows at once."
+    said = f"{one.cost.title} counts in products Xw of as many rows with a vector."
     notes = [
         f"{said} Of the settings, counted in the last column, the best on the test rows is shown."
     ]

@@ -5,10 +5,18 @@ from collections.abc import Mapping, Sequence
 from kbench.report.cells import title
 from kbench.report.papers.layout import Columns, Selector, Table
 from kbench.report.papers.printed import printed
-from kbench.report.papers.runs import Match, of_wall_seconds
+from kbench.report.papers.runs import Match, column, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
-from kbench.report.tables import Line, Problem, contended
+from kbench.report.quantities import QUANTITIES
+from kbench.report.tables import Line, Problem, Row, contended
 from kbench.run.stopped import without_seconds
+
+# Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
+_TIMED = ("fit_", "predict_", "prediction_cost")
+
+# Seconds of the runs of a cell that differ by more than this factor are told. Set by hand: seeds
+# of one setting differ by a tenth, and a run that something disturbed unseen by several times.
+_MOST_APART = 2.0
 
 
 def ended_as(line: Line) -> str:
@@ -41,7 +49,7 @@ def clocks(
     notes = []
     where = f"{line.method} on {title(problem)}"
     phases = any(name.startswith("phases.") for name in columns)
-    timed = phases or any(name.startswith(("fit_", "predict_")) for name in columns)
+    timed = phases or any(name.startswith(_TIMED) for name in columns)
     if phases and any(row["threads"] == 1 and not row.get("phases_cpu") for row in line.ok):
         notes.append(f"{where}: rows from before CPU seconds of phases were measured")
     disturbed = sum(contended(row) for row in line.ok)
@@ -53,7 +61,16 @@ def clocks(
     if disturbed and timed:
         beside = f"{disturbed} of {len(line.ok)} runs"
         notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")
+    for name in columns:
+        values = [value for row in line.ok if (value := _timed(row, name)) is not None]
+        if values and max(values) > _MOST_APART * min(values):
+            apart = f"from {min(values):.3g} to {max(values):.3g}"
+            notes.append(f"{where}: {QUANTITIES[name].title} of {len(values)} runs are {apart}")
     return tuple(notes)
+
+
+def _timed(row: Row, name: str) -> float | None:
+    return column(row, name) if name.startswith(_TIMED) else None
 
 
 def differences(table: Table, wanted: Selector, match: Match) -> list[str]:

@@ -31,6 +31,8 @@ class Stated:
         Regular expression that the column of the cell must match in full.
     always : str
         A difference of all rows of these methods, which no parameter shows.
+    unnamed : mapping
+        Parameter that the paper does not state -> where its value is from.
     """
 
     paper: str
@@ -39,6 +41,7 @@ class Stated:
     why: Mapping[str, str] = field(default_factory=dict)
     columns: str = ".*"
     always: str = ""
+    unnamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @cache
@@ -72,7 +75,7 @@ def stated(paper: str, method: str, column: str) -> Stated | None:
 
 
 def departures(of: Stated, params: Mapping[str, Any]) -> list[str]:
-    """Parameters of a row that are not the paper's, each with the reason.
+    """Parameters of a row that are not the paper's or that it does not state, with the reason.
 
     A parameter that the row does not have is that of an older version, which had no such choice.
     """
@@ -83,4 +86,9 @@ def departures(of: Stated, params: Mapping[str, Any]) -> list[str]:
             words = " or ".join("unset" if one is None else f"{one}" for one in accepted)
             own = "unset" if params[name] is None else params[name]
             said.append(f"{name} {own} (paper: {words}) - {of.why.get(name, _UNEXPLAINED)}")
+    said += [
+        f"{name} {params[name]} (the paper states none) - {why}"
+        for name, why in of.unnamed.items()
+        if name in params
+    ]
     return said + ([of.always] if of.always else [])
