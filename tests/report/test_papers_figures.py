@@ -272,3 +272,12 @@ def test_lines_that_some_panels_lack_are_named_with_these_panels():
     lacking = "RNys; KNys; MEKA, Galerkin links"
     assert f"pendigit, gamma = 2: not drawn, no rows: {lacking}" in said
     assert "ijcnn1, gamma = 1: not drawn, no rows: RNys; MEKA, Galerkin links" in said
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, "every point is one run"), (3, "means of up to 3 runs")])
+def test_a_figure_says_of_how_many_runs_its_points_are(seeds, said):
+    rows = []
+    for method in ("nystrom", "meka"):
+        for row in rows_of_meka(method, (50, 100), "meka_fig13", "meka", name="rank"):
+            rows += [{**row, "seed": n, "key": f"{row['key']} {n}"} for n in range(seeds)]
+    assert said in remarks("meka_fig13", runs(*rows))

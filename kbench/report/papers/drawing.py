@@ -112,7 +112,7 @@ def _drawing(
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
-    """Which panels and lines are not drawn, and why; of which seed a curve is."""
+    """Which panels and lines are not drawn, and why; of how many runs the others are."""
     explained = [one.panel for one in panels]
     absent, bare = [], []
     for panel in figure.panels:
@@ -138,6 +138,9 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     n_seeds = max((one.n_seeds for one in panels), default=1)
     if n_seeds > 1:
         said.append(f"a curve is that of the first seed, of up to {n_seeds}")
+    if n_runs := max((one.n_runs for one in panels), default=0):
+        means = "every point is one run" if n_runs == 1 else f"means of up to {n_runs} runs"
+        said.append(means)
     return tuple(said)
 
 

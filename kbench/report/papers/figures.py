@@ -171,7 +171,8 @@ class Drawn:
     `disturbed` are lines over wall seconds that are left out because other processes disturbed all
     their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
     drawn. `n_contended` are runs whose seconds are drawn although other processes disturbed them.
-    `lacking` are the lines without points, and why they have none.
+    `lacking` are the lines without points, and why they have none. `n_runs` is the largest number of
+    runs whose mean a point is; 0 where all lines are curves.
     """
 
     panel: Panel
@@ -183,6 +184,7 @@ class Drawn:
     n_seeds: int = 1
     n_contended: int = 0
     lacking: Mapping[str, str] = field(default_factory=dict)
+    n_runs: int = 0
 
     @property
     def has_points(self) -> bool:
@@ -290,6 +292,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
                     for label, line in points.items()
                     if not line and label not in disturbed
                 },
+                n_runs=_n_runs(panel, chosen, points),
             )
         elif disturbed and not best.has_points:
             best = Drawn(panel, disturbed=disturbed)
@@ -379,6 +382,16 @@ def _n_contended(panel: Panel, chosen: Mapping[str, list[tuple[Line, Problem]]])
     return sum(contended(row) for label in timed for line, _ in chosen[label] for row in line.ok)
 
 
+def _n_runs(
+    panel: Panel,
+    chosen: Mapping[str, Sequence[tuple[Line, Problem]]],
+    points: Mapping[str, Sequence[Point]],
+) -> int:
+    """The largest number of runs behind a point of the lines that are drawn and are no curves."""
+    drawn_ = [label for label, one in panel.lines.items() if points[label] and not one.y.curve]
+    return max((len(line.ok) for label in drawn_ for line, _ in chosen[label]), default=0)
+
+
 def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
     """One point of a line from each data set that stands for the paper's."""
     choices = paper(figure.paper).data[panel.data]
@@ -424,6 +437,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         _methods(panel),
         n_contended=n_contended,
         lacking=lacking,
+        n_runs=_n_runs(panel, chosen, points),
     )
 
 
