@@ -527,7 +527,7 @@ def test_figures_are_drawn_or_say_what_they_lack(opened):
     opened.js("location.hash = '#hss_fig2'")
     opened.wait("current === 'hss_fig2'")
     bare = 'document.querySelector("#detail .frame").textContent'
-    assert opened.js(bare) == 'too few rows: run "kbench -m experiment=hss_fig2"'
+    assert opened.js(bare) == 'too few rows: run "kbench -m experiment=hss_fig2,hss_table5"'
 
 
 def test_the_first_picture_links_to_claims_and_tables(opened):
