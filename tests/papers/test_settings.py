@@ -124,8 +124,8 @@ def test_tuned_parameters_that_lose_to_others_of_the_same_method_are_noted(other
 @pytest.mark.parametrize(
     ("name", "row", "rows", "said"),
     [
-        ("meka", "ijcnn1", (49_990, 91_701), "the paper counts the 49,990 training rows alone"),
-        ("dsgd", "Adult", (32_561, 16_281), "the paper counts the 32,561 training rows alone"),
+        ("meka", "ijcnn1", (49_990, 91_701), "the paper counts training rows alone, 49,990 here"),
+        ("dsgd", "Adult", (32_561, 16_281), "the paper counts training rows alone, 32,561 here"),
         ("dsgd", "Forest", (74_370, 18_592), "has 92,962 rows; the paper's Forest 500,000"),
         ("dsgd", "Forest", (400_000, 100_000), ""),
     ],

@@ -96,7 +96,7 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
         if (size := ours[name]) is not None and not _rounds_to(size, (printed_size, step))
     }
     if alone and not wanted.methods:
-        notes.append(f"{title(problem)}: the paper counts the {n:,} training rows alone")
+        notes.append(f"{title(problem)}: the paper counts training rows alone, {n:,} here")
     if different:
         sizes_here = ", ".join(f"{size:,} {names[name]}" for name, (size, _) in different.items())
         printed_ = ", ".join(f"{size:,.0f}" for _, size in different.values())

@@ -239,7 +239,9 @@ def entry(cell: Cell, measure: Measure) -> Entry:
         return replace(filled, absent=ABSENT)
     if cell.row in cell.table.lacking:
         return replace(filled, absent=LACKING)
-    if cell.machine is None or filled.printed is None or filled.printed.text == "-":
+    if cell.machine is None or measure.sizes:
+        return filled
+    if filled.printed is None or filled.printed.text == "-":
         return filled
     return replace(filled, absent=NO_ROWS)
 

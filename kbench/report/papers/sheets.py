@@ -8,7 +8,7 @@ from typing import Any
 from kbench.report.cells import describe_machine
 from kbench.report.papers.causes import UNEXPLAINED
 from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
+from kbench.report.papers.entries import ABSENT, OTHER_MEMORY, Entry, Filled, Group
 from kbench.report.papers.layout import load
 from kbench.report.papers.runs import made_by
 from kbench.report.sheet import Sheet
@@ -109,8 +109,11 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
             " than half a point or 5 %, which their notes are about;"
             f" {unexplained} of them are not explained."
         )
-    if count.missing:
-        which = "no rows" if filled.machine is None else f"no rows for {count.missing:,} of them"
+    unlike = sum(one.status == OTHER_MEMORY and one.printed is not None for one in entries)
+    if unlike:
+        said.append(f"{unlike:,} cells have no run near the paper's memory.")
+    if missing := count.missing - unlike:
+        which = "no rows" if filled.machine is None else f"no rows for {missing:,} of them"
         said.append(f'{which}: run "kbench -m {table.run}"')
     elif filled.machine is None and count.absent:
         said.append(f'{ABSENT}; with it, run "kbench -m {table.run}"')
