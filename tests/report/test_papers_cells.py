@@ -301,9 +301,7 @@ def test_a_printed_cell_without_runs_says_so():
     assert cell(found, "LIBSVM", "cifar", "accuracy").absent == "data not present"
     sizes = paper("dcsvm").tables["table2"]
     assert not any(
-        one.absent == "no rows"
-        for group in filled(sizes, found)[0].groups
-        for one in group.entries
+        one.absent == "no rows" for group in filled(sizes, found)[0].groups for one in group.entries
     )
     (whole,) = filled(TABLE3, found)
     (group,) = [

@@ -274,7 +274,9 @@ def test_lines_that_some_panels_lack_are_named_with_these_panels():
     assert "ijcnn1, gamma = 1: not drawn, no rows: RNys; MEKA, Galerkin links" in said
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(1, "every point is one run"), (3, "means of up to 3 runs")])
+@pytest.mark.parametrize(
+    ("seeds", "said"), [(1, "every point is one run"), (3, "means of up to 3 runs")]
+)
 def test_a_figure_says_of_how_many_runs_its_points_are(seeds, said):
     rows = []
     for method in ("nystrom", "meka"):
