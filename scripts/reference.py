@@ -7,11 +7,11 @@
 
 `plan` prints, for each command of the stages of `reference.yaml` (or of those that are named), how
 many runs have no row in the folder and the seconds that they take by the rows that are there; then
-the cells and lines of figures that none of these commands fills, cells by the experiments of their
-table. `run` runs the stages one after the other. A stage that has used its hours is interrupted;
-the same command continues where it stopped. With --hours no command is begun that would not end in
-that time by its estimate, so that any idle hour can be used. A lock of this machine keeps the timed
-rows of two such runs from overlapping: the second one waits.
+the cells and lines of figures that no run of their experiments fills. `run` runs the stages one
+after the other. A stage that has used its hours is interrupted; the same command continues where it
+stopped. With --hours no command is begun that would not end in that time by its estimate, so that
+any idle hour can be used. A lock of this machine keeps the timed rows of two such runs from
+overlapping: the second one waits.
 
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
 their curves and environments. Rows of other packages' methods, which kbench's code does not change,
@@ -52,6 +52,7 @@ import yaml
 from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
 from kbench.report import make_papers
+from kbench.report.papers.figures import figures
 from kbench.report.papers.layout import PAPERS, experiments_of, paper
 from kbench.run.command import names_parameters, parameter_words
 from kbench.run.plan import Run, make_plan
@@ -297,16 +298,15 @@ def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
 
 
 def asked_by(stages: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
-    """Key -> experiments, of all commands of the stages that make rows of the papers' tables."""
-    of_tables = {
-        name for one in PAPERS for t in paper(one).tables.values() for name in t.experiments
-    }
+    """Key -> experiments, of all commands of the stages that make rows of the papers."""
+    layouts = [*(t for one in PAPERS for t in paper(one).tables.values()), *figures()]
+    of_papers = {name for one in layouts for name in one.experiments}
     runs: list[Run] = []
     with composer() as hydra:
         for stage in stages.values():
             for command in stage["commands"]:
                 words = words_to_run(folder, stage, command)
-                if of_tables & experiments_of(command):
+                if of_papers & experiments_of(command):
                     overrides = [word for word in words if word != "-m"]
                     runs += make_plan(hydra, overrides, multirun=True).runs
     return asked_for(runs)

@@ -124,7 +124,7 @@ def asked_for(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def open_places(runs: Sequence[Run]) -> list[str]:
-    """Cells that no run of their table's experiments fills, and lines of figures that no run fills.
+    """Cells and lines of figures that no run of their experiments fills.
 
     Those without data or without a method are left out.
     """
@@ -146,11 +146,11 @@ def open_places(runs: Sequence[Run]) -> list[str]:
     ]
     known = Runs(rows)
 
-    def n_sizes(of: Paper, wanted: Selector, own: Container[str] | None = None) -> int:
+    def n_sizes(of: Paper, wanted: Selector, own: Container[str]) -> int:
         choices = of.data[wanted.data or ""]
         return sum(
             any(
-                own is None or any(one in own for one in row["experiment"].split(","))
+                any(one in own for one in row["experiment"].split(","))
                 for row in known.matching(machine, wanted, choice)
             )
             for choice in choices
@@ -182,7 +182,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
                 missing = [
                     label
                     for label, (wanted, *_) in panel.lines.items()
-                    if n_sizes(of, wanted) < least
+                    if n_sizes(of, wanted, figure.experiments) < least
                 ]
                 found += [f"{figure.name} | {panel.title} | {label}" for label in missing]
     return found

@@ -32,3 +32,10 @@ def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", level_tol=0.1
 
 def cell(found, row, column, measure, table=TABLE3):
     return entry(Cell(table, found, found.machines[0], row, column), table.measures[measure])
+
+
+def asked_by(figure, found):
+    """The same runs; those that no experiment asks for are of the figure's."""
+    experiment = ",".join(sorted(figure.experiments))
+    rows = [{**row, "experiment": row["experiment"] or experiment} for row in found.rows]
+    return Runs(rows, found._curves)

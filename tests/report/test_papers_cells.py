@@ -227,3 +227,75 @@ def test_without_a_row_only_the_cells_that_depend_on_it_change(chosen, data):
             row["key"] == gone["key"] for row in one.match.line.rows
         ):
             assert after.get(place) != one
+
+
+def kept(method, *numbers):
+    """Runs on ijcnn1 that keep these numbers a row; the error of each is a thousandth of them."""
+    return [
+        make_row(
+            method,
+            0.9,
+            dataset="ijcnn1",
+            variant="meka",
+            n_train=49990,
+            n_test=91701,
+            n_features=22,
+            params=json.dumps({"gamma": 1, "rank": number}),
+            n_parameters=49990 * number,
+            kernel_error=1e-5 * number,
+        )
+        for number in numbers
+    ]
+
+
+def test_a_point_of_a_curve_is_compared_at_the_paper_s_memory():
+    table = paper("meka").tables["fig7"]
+    found = runs(*kept("meka", 55, 118, 618, 836))
+    for row, number in (("least memory", 118), ("most memory", 618)):  # printed at 100 and 680
+        one = cell(found, row, "ijcnn1", "kernel error", table)
+        assert (one.value, one.match.others) == (pytest.approx(1e-3 * number), 0)
+        assert cell(found, row, "ijcnn1", "numbers a row", table).value == number
+
+
+def test_a_run_of_another_memory_is_no_comparison():
+    table = paper("meka").tables["fig7"]
+    found = runs(*kept("meka", 55, 836))
+    one = cell(found, "most memory", "ijcnn1", "kernel error", table)
+    assert (one.value, one.status, one.cause) == (None, "other memory", None)
+    assert one.notes == (
+        "meka on ijcnn1 (meka): the run nearest to the paper's 680 numbers a row keeps 836",
+    )
+    count = coverage(filled(table, found))
+    assert (count.measured, count.failed, count.missing) == (0, 0, count.with_data)
+
+
+def test_kernel_errors_are_of_the_training_rows_which_the_note_counts():
+    params = {"truncation": "landmarks", "numbers_per_row": 128, "gamma": 2}
+    sizes = {"n_train": 8794, "n_test": 2198, "n_features": 16}
+    told = {"dataset": "pendigits", "variant": "meka", "kernel_error": 0.1325, **sizes}
+    found = runs(make_row("nystrom", 0.9, params=json.dumps(params), **told))
+    one = cell(found, "Nys", "pendigit", "kernel error", paper("meka").tables["table7"])
+    assert one.notes[0] == "pendigits (meka) has 8,794 training rows; the paper's pendigit 10,992"
+    total = cell(found, "pendigit", "", "n", paper("meka").tables["table6"])
+    assert (total.value, total.notes) == (10992, ())
+
+
+def test_a_rounded_size_that_all_rows_have_is_not_that_of_the_training_rows():
+    """The paper's 6K are neither 5,681 nor 6,817 for sure."""
+    sizes = {"n_train": 5681, "n_test": 1136, "n_features": 276, "task": "regression"}
+    found = runs(make_row("doubly_sgd_regressor", None, dataset="qm7_xyz", mae=4.4, **sizes))
+    table = paper("dsgd").tables["datasets"]
+    assert cell(found, "QuantumMachine", "", "n", table).notes == ()
+
+
+def test_a_printed_cell_without_runs_says_so():
+    found = runs(rbf("svc", 0.98))
+    one = cell(found, "DC-SVM", "ijcnn1", "accuracy")
+    assert (one.value, one.status, one.absent) == (None, "", "no rows")
+    assert cell(found, "LIBSVM", "cifar", "accuracy").absent == "data not present"
+    (whole,) = filled(TABLE3, found)
+    (group,) = [
+        one for one in whole.groups if (one.column, one.measure.label) == ("ijcnn1", "accuracy")
+    ]
+    words = group.words(group.entries[whole.rows.index("DC-SVM")])
+    assert words[1] == "no rows"

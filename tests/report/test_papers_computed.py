@@ -168,3 +168,15 @@ def test_an_exponent_of_seconds_says_which_runs_other_processes_disturbed():
     over = "over 3 sizes, 1,000 to 4,000 rows"
     assert cell(found, "SVD", "", "time", table).notes == (over, told)
     assert cell(found, "SVD", "", "storage", table).notes == (over,)
+
+
+def test_values_that_no_power_of_the_rows_comes_near_to_have_no_exponent():
+    """Such as the bytes of a model whose form changes between two sizes."""
+    table = paper("meka").tables["table4"]
+    kept = {1000: 29000, 2000: 57600, 4000: 115000, 8000: 65500}
+    found = runs(*({**grown(n), "n_parameters": number} for n, number in kept.items()))
+    one = cell(found, "SVD", "", "storage", table)
+    assert (one.value, one.status) == (None, "no power")
+    (note,) = one.notes
+    assert "n_parameters 29,000; 57,600; 115,000; 65,500" in note
+    assert cell(found, "SVD", "", "time", table).value == pytest.approx(2.5, abs=1e-9)

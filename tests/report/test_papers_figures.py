@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from paper_rows import rbf, runs
+from paper_rows import asked_by, rbf, runs
 from report_rows import make_row
 
 from kbench.report.charts import document
@@ -19,12 +19,13 @@ def with_params(row, **params):
 
 
 def points(name, found):
-    (panel,) = drawn(FIGURES[name], found, found.machines[0])
-    return panel.points
+    panels = drawn(FIGURES[name], asked_by(FIGURES[name], found), found.machines[0])
+    return panels[0].points if panels else {}
 
 
 def drawing(name, found, environments=None):
-    (one,) = (each for each in drawings(found, environments or {}) if each.figure.name == name)
+    asked = asked_by(FIGURES[name], found)
+    (one,) = (each for each in drawings(asked, environments or {}) if each.figure.name == name)
     return one
 
 
@@ -37,7 +38,13 @@ def on_covtype(method, seconds, accuracy=0.9, **changes):
     return rbf(method, accuracy, fit_wall_s=seconds, **where, **changes)
 
 
-EXACT = on_covtype("kernel_svc", 2.0)
+def two(method, seconds, **changes):
+    """Runs of two tolerances, the coarse one in half of the seconds."""
+    fine = on_covtype(method, seconds, **changes)
+    return [fine, with_params(on_covtype(method, seconds / 2, **changes), tol=0.1)]
+
+
+EXACT = two("kernel_svc", 2.0)
 
 
 def test_a_line_has_one_setting_but_for_what_it_sweeps():
@@ -46,18 +53,22 @@ def test_a_line_has_one_setting_but_for_what_it_sweeps():
         with_params(on_covtype("dcsvm_early", n + 0.5), n_clusters=n, n_levels=1) for n in (16, 64)
     ]
     others.append(with_params(on_covtype("dcsvm_early", 9.25), n_clusters=64, tol=0.1))
-    lines = points("dcsvm_fig3_accuracy", runs(EXACT, *others, *swept))
+    lines = points("dcsvm_fig3_accuracy", runs(*EXACT, *others, *swept))
     assert [x for x, _, _ in lines["DC-SVM (early)"]] == [4.0, 16.0, 64.0]
 
 
-def test_the_setting_of_the_figure_s_experiment_comes_before_one_with_more_points():
+def test_a_line_is_of_a_setting_of_the_figure_s_experiment_which_other_commands_may_have_run():
+    elsewhere = {"experiment": "dcsvm_scaling"}
     many = [
-        with_params(on_covtype("svc", s), tol=t, cache_size=200) for s, t in ((8.0, 1), (9.0, 2))
+        with_params(on_covtype("svc", s, **elsewhere), tol=t, cache_size=200)
+        for s, t in ((7.0, 3), (8.0, 1), (9.0, 2))
     ]
     own = with_params(on_covtype("svc", 5.0, experiment="dcsvm_fig3"), cache_size=4000)
-    further = with_params(on_covtype("svc", 4.0), cache_size=4000, tol=1.0)
-    lines = points("dcsvm_fig3_accuracy", runs(EXACT, *many, own, further))
+    further = with_params(on_covtype("svc", 4.0, **elsewhere), cache_size=4000, tol=1.0)
+    lines = points("dcsvm_fig3_accuracy", runs(*EXACT, *two("dcsvm", 3.0), *many, own, further))
     assert [x for x, _, _ in lines["LIBSVM"]] == [4.0, 5.0]
+    lines = points("dcsvm_fig3_accuracy", runs(*EXACT, *two("dcsvm", 3.0), *many, further))
+    assert lines["LIBSVM"] == []
 
 
 def test_a_line_over_sizes_has_the_setting_with_most_sizes_and_one_point_of_each():
@@ -82,10 +93,10 @@ def test_a_front_is_of_the_figure_s_experiments():
     own = [costing(a, c, experiment="dcpred_app_fig4") for a, c in ((0.9, 4), (0.95, 8))]
     other = make_row("dcpred", 0.5, dataset="ijcnn1", prediction_cost=1.0,
                      params='{"pseudo": "none", "landmarks": "kmeans"}')  # fmt: skip
-    lines = points("dcpred_app_fig4", runs(*own, costing(0.99, 2), other))
+    elsewhere = costing(0.99, 2, experiment="dcpred_front")
+    lines = points("dcpred_app_fig4", runs(*own, elsewhere, other))
     assert [x for x, _, _ in lines["weighted"]] == [4.0, 8.0]
-    lines = points("dcpred_app_fig4", runs(costing(0.99, 2), other))
-    assert [x for x, _, _ in lines["weighted"]] == [2.0]
+    assert points("dcpred_app_fig4", runs(elsewhere, other)) == {}
 
 
 def levels(other_cpus, seed=0):
@@ -101,10 +112,9 @@ LEVELS = "DC-SVM, level by level, wall seconds"
 
 
 def test_wall_seconds_of_disturbed_runs_are_not_drawn():
-    rows = [
-        on_covtype(method, 3.0, objective=value)
-        for method, value in (("kernel_svc", -100.0), ("dcsvm", -99.0), ("cascade_svm", -90.0))
-    ]
+    rows = []
+    for method, value in (("kernel_svc", -100.0), ("dcsvm", -99.0), ("cascade_svm", -90.0)):
+        rows += two(method, 3.0, objective=value)
     row, curves = levels(other_cpus=0.9)
     found = runs(*rows, row, curves=curves)
     assert points("dcsvm_fig3", found)[LEVELS] == []
@@ -121,7 +131,7 @@ def test_a_panel_of_which_all_curves_were_disturbed_says_so():
     found = runs(row, curves={identity(row): {"test_error": ([1.0, 2.0], [0.3, 0.2])}})
     said = remarks("dsgd_app_equal_time", found)
     assert "Adult, NORMA: other processes disturbed these wall seconds" in said
-    assert not any(one.startswith("no rows") and "Adult" in one for one in said)
+    assert not any(one.startswith("too few rows") and "Adult" in one for one in said)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -138,12 +148,12 @@ def test_a_line_is_of_one_version_of_the_method():
         return with_params(row, n_clusters=n)
 
     old = [early(n, 1) for n in (4, 16, 64)]
-    lines = points("dcsvm_fig3_accuracy", runs(EXACT, *old, early(16, 2), early(64, 2)))
+    lines = points("dcsvm_fig3_accuracy", runs(*EXACT, *old, early(16, 2), early(64, 2)))
     assert [x for x, _, _ in lines["DC-SVM (early)"]] == [18.0, 66.0]
 
 
 def test_seconds_and_memory_of_a_figure_name_their_machine():
-    found = runs(EXACT, on_covtype("svc", 8.0))
+    found = runs(*EXACT, *two("svc", 8.0))
     where = {"0a1b2c3d": {"cpu": "Xeon", "cores": 2}}
     one = drawing("dcsvm_fig3_accuracy", found, where)
     said = "measured on Xeon, 2 cores; 1 thread; environment 0a1b2c3d"
@@ -159,7 +169,7 @@ def test_seconds_and_memory_of_a_figure_name_their_machine():
 
 @pytest.mark.parametrize(("others", "said"), [(0, None), (1, "one run"), (2, "2 runs")])
 def test_a_figure_of_seconds_says_how_many_runs_other_processes_disturbed(others, said):
-    rows = [on_covtype(name, 1.0) for name in ("kernel_svc", "svc", "dcsvm")]
+    rows = [row for name in ("kernel_svc", "svc", "dcsvm") for row in two(name, 1.0)]
     for i, row in enumerate(rows):
         row |= {"fit_cpu_s": row["fit_wall_s"], "other_cpus": 0.9 if i < others else 0.0}
     line = f"other processes disturbed {said}, whose seconds may be too many"
@@ -169,20 +179,96 @@ def test_a_figure_of_seconds_says_how_many_runs_other_processes_disturbed(others
 
 
 def test_a_figure_is_of_the_machine_with_most_lines_and_joins_no_two():
-    here = [EXACT, on_covtype("svc", 8.0)]
-    there = [
-        on_covtype(method, seconds, environment="ffff0000")
-        for method, seconds in (("kernel_svc", 3.0), ("svc", 9.0), ("dcsvm", 4.0))
-    ]
-    swept = with_params(on_covtype("svc", 5.0), tol=0.1)
+    here = [*EXACT, *two("svc", 8.0)]
+    there = []
+    for method, seconds in (("kernel_svc", 3.0), ("svc", 9.0), ("dcsvm", 5.0)):
+        there += two(method, seconds, environment="ffff0000")
+    swept = with_params(on_covtype("svc", 6.0), tol=1.0)
     one = drawing("dcsvm_fig3_accuracy", runs(*here, swept, *there))
     assert one.drawn == 3
     text = document(one.charts)
     assert "LIBSVM: 9, 90" in text
     assert "LIBSVM: 8, 90" not in text
-    assert "LIBSVM: 5, 90" not in text
+    assert "LIBSVM: 6, 90" not in text
     assert one.remarks[:2] == (
         "measured on 1 thread; environment ffff0000",
         "rows of 2 machines, of which the one with most lines is drawn",
     )
     assert not any("machines" in line for line in remarks("dcsvm_fig3_accuracy", runs(*here)))
+
+
+def rows_of_meka(method, values, experiment, variant=None, name="gamma", **params):
+    """Rows of ijcnn1 whose kernel errors grow with the swept parameter."""
+    return [
+        make_row(
+            method,
+            0.9,
+            dataset="ijcnn1",
+            variant=variant,
+            experiment=experiment,
+            kernel_error=0.001 * value,
+            fit_wall_s=value,
+            n_parameters=100 * value,
+            params=json.dumps({"gamma": 1, "numbers_per_row": None, **params, name: value}),
+        )
+        for value in values
+    ]
+
+
+def test_a_figure_is_of_the_data_on_which_its_experiments_have_rows():
+    kept = {"numbers_per_row": 128}
+    own, others = [], []
+    for method in ("nystrom", "randomized_nystrom", "meka"):
+        own += rows_of_meka(method, (2, 4), "meka_fig9", **kept)
+        others += rows_of_meka(method, (1, 2, 10), "meka_fig7", "meka", **kept)
+    others += rows_of_meka("kmeans_nystrom", (1, 2, 10), "meka_fig7", "meka", **kept)
+    lines = points("meka_fig9", runs(*own, *others))
+    assert [x for x, _, _ in lines["MEKA"]] == [2, 4]
+    assert lines["KNys"] == []
+    assert points("meka_fig9", runs(*others)) == {}
+
+
+def test_lines_that_are_not_drawn_are_named_and_a_single_point_of_a_sweep_is_no_line():
+    rows = []
+    for method, ranks in (("nystrom", (50, 100)), ("meka", (50, 100)), ("meka_galerkin", (50,))):
+        rows += rows_of_meka(method, ranks, "meka_fig13", "meka", name="rank")
+    lost = rows_of_meka("meka_psd", (50, 100), "meka_fig13", "meka", name="rank")
+    for failed in ([], [one | {"status": "timeout"} for one in lost]):
+        one = drawing("meka_fig13", runs(*rows, *failed))
+        assert (one.drawn, one.wanted) == (2, 4)
+        assert "not drawn, a single point: MEKA, Galerkin links" in one.remarks
+        why = "timeout" if failed else "no rows"
+        assert f"not drawn, {why}: MEKA-PSD" in one.remarks
+
+
+def test_a_method_that_a_figure_does_not_sweep_is_a_line_of_one_point():
+    rows = [
+        make_row(
+            "r_pegasos",
+            0.85,
+            dataset="a9a",
+            error=0.15,
+            fit_wall_s=n / 64,
+            params=json.dumps({"n_components": n}),
+        )
+        for n in (64, 256)
+    ]
+    single = [make_row(name, 0.85, dataset="a9a", error=0.15) for name in ("norma", "k_sdca")]
+    few = make_row("n_pegasos", 0.8, dataset="a9a", error=0.2, params='{"n_components": 64}')
+    found = drawing("dsgd_fig1_seconds", runs(*rows, *single, few))
+    assert found.drawn == 3
+    assert "not drawn, a single point: n-Pegasos" in found.remarks
+
+
+def test_lines_that_some_panels_lack_are_named_with_these_panels():
+    rows = []
+    for gamma in (2, 1):
+        for method in ("nystrom", "meka", *(("kmeans_nystrom",) if gamma == 1 else ())):
+            data = "pendigits" if gamma == 2 else "ijcnn1"
+            for row in rows_of_meka(method, (50, 100), "meka_fig7", "meka", name="rank"):
+                moved = with_params(row, gamma=gamma)
+                rows.append({**moved, "dataset": data, "key": f"{row['key']} {data}"})
+    said = remarks("meka_fig7", runs(*rows))
+    lacking = "RNys; KNys; MEKA, Galerkin links"
+    assert f"pendigit, gamma = 2: not drawn, no rows: {lacking}" in said
+    assert "ijcnn1, gamma = 1: not drawn, no rows: RNys; MEKA, Galerkin links" in said

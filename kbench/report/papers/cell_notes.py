@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kbench.report.cells import title
-from kbench.report.papers.layout import Selector, Table
+from kbench.report.papers.layout import Columns, Selector, Table
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import Match, column, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
@@ -81,15 +81,21 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     problem = match.problem
     n, test, features = problem.n_train, problem.n_test, problem.n_features
     total = None if n is None or test is None else n + test
-    names = {"n_train": "training rows", "n": "rows", "n_features": "features"}
-    trained = "n" in sizes and _rounds_to(n, sizes["n"])
+    names = {"n_train": "training rows", "n_features": "features"}
+    # Kernel errors are of the training rows alone, however many the paper has.
+    on_training = any(
+        isinstance(one, Columns) and "kernel_error" in one.of for one in table.measures.values()
+    )
+    alone = "n" in sizes and _rounds_to(n, sizes["n"]) and not _rounds_to(total, sizes["n"])
+    trained = on_training or alone
+    names["n"] = "training rows" if trained else "rows"
     ours = {"n_train": n, "n": n if trained else total, "n_features": features}
     different = {
         name: (size, printed_size)
         for name, (printed_size, step) in sizes.items()
         if (size := ours[name]) is not None and not _rounds_to(size, (printed_size, step))
     }
-    if trained and not wanted.methods and n != total:
+    if alone and not wanted.methods:
         notes.append(f"{title(problem)}: the paper counts the {n:,} training rows alone")
     if different:
         sizes_here = ", ".join(f"{size:,} {names[name]}" for name, (size, _) in different.items())

@@ -191,7 +191,8 @@ def source(claim: Claim, spelt: Any) -> Source:
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     wanted = selector(**keys)
-    return Source(wanted.data or "", asked, wanted)
+    absent = wanted.data in paper(claim.paper).absent
+    return Source(wanted.data or "", asked, wanted, absent=absent)
 
 
 def addends(spelt: Any) -> Sequence[Any]:

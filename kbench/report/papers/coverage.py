@@ -10,19 +10,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
 from kbench.report.papers.drawing import Drawing
-from kbench.report.papers.entries import ABSENT, Entry, Filled
+from kbench.report.papers.entries import (
+    ABSENT,
+    NO_POWER,
+    NO_ROWS,
+    OTHER_MEMORY,
+    Entry,
+    Filled,
+)
 from kbench.report.papers.layout import PAPERS, Measure, Total, paper
 from kbench.report.sheet import Sheet
 
 # States of a cell, the best first.
-STATES = ("measured", "ended", "failed", "no rows", ABSENT)
+STATES = ("measured", "ended", "failed", NO_ROWS, ABSENT)
 
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
     " methods of our own; an order of growth counts where its exponent is fitted. Printed sizes of"
     " data sets are counted apart. Ended are"
     " runs that had as many seconds as any run of the table's experiments on the same data; failed"
-    " are those that had fewer, or ended by an error. The last column is the percentage of"
+    " are those that had fewer, or ended by an error. Cells whose runs keep"
+    " other memory than the paper's have no rows. The last column is the percentage of"
     " cells with data that are measured or ended at the limit."
 )
 
@@ -149,7 +157,8 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
         rows.append([name, *(f"{n:,}" for n in counts), _percentage(drawn, lines)])
     note = (
         "Panels of the papers' figures, and lines of those whose data are available. A panel is"
-        " drawn if two of its lines have points, or its only one; one of curves if a line has."
+        " drawn if two of its lines have points, or its only one; one of curves if a line has. A"
+        " line through several settings or sizes has at least two points."
     )
     return Sheet("Figures drawn", 1, header, rows, [note])
 
@@ -159,8 +168,10 @@ def _open(one: Coverage) -> tuple[int | str, ...]:
 
 
 def _state(entry: Entry) -> int:
-    if entry.value is not None:
+    if entry.value is not None or entry.status == NO_POWER:
         return 0
+    if entry.status == OTHER_MEMORY:
+        return 3
     if entry.status:
         return 1 if entry.ended else 2
-    return 4 if entry.absent else 3
+    return 3 if entry.absent in ("", NO_ROWS) else 4

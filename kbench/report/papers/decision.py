@@ -34,6 +34,7 @@ from kbench.report.papers.runs import Identity, Runs, least_seconds
 from kbench.report.tables import Machine
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
+NOT_RUN = "open: not run"
 NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
@@ -48,9 +49,9 @@ class Verdict:
     ----------
     claim : Claim
     outcome : str
-        One of the five outcomes above.
+        One of the six outcomes above.
     why : str
-        Why there is no figure, for the two outcomes without one.
+        Why there is no figure, for the three outcomes without one.
     figure, printed : float, optional
         The figure from the rows, and from the numbers that the paper prints.
     bounded : str
@@ -91,13 +92,17 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Term:
-    """The printed and measured value of one term in the paper's unit, and the runs behind it."""
+    """The printed and measured value of one term in the paper's unit, and the runs behind it.
+
+    Without runs it is not `matched`; `absent` says that there are no data to make them with.
+    """
 
     printed: Interval | None
     measured: Interval | None
     sign: int
     why: str = ""
     matched: bool = False
+    absent: bool = False
     data: str = ""
     unit: str = ""
     keys: tuple[str, ...] = ()
@@ -130,7 +135,10 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     why = ""
     if figures is None:
         missing = [t for one in answers for t in one if t.measured is None]
-        why = next((term.why for term in missing if term.matched), missing[0].why)
+        lacking = min(missing, key=lambda term: (not term.matched, term.absent))
+        why = lacking.why
+        if not (lacking.matched or lacking.absent):
+            outcome = NOT_RUN
     elif figure is None:
         why = f"runs that failed leave it open: {_range(claim, figures, unit)}"
     answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
@@ -360,7 +368,15 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
     match = one.match
     if match is None:
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return _Term(stated, None, quantity.sign, why, unit=unit, considered=one.considered)
+        return _Term(
+            stated,
+            None,
+            quantity.sign,
+            why,
+            absent=cell.absent,
+            unit=unit,
+            considered=one.considered,
+        )
     where = title(match.problem)
     why, measured = "", None if one.least is None else (one.least, math.inf)
     if one.value is not None:
@@ -373,11 +389,11 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         quantity.sign,
         why,
         True,
-        where,
-        unit,
-        tuple(row["key"] for row in match.line.rows),
-        one.n or len(match.line.ok),
-        one.considered,
+        data=where,
+        unit=unit,
+        keys=tuple(row["key"] for row in match.line.rows),
+        runs=one.n or len(match.line.ok),
+        considered=one.considered,
     )
 
 

@@ -5,6 +5,7 @@ A method has one colour and one marker in all of them (`kbench.report.style`).
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -111,7 +112,7 @@ def _drawing(
 
 
 def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
-    """Which panels and lines have no points, and why; of which seed a curve is."""
+    """Which panels and lines are not drawn, and why; of which seed a curve is."""
     explained = [one.panel for one in panels]
     absent, bare = [], []
     for panel in figure.panels:
@@ -125,7 +126,8 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
         said.append(f"{ABSENT}: {', '.join(dict.fromkeys(absent))}")
     if bare:
         which = f" of {'; '.join(dict.fromkeys(bare))}" if panels or absent else ""
-        said.append(f'no rows{which}: run "kbench -m {figure.run}"')
+        said.append(f'too few rows{which}: run "kbench -m {figure.run}"')
+    said += _lacking(panels)
     for one in panels:
         if one.disturbed:
             names = ", ".join(one.disturbed)
@@ -137,6 +139,21 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if n_seeds > 1:
         said.append(f"a curve is that of the first seed, of up to {n_seeds}")
     return tuple(said)
+
+
+def _lacking(panels: Sequence[Drawn]) -> list[str]:
+    """The lines of the charts that have no points, with the panels and the reason."""
+    shown = [one for one in panels if one.has_points]
+    titles: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in shown:
+        for why in dict.fromkeys(one.lacking.values()):
+            names = "; ".join(label for label, reason in one.lacking.items() if reason == why)
+            titles[why, names].append(one.panel.title)
+    return [
+        ("" if len(of) == len(shown) else f"{'; '.join(dict.fromkeys(of))}: ")
+        + f"not drawn, {why}: {names}"
+        for (why, names), of in titles.items()
+    ]
 
 
 @cache

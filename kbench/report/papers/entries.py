@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kbench.report.cells import title
 from kbench.report.papers.causes import Cause, Place, cause_of, compared, differs, is_score
 from kbench.report.papers.cell_notes import clocks, differences, ended_as, limits, settings
-from kbench.report.papers.growth import LEAST_SIZES, exponent
+from kbench.report.papers.growth import LEAST_SIZES, MOST_OFF, exponent, off
 from kbench.report.papers.layout import (
     Choice,
     Columns,
@@ -24,17 +24,34 @@ from kbench.report.papers.layout import (
     paper,
 )
 from kbench.report.papers.printed import Printed, printed
-from kbench.report.papers.runs import Identity, Match, Runs, least_seconds, most_first
+from kbench.report.papers.runs import (
+    Identity,
+    Match,
+    Runs,
+    least_seconds,
+    most_first,
+    numbers_per_row,
+)
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem, Row, mean_sd, method_version
 from kbench.run.stopped import limit, stopped_at, time_limit
 
 ABSENT = "data not present"
 LACKING = "no such method"
+# Of a cell that nobody has made the runs of; the command stands below the table.
+NO_ROWS = "no rows"
 # Of ok runs that did not record the quantity, such as rows of older versions.
 NOT_MEASURED = "not measured"
 # Of a ratio whose two sides were measured on different data sets.
 OTHER_DATA = "other data"
+# Of runs that keep more or fewer numbers than the paper's, by more than `_MOST_OTHER_MEMORY`.
+OTHER_MEMORY = "other memory"
+# Of an order of growth whose values no power of the sizes comes near to (`growth.MOST_OFF`).
+NO_POWER = "no power"
+
+# Largest relative difference of numbers kept at which a run is compared with the paper's: errors
+# fall about as fast as memory grows, and values read off a plot are some 10 % off. Set by hand.
+_MOST_OTHER_MEMORY = 0.2
 
 # Units of printed times, in seconds.
 SECONDS_IN = {"min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -65,8 +82,8 @@ class Entry:
         There is no value because runs ended at a limit, one that no run of the table's experiments
         on these data exceeded.
     absent : str
-        Why there can be no rows: neither the paper's data set nor a substitute is available, or
-        kbench has no such method.
+        Why a printed cell has no runs: neither the paper's data set nor a substitute is available,
+        kbench has no such method, or nobody has made them.
     compared : bool
         Whether it is a score of which the paper prints a number.
     cause : Cause, optional
@@ -220,7 +237,11 @@ def entry(cell: Cell, measure: Measure) -> Entry:
     of = paper(cell.table.paper)
     if of.data_of(cell.wanted) in of.absent:
         return replace(filled, absent=ABSENT)
-    return replace(filled, absent=LACKING) if cell.row in cell.table.lacking else filled
+    if cell.row in cell.table.lacking:
+        return replace(filled, absent=LACKING)
+    if cell.machine is None or filled.printed is None or filled.printed.text == "-":
+        return filled
+    return replace(filled, absent=NO_ROWS)
 
 
 def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:
@@ -258,6 +279,14 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     if match is None:
         return Entry(printed=given)
     known = Entry(printed=given, match=match, considered=match.considered)
+    memory = wanted.memory.get(wanted.data)
+    kept = None if memory is None else numbers_per_row(match.line, match.problem)
+    if memory is not None and kept is not None and abs(kept / memory - 1.0) > _MOST_OTHER_MEMORY:
+        note = (
+            f"{match.line.method} on {title(match.problem)}: the run nearest to the paper's"
+            f" {memory:g} numbers a row keeps {kept:.3g}"
+        )
+        return replace(known, status=OTHER_MEMORY, notes=(note,))
     columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
     if not match.line.ok or any(map(match.line.cut_short, columns)):
         least = least_seconds(match.line) if trains(measure) else None
@@ -503,6 +532,10 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     least, most = (end(size for size, _ in points) for end in (min, max))
     timed = [said for one, *_ in fitted for said in clocks(one.line, one.problem, measure.of)]
     note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
+    if off(points) > MOST_OFF:
+        values = "; ".join(f"{y:,.0f}" if y >= 100 else f"{y:.3g}" for _, y in points)
+        note = f"{note}: {', '.join(measure.of)} {values}, which no power of the rows comes near to"
+        return replace(known, status=NO_POWER, notes=(note, *failed))
     return replace(known, value=exponent(points), notes=(note, *timed, *failed))
 
 

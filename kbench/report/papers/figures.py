@@ -31,7 +31,6 @@ from kbench.report.papers.runs import (
     made_by,
     of_wall_seconds,
     preference,
-    those_of,
     version_of,
 )
 from kbench.report.quantities import QUANTITIES
@@ -142,7 +141,7 @@ class Figure:
 
     @property
     def experiments(self) -> frozenset[str]:
-        """The experiments whose rows its lines show before those of other commands."""
+        """The experiments of whose settings its lines are."""
         return experiments_of(self.run)
 
     @property
@@ -172,6 +171,7 @@ class Drawn:
     `disturbed` are lines over wall seconds that are left out because other processes disturbed all
     their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
     drawn. `n_contended` are runs whose seconds are drawn although other processes disturbed them.
+    `lacking` are the lines without points, and why they have none.
     """
 
     panel: Panel
@@ -182,6 +182,7 @@ class Drawn:
     disturbed: Sequence[str] = ()
     n_seeds: int = 1
     n_contended: int = 0
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_points(self) -> bool:
@@ -252,7 +253,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
     best = Drawn(panel)
     for choice in paper(figure.paper).data[panel.data]:
         chosen = _chosen(figure, panel, runs, machine, (choice,))
-        points = {
+        measured = {
             label: sorted(
                 point
                 for line, _ in chosen[label]
@@ -260,12 +261,15 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
             )
             for label, one in panel.lines.items()
         }
+        shown = measured
         if figure.front:
-            points = {label: _front(line, panel.y) for label, line in points.items()}
+            shown = {label: _front(line, panel.y) for label, line in shown.items()}
         if panel.excess:
-            points = _excess(points)
-        if figure.heat or panel.x.param:  # a single setting is no sweep
-            points = {k: p for k, p in points.items() if len({x for x, _, _ in p}) > 1}
+            shown = _excess(shown)
+        points = {
+            label: [] if _sweeps(figure, one) and _single(shown[label]) else shown[label]
+            for label, one in panel.lines.items()
+        }
         curves = {k: chosen[k] for k, one in panel.lines.items() if one.x.curve or one.y.curve}
         disturbed = [k for k, lines in curves.items() if _disturbed(panel.lines[k], lines)]
         full = sum(map(bool, points.values()))
@@ -281,6 +285,11 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
                 disturbed=disturbed,
                 n_seeds=max(n_seeds, default=1),
                 n_contended=_n_contended(panel, chosen),
+                lacking={
+                    label: _why_none(chosen[label], measured[label])
+                    for label, line in points.items()
+                    if not line and label not in disturbed
+                },
             )
         elif disturbed and not best.has_points:
             best = Drawn(panel, disturbed=disturbed)
@@ -294,12 +303,12 @@ def _methods(panel: Panel) -> dict[str, str]:
 def _chosen(
     figure: Figure, panel: Panel, runs: Runs, machine: Machine, choices: Sequence[Choice]
 ) -> dict[str, list[tuple[Line, Problem]]]:
-    """The runs of each line: of one setting, or for a front of the figure's experiments."""
+    """The runs of each line, of the figure's experiments: of one setting, or all for a front."""
     chosen = {}
     for label, one in panel.lines.items():
         pairs = [pair for choice in choices for pair in runs.lines(machine, one.wanted, choice)]
         if figure.front:
-            chosen[label] = those_of(figure.experiments, pairs)
+            chosen[label] = [pair for pair in pairs if made_by(figure.experiments, pair[0])]
         else:
             chosen[label] = _of_one_setting(pairs, one.swept, figure.experiments)
     return chosen
@@ -308,11 +317,12 @@ def _chosen(
 def _of_one_setting(
     pairs: Iterable[tuple[Line, Problem]], swept: Container[str], experiments: Container[str]
 ) -> list[tuple[Line, Problem]]:
-    """The runs of one setting and one version of the method.
+    """The runs of one setting and one version of the method, one that `experiments` made.
 
-    They differ in the parameters `swept` and in the data set alone. A setting that `experiments`
-    made comes before all others, then the newest version, most points, and as for cells. Of several
-    lines with the same parameters on one data set one is left.
+    They differ in the parameters `swept` and in the data set alone. Other commands may have made
+    some of them: a run that is there is not repeated, and its row names the first command's
+    experiment. Of several settings that of the newest version counts, then the one with most
+    points, and as for cells. Of several lines with the same parameters on one data set one is left.
     """
     settings: defaultdict[tuple[int, str], list[tuple[Line, Problem]]] = defaultdict(list)
     for line, problem in pairs:
@@ -321,16 +331,39 @@ def _of_one_setting(
 
     def order(setting: tuple[int, str]) -> tuple[Any, ...]:
         lines = [line for line, _ in settings[setting]]
-        made = any(made_by(experiments, line) for line in lines)
         n_ok = sum(bool(line.ok) for line in lines)
-        return made, n_ok > 0, setting[0], n_ok, max(map(preference, lines))
+        return n_ok > 0, setting[0], n_ok, max(map(preference, lines))
 
-    of_one = settings[max(settings, key=order)] if settings else []
+    made = [
+        setting
+        for setting, of_it in settings.items()
+        if any(made_by(experiments, line) for line, _ in of_it)
+    ]
+    of_one = settings[max(made, key=order)] if made else []
     places = {
         (problem.dataset, problem.variant, json.dumps(line.params, sort_keys=True)): (line, problem)
         for line, problem in sorted(of_one, key=lambda pair: preference(pair[0]))
     }
     return list(places.values())
+
+
+def _sweeps(figure: Figure, one: PanelLine) -> bool:
+    """Whether a line goes through several settings, so that a single point is none."""
+    return bool(one.swept) and not figure.front and not one.y.curve
+
+
+def _single(points: Sequence[Point]) -> bool:
+    """Whether all points have one abscissa, or there is none."""
+    return len({x for x, _, _ in points}) < 2
+
+
+def _why_none(chosen: Sequence[tuple[Line, Problem]], measured: Sequence[Point]) -> str:
+    """Why a line is not drawn that has these runs, and these points at most."""
+    if not chosen:
+        return "no rows"
+    if not any(line.ok for line, _ in chosen):
+        return ", ".join(sorted({status for line, _ in chosen for status in line.failures}))
+    return "a single point" if measured else "no values"
 
 
 def _disturbed(one: PanelLine, lines: Iterable[tuple[Line, Problem]]) -> bool:
@@ -369,13 +402,28 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
                 stopped[label].append((float(x), least))
             elif value is not None:
                 points[label].append((float(x), value[0], value[1] or 0.0))
-    points = {label: sorted(line) for label, line in points.items()}
-    several = [line for line in points.values() if len({x for x, _, _ in line}) > 1]
+    measured = {label: sorted(line) for label, line in points.items()}
+    points = {
+        label: line if stopped[label] or not _single(line) else []
+        for label, line in measured.items()
+    }
+    several = [line for line in points.values() if not _single(line)]
     if len(several) < min(2, len(points)):
         return Drawn(panel)
     n_contended = _n_contended(panel, chosen)
+    lacking = {
+        label: _why_none(chosen[label], measured[label])
+        for label, line in points.items()
+        if not line and not stopped[label]
+    }
     return Drawn(
-        panel, choices[0].dataset, points, stopped, _methods(panel), n_contended=n_contended
+        panel,
+        choices[0].dataset,
+        points,
+        stopped,
+        _methods(panel),
+        n_contended=n_contended,
+        lacking=lacking,
     )
 
 

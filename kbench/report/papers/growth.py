@@ -7,6 +7,10 @@ from statistics import linear_regression
 # An exponent is fitted through at least three sizes: two points always lie on a line.
 LEAST_SIZES = 3
 
+# If a value is more than this factor off the fitted power, the values follow no power: seconds of
+# small runs are up to 1.3 times off, bytes of a model of changing form further. Set by hand.
+MOST_OFF = 1.5
+
 
 def exponent(points: Sequence[tuple[float, ...]]) -> float | None:
     """The exponent b of y = a x^b by least squares of logarithms; None below `LEAST_SIZES` sizes.
@@ -17,3 +21,10 @@ def exponent(points: Sequence[tuple[float, ...]]) -> float | None:
         return None
     x, y = ([math.log(point[axis]) for point in points] for axis in (0, 1))
     return linear_regression(x, y).slope
+
+
+def off(points: Sequence[tuple[float, ...]]) -> float:
+    """The factor by which a value is at most off the power of `exponent`."""
+    logs = [(math.log(point[0]), math.log(point[1])) for point in points]
+    slope, start = linear_regression(*zip(*logs, strict=True))
+    return math.exp(max(abs(y - start - slope * x) for x, y in logs))

@@ -44,6 +44,9 @@ class Selector:
         Curve -> its value at the place where another curve is read.
     table : str, optional
         The table over which a total is taken.
+    memory : mapping
+        The paper's name of a data set -> numbers kept for each training row. Of several lines the
+        one nearest to it fills the cell, if it is near enough to be compared.
     """
 
     methods: tuple[str, ...] = ()
@@ -51,6 +54,7 @@ class Selector:
     params: Mapping[str, Any] = field(default_factory=dict)
     at: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
+    memory: Mapping[str, float] = field(default_factory=dict)
 
     def __and__(self, other: "Selector") -> "Selector":
         return Selector(
@@ -59,6 +63,7 @@ class Selector:
             {**self.params, **other.params},
             {**self.at, **other.at},
             self.table if other.table is None else other.table,
+            {**self.memory, **other.memory},
         )
 
 
@@ -255,10 +260,11 @@ def selector(
     params: Mapping[str, Any] | None = None,
     at: Mapping[str, float] | None = None,
     table: str | None = None,
+    memory: Mapping[str, float] | None = None,
 ) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
     methods = (method,) if isinstance(method, str) else tuple(method or ())
-    return Selector(methods, data, _numbers(params or {}), at or {}, table)
+    return Selector(methods, data, _numbers(params or {}), at or {}, table, memory or {})
 
 
 def measure(

@@ -101,7 +101,8 @@ class Runs:
     ) -> Match | None:
         """The line of the first data set with ok runs, else of the first one with any runs.
 
-        Lines with rows of `experiments` come before all others. A layout is meant to leave one
+        Lines with rows of `experiments` come before all others. If the selector names a memory, the
+        line that keeps the most similar one counts. Otherwise a layout is meant to leave one line
         (`Match.others` is 0, which a test asserts of the reference rows); among several
         `preference` decides.
         """
@@ -113,6 +114,8 @@ class Runs:
             if not pairs:
                 continue
             pairs = those_of(experiments, pairs)
+            if nearest := _nearest(pairs, wanted.memory.get(wanted.data or "")):
+                pairs = [nearest]
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
             match = Match(line, problem, machine, choice, len(pairs) - 1, considered)
             if line.ok:
@@ -282,6 +285,23 @@ def those_of(
 ) -> list[tuple[Line, Problem]]:
     """The lines that the experiments made, or all if they made none."""
     return [pair for pair in pairs if made_by(experiments, pair[0])] or pairs
+
+
+def numbers_per_row(line: Line, problem: Problem) -> float | None:
+    """Numbers that the runs of a line keep for each training row; None if that is not known."""
+    kept = line.mean_sd("n_parameters")
+    return kept[0] / problem.n_train if kept and problem.n_train else None
+
+
+def _nearest(
+    pairs: Iterable[tuple[Line, Problem]], memory: float | None
+) -> tuple[Line, Problem] | None:
+    """The line whose numbers per row are the most similar, by their ratio; None without any."""
+    if memory is None:
+        return None
+    kept = [(numbers_per_row(*pair), pair) for pair in pairs]
+    ratios = [(abs(math.log(one / memory)), pair) for one, pair in kept if one]
+    return min(ratios, key=lambda one: one[0], default=(0.0, None))[1]
 
 
 def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list[T]:
