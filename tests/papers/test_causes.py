@@ -99,3 +99,30 @@ def test_what_is_not_explained_is_counted(reference_report, different):
 def test_a_cause_is_a_sentence_and_says_what_shows_it(one):
     assert one.why.endswith(".")
     assert one.shown
+
+
+@pytest.mark.parametrize("one", causes(), ids=lambda one: one.why[:40])
+def test_a_cause_rests_on_rows_that_come_with_kbench(one, reference):
+    """On experiments that have rows; one that rests on a command to be run is `open`."""
+    if one.kind == UNEXPLAINED:
+        return
+    measured = {name for row in reference.rows for name in (row["experiment"] or "").split(",")}
+    assert "`kbench" not in one.shown
+    assert set(re.findall(r"experiment=(\w+)", one.shown)) <= measured
+
+
+@pytest.mark.parametrize(
+    ("error", "column", "dataset", "differs"),
+    [
+        (0.0014, "MNIST8M 8 vs. 6", {"dataset": "mnist", "variant": "eight_vs_six"}, True),
+        (0.0025, "MNIST8M 8 vs. 6", {"dataset": "mnist", "variant": "eight_vs_six"}, False),
+        (0.0089, "MNIST8M", {"dataset": "mnist"}, True),
+        (0.1495, "Adult", {"dataset": "a9a"}, False),
+    ],
+)
+def test_half_a_point_is_not_little_where_the_error_is_less(error, column, dataset, differs):
+    table = paper("dsgd").tables["stated"]
+    found = runs(rbf("doubly_sgd", 1.0 - error, error=error, **dataset))
+    one = entry(Cell(table, found, found.machines[0], "DoublySGD", column), table.measures["error"])
+    assert one.compared
+    assert (one.cause is not None) == differs

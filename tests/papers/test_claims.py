@@ -7,7 +7,7 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
-from kbench.report.papers.claims import addends, claims
+from kbench.report.papers.claims import addends, claims, source
 from kbench.report.papers.decision import FAILS, HOLDS, NOT_MEASURABLE, WEAKER, verdict
 from kbench.report.papers.entries import quantity_of
 from kbench.report.papers.layout import (
@@ -46,7 +46,11 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome):
             for cells in term:
                 made.add(cells, value)
     found = verdict(claim, made.runs())
-    assert (found.outcome, found.answered) == (outcome, len(claim.each))
+    if claim.unequal and outcome != FAILS:
+        assert (found.outcome, found.figure) == (NOT_MEASURABLE, None)
+        assert claim.unequal in found.why
+        return
+    assert (found.outcome, found.answered, found.bounded) == (outcome, len(claim.each), "")
     assert found.figure == pytest.approx(figure, abs=0.5 / len(claim.each) if claim.case else 1e-6)
 
 
@@ -60,6 +64,13 @@ UNPRINTED = (
     "features beat those",
     "far better than machines",
     "Ten iterations",
+    "whatever gamma is",
+    "nearly zero",
+    "kernel error of all four",
+    "Products of landmarks",
+    "those of the triangle inequality",
+    "at every prediction cost",
+    "Landmarks weighted",
 )
 
 
@@ -224,6 +235,40 @@ def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():
         assert (found.outcome, found.bounded) == (outcome, bounded)
 
 
+def test_a_comparison_with_unequal_inputs_can_be_refuted_and_cannot_hold():
+    claim = _claim_on("least of all machines")
+    better, worse = (verdict(claim, _with_error(claim, error)) for error in (0.1, 0.9))
+    assert (better.outcome, better.figure) == (NOT_MEASURABLE, None)
+    assert better.why.endswith("the figure would be 0.4 points")
+    assert worse.outcome == FAILS
+    assert worse.figure == pytest.approx(-0.4)
+
+
+@pytest.mark.parametrize(
+    ("words", "most"), [("Products of landmarks", 1.06), ("at every prediction cost", 1.0)]
+)
+def test_sizes_at_equal_cost_have_as_many_multiplications(reference, words, most):
+    """The praised term of these claims, the second, has at most `most` times those of the first."""
+    claim = _claim_on(words)
+    compared = 0
+    for names in claim.each:
+        terms = [[source(claim, put(one, names)) for one in term] for term in claim.terms]
+        for machine in reference.machines:
+            rivals, own = (
+                [
+                    match.line.ok[0]["prediction_flops"]
+                    for one in term
+                    for choice in paper(claim.paper).data[one.data]
+                    if (match := reference.find(machine, one.wanted, [choice])) and match.line.ok
+                ]
+                for term in terms
+            )
+            if rivals and own and None not in (*rivals, *own):
+                assert max(own) <= most * min(rivals), names
+                compared += 1
+    assert compared >= 8
+
+
 def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
     claim = _claim_on("factorisation and ADMM take fewer seconds than our")
     made = MadeRows("hss")
@@ -241,6 +286,15 @@ def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
 def _claim_on(words):
     (claim,) = (one for one in claims() if words in one.says)
     return claim
+
+
+def _with_error(claim, error):
+    """Rows on which the praised side has this error, and the others have .5 %."""
+    made = MadeRows(claim.paper)
+    for cells, value in zip(claim.terms, (0.5, error), strict=True):
+        for one in cells:
+            made.put(one, value)
+    return made.runs()
 
 
 def _stopped(slow, limit, method, seconds, message=None):

@@ -32,7 +32,7 @@ def test_every_method_in_a_paper_s_cell_has_its_stated_settings_recorded(cells):
     lacking = {
         (table.paper, one.match.line.method)
         for table, column, one in cells
-        if stated(table.paper, one.match.line.method, column) is None
+        if stated(table, column, one.match.line.method) is None
     }
     assert lacking == set()
 
@@ -41,9 +41,9 @@ def test_every_departure_of_a_reference_row_is_noted_with_its_reason(cells):
     """The note is made of the row's parameters; a reason is given for each of them."""
     noted = 0
     for table, column, one in cells:
-        of = stated(table.paper, one.match.line.method, column)
-        differing = departures(of, one.match.line.params)
-        said = settings(table.paper, column, one.match.line)
+        of = stated(table, column, one.match.line.method)
+        differing = departures(of, one.match.line)
+        said = settings(table, column, one.match.line)
         assert bool(differing) == bool(said)
         if differing:
             assert said in one.notes, (table.id, column)
@@ -155,4 +155,62 @@ def test_a_note_follows_the_row():
 
 def test_reasons_are_given_for_parameters_that_are_stated():
     for one in all_stated():
-        assert set(one.why) <= set(one.stated)
+        assert set(one.why) <= set().union(*one.sources.values())
+
+
+def test_a_setting_that_is_recalled_is_told_from_one_that_the_paper_states():
+    """The kernel and the random features of the molecules, one a parameter, one a column."""
+    table = paper("dsgd").tables["stated_mae"]
+    row = rbf("doubly_sgd_regressor", None, dataset="qm7_xyz", mae=4.4, n_parameters=196_608)
+    row["params"] = '{"kernel": "laplacian", "n_epochs": 32}'
+    found = runs(row)
+    cell = Cell(table, found, found.machines[0], "DoublySGD", "QuantumMachine")
+    (note,) = (one for one in entry(cell, table.measures["MAE"]).notes if "laplacian" in one)
+    assert "n_epochs 32 (paper: 1)" in note
+    assert "kernel laplacian (its appendix, from memory: rbf)" in note
+    assert "n_parameters 196608 (its appendix, from memory: 1048576)" in note
+
+
+@pytest.mark.parametrize(
+    ("column", "method", "row", "noted"),
+    [
+        ("Forest", "r_pegasos", "r-Pegasos", "batch_size 64 (its appendix, from memory: 1024)"),
+        ("Forest", "k_sdca", "k-SDCA", "one batch size for all methods"),
+    ],
+)
+def test_batch_sizes_are_noted_where_the_paper_prints_no_number(column, method, row, noted):
+    table = paper("dsgd").tables["stated"]
+    made = rbf(method, 0.8, dataset="covtype_93k", error=0.2)
+    made["params"] = '{"batch_size": 64, "n_components": 256, "n_epochs": 1}'
+    found = runs(made)
+    one = entry(Cell(table, found, found.machines[0], row, column), table.measures["error"])
+    assert one.printed is None
+    assert any(noted in note for note in one.notes)
+
+
+@pytest.mark.parametrize(("name", "noted"), [("table8", True), ("table7", False)])
+def test_the_solver_of_kernel_ridge_is_noted_where_it_matters(name, noted):
+    table = paper("meka").tables[name]
+    params = {"table7": '"gamma": 10', "table8": '"gamma": 4, "alpha": 0.25'}[name]
+    made = rbf("rks", None, dataset="covtype_93k", variant="meka", rmse=0.8, kernel_error=0.9)
+    made["params"] = (
+        f'{{{params}, "features": "fourier", "form": "phase", "numbers_per_row": 256,'
+        ' "solver": "direct"}'
+    )
+    found = runs(made)
+    label = next(iter(table.measures))
+    one = entry(Cell(table, found, found.machines[0], "RKS", "covtype"), table.measures[label])
+    assert one.value is not None
+    assert any("solver direct (paper: cg)" in note for note in one.notes) == noted
+
+
+def test_a_size_that_a_printed_cost_implies_is_noted():
+    table = paper("dcpred").tables["table1"]
+    for column, noted in (("a9a", True), ("Usps", False)):
+        (choice, *_) = paper("dcpred").data[column]
+        made = rbf("llsvm", 0.8, dataset=choice.dataset, variant=choice.variant, tuned="file")
+        made["params"] = '{"n_components": 200}'
+        found = runs(made)
+        cell = Cell(table, found, found.machines[0], "kmeans Nystrom", column)
+        notes = entry(cell, table.measures["accuracy"]).notes
+        assert any("n_components 200 (by the printed cost: 50)" in one for one in notes) == noted

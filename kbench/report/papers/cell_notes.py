@@ -122,10 +122,10 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     return notes
 
 
-def settings(paper: str, column: str, line: Line) -> str:
+def settings(table: Table, column: str, line: Line) -> str:
     """Settings of the runs that differ from those that the paper states; empty if none does."""
-    of = stated(paper, line.method, column)
-    said = departures(of, line.params) if of is not None else []
+    of = stated(table, column, line.method)
+    said = departures(of, line) if of is not None else []
     return f"{line.method}: {'; '.join(said)}" if said else ""
 
 

@@ -75,6 +75,9 @@ class Claim:
         What the query computes, in words; empty if rows cannot decide the claim.
     quote : str
         The paper's own words, if they are at hand.
+    unequal : str
+        What the praised side alone has, if the inputs of the two sides are not equal. Such a claim
+        can be refuted and cannot hold.
     ours : bool
         Whether the paper does not ask this question.
     kind : {"ratio", "difference", "spread", "value", ""}
@@ -102,6 +105,7 @@ class Claim:
     quantity: str = ""
     quote: str = ""
     ours: bool = False
+    unequal: str = ""
 
     @property
     def wording(self) -> str:
@@ -147,6 +151,7 @@ def _claim(
     quantity: str = "",
     quote: str = "",
     ours: bool = False,
+    unequal: str = "",
     **query: Any,
 ) -> Claim:
     if outside:
@@ -169,6 +174,7 @@ def _claim(
         quantity=quantity,
         quote=quote,
         ours=ours,
+        unequal=unequal,
     )
 
 
@@ -185,7 +191,8 @@ def source(claim: Claim, spelt: Any) -> Source:
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
     wanted = selector(**keys)
-    return Source(wanted.data or "", asked, wanted)
+    absent = wanted.data in paper(claim.paper).absent
+    return Source(wanted.data or "", asked, wanted, absent=absent)
 
 
 def addends(spelt: Any) -> Sequence[Any]:

@@ -8,6 +8,9 @@ Every value is an interval, of one number where it was measured. A stopped run t
 CPU seconds that its fit had taken. Nothing is known of what a rival that failed would have reached,
 nor of a failed setting of those of which the fraction is asked. The figure is then an interval,
 too, and the claim is decided if all of it says the same; otherwise it is left open.
+
+A claim whose praised side has inputs that the other side has not can be refuted by them, but not
+confirmed.
 """
 
 import math
@@ -145,7 +148,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         if value is not None and figure in value and claim.case is None
     ]
     used = [term for one in answered for term in one]
-    return Verdict(
+    found = Verdict(
         claim,
         outcome,
         why,
@@ -162,6 +165,15 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         machine,
         frozenset().union(*(term.considered for one in answers for term in one)),
     )
+    return _not_comparable(found) if claim.unequal and outcome in (HOLDS, WEAKER) else found
+
+
+def _not_comparable(found: Verdict) -> Verdict:
+    """The verdict on a claim that the rows confirm with inputs that are not equal."""
+    assert found.figure is not None
+    number = f"{found.bounded} {found.figure:.3g} {found.unit}".strip()
+    why = f"the inputs are not equal, {found.claim.unequal}; the figure would be {number}"
+    return replace(found, outcome=NOT_MEASURABLE, why=why, figure=None, bounded="")
 
 
 def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None, str]:
@@ -256,7 +268,7 @@ def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | Non
     if claim.case is not None:
         within = sum(map(claim.case.takes_all, known))
         outside = sum(map(claim.case.takes_none, known))
-        return within / len(known), 1.0 - outside / len(known)
+        return within / len(known), (len(known) - outside) / len(known)
     lows, highs = zip(*known, strict=True)
     return claim.holds.worst(lows), claim.holds.worst(highs)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kbench.report.cells import title
-from kbench.report.papers.causes import Cause, Place, cause_of, compared, differs
+from kbench.report.papers.causes import Cause, Place, cause_of, compared, differs, is_score
 from kbench.report.papers.cell_notes import clocks, differences, ended_as, limits, settings
 from kbench.report.papers.growth import LEAST_SIZES, MOST_OFF, exponent, off
 from kbench.report.papers.layout import (
@@ -304,10 +304,10 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         return replace(known, status=NOT_MEASURED, notes=timed)
     notes = [*differences(cell.table, wanted, match), *timed]
     notes += _better_untuned(cell, measure, match, value[0])
-    # Sizes of data sets are those of any method's rows, so its settings are not theirs.
-    if given is not None and wanted.methods:
-        notes += filter(None, [settings(cell.table.paper, cell.column, match.line)])
     quantity = quantity_of(measure)
+    # Sizes of data sets are those of any method's rows, so its settings are not theirs.
+    if wanted.methods and (given is not None or is_score(measure.label, quantity)):
+        notes += filter(None, [settings(cell.table, cell.column, match.line)])
     scored = compared(given, measure.label, quantity)
     cause = None
     if given is not None and scored and differs(given, value[0], quantity):

@@ -1,7 +1,7 @@
 """Settings that the papers state for their methods, and how the rows of a cell differ from them.
 
 `settings.yaml` has them as parameters of kbench's methods, so that notes on differences are made of
-the rows' parameters and not from memory.
+the rows and not from memory.
 """
 
 import re
@@ -10,25 +10,30 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from kbench.report.papers.layout import load
+from kbench.report.papers.layout import Table, load
+from kbench.report.tables import Line
 
 _UNEXPLAINED = "no reason is given"
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What a paper states about some methods.
+    """What a paper says about the settings of some methods.
 
     Attributes
     ----------
     paper : str
     methods : tuple of str
     stated : mapping
-        Parameter -> the paper's value, or a list of values that are as good.
+        Parameter, or column of the row -> the paper's value, or a list of values that are as good.
+    recalled : mapping
+        The same, for values that the paper's appendix is remembered to have; no copy was at hand.
+    implied : mapping
+        The same, for values that follow from a cost that the paper prints.
     why : mapping
         Parameter -> why ours may differ.
-    columns : str
-        Regular expression that the column of the cell must match in full.
+    tables, columns : str
+        Regular expressions that the table and the column of the cell must match in full.
     always : str
         A difference of all rows of these methods, which no parameter shows.
     unnamed : mapping
@@ -37,11 +42,23 @@ class Stated:
 
     paper: str
     methods: tuple[str, ...]
-    stated: Mapping[str, Any]
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    recalled: Mapping[str, Any] = field(default_factory=dict)
+    implied: Mapping[str, Any] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
+    tables: str = ".*"
     columns: str = ".*"
     always: str = ""
     unnamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> Mapping[str, Mapping[str, Any]]:
+        """The settings by where they come from, in the words of the notes."""
+        return {
+            "paper": self.stated,
+            "its appendix, from memory": self.recalled,
+            "by the printed cost": self.implied,
+        }
 
 
 @cache
@@ -51,44 +68,54 @@ def all_stated() -> tuple[Stated, ...]:
     Raises
     ------
     TypeError, ValueError
-        A key does not exist, or a reason is about a parameter that is not stated.
+        A key does not exist, or a reason is about a parameter of which the entry says nothing.
     """
     found = tuple(
         Stated(**one | {"methods": tuple(one["methods"])}) for one in load("settings.yaml")
     )
     for one in found:
-        if unknown := sorted(set(one.why) - set(one.stated)):
+        if unknown := sorted(set(one.why).difference(*one.sources.values())):
             raise ValueError(f"settings.yaml: {one.methods[0]} does not state {unknown[0]}")
     return found
 
 
-def stated(paper: str, method: str, column: str) -> Stated | None:
-    """What a paper states about a method in a column of its tables; None if nothing is recorded."""
+def stated(table: Table, column: str, method: str) -> Stated | None:
+    """What a paper says about a method in a column of a table; None if nothing is recorded."""
     return next(
         (
             one
             for one in all_stated()
-            if one.paper == paper and method in one.methods and re.fullmatch(one.columns, column)
+            if one.paper == table.paper
+            and method in one.methods
+            and re.fullmatch(one.tables, table.name)
+            and re.fullmatch(one.columns, column)
         ),
         None,
     )
 
 
-def departures(of: Stated, params: Mapping[str, Any]) -> list[str]:
-    """Parameters of a row that are not the paper's or that it does not state, with the reason.
+def departures(of: Stated, line: Line) -> list[str]:
+    """Settings of the rows that are not the paper's or that it does not state, with the reason.
 
-    A parameter that the row does not have is that of an older version, which had no such choice.
+    A parameter that the rows do not have is that of an older version, which had no such choice.
     """
+    columns = {name: value for row in line.ok for name, value in row.items() if value is not None}
+    own = {**columns, **line.params}
     said = []
-    for name, value in of.stated.items():
-        accepted = value if isinstance(value, list) else [value]
-        if name in params and params[name] not in accepted:
-            words = " or ".join("unset" if one is None else f"{one}" for one in accepted)
-            own = "unset" if params[name] is None else params[name]
-            said.append(f"{name} {own} (paper: {words}) - {of.why.get(name, _UNEXPLAINED)}")
+    for source, settings in of.sources.items():
+        for name, value in settings.items():
+            accepted = value if isinstance(value, list) else [value]
+            if name in own and own[name] not in accepted:
+                theirs = " or ".join(map(_spelt, accepted))
+                why = of.why.get(name, _UNEXPLAINED)
+                said.append(f"{name} {_spelt(own[name])} ({source}: {theirs}) - {why}")
     said += [
-        f"{name} {params[name]} (the paper states none) - {why}"
+        f"{name} {own[name]} (the paper states none) - {why}"
         for name, why in of.unnamed.items()
-        if name in params
+        if name in own
     ]
     return said + ([of.always] if of.always else [])
+
+
+def _spelt(value: Any) -> str:
+    return "unset" if value is None else f"{value}"

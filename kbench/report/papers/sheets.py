@@ -106,8 +106,8 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
         unexplained = sum(cause.kind == UNEXPLAINED for cause in differing)
         said.append(
             f"{len(differing)} of {scores} measured scores differ from the printed ones by more"
-            " than half a point or 5 %, which their notes are about;"
-            f" {unexplained} of them are not explained."
+            " than half a point, a quarter of an error below 2 %, or 5 %, which their notes are"
+            f" about; {unexplained} of them are not explained."
         )
     unlike = sum(one.status == OTHER_MEMORY and one.printed is not None for one in entries)
     if unlike:
