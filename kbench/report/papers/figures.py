@@ -171,8 +171,8 @@ class Drawn:
     `disturbed` are lines over wall seconds that are left out because other processes disturbed all
     their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
     drawn. `n_contended` are runs whose seconds are drawn although other processes disturbed them.
-    `lacking` are the lines without points, and why they have none. `n_runs` is the largest number of
-    runs whose mean a point is; 0 where all lines are curves.
+    `lacking` are the lines without points, and why they have none. `n_runs` is the largest number
+    of runs whose mean a point is; 0 where all lines are curves.
     """
 
     panel: Panel
