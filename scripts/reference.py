@@ -18,7 +18,7 @@ their curves and environments. Rows of other packages' methods, which kbench's c
 stay if the folder has the same environment and no newer row of the same run; with --keep-old all
 rows stay whose run the folder does not have, kbench's own of older commits, too. A row of a longer
 limit stays beside a new one that was stopped. The commands of
-rows that stay name every parameter afterwards. New rows name all experiments of `reference.yaml`
+rows that stay name every parameter afterwards. All rows name the experiments of `reference.yaml`
 that ask for their run: of several commands that do, the first has made it. Curves of more
 than 500 points keep every k-th point, and those at the abscissae of the shorter curves of the same
 run, so that curves can still be joined. Rows of a work tree with uncommitted changes are refused.
@@ -329,7 +329,6 @@ def collect(
     merged = folder.merge().path
     assert merged is not None
     finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
-    finished = named(finished, asked or {})
     curves = thinned(folder.read_curves(reference=False))
     curves = curves[curves["key"].isin(finished["key"].to_pylist())]
     table = pa.Table.from_pandas(curves, schema=curve_schema(), preserve_index=False)
@@ -347,6 +346,7 @@ def collect(
         finished = pa.concat_tables([finished, stay], promote_options="default")
         for name in stay["environment"].to_pylist():
             environments.setdefault(name, target / "_environments")
+    finished = named(finished, asked or {})
     texts = {name: (place / f"{name}.json").read_bytes() for name, place in environments.items()}
     # Old files go last: rows that an interruption leaves have their curves and environments.
     files = {target / "_environments" / f"{name}.json": text for name, text in texts.items()}

@@ -199,6 +199,20 @@ def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect,
     assert sorted(results.read()["key"]) == keys[1:]
 
 
+def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, collect):
+    """Figures show the settings of their own experiments alone."""
+    results = ResultsFolder(tmp_path / "results")
+    for name, method in (("old", "meka"), ("new", "kernel_svc")):
+        folder = ResultsFolder(tmp_path / name)
+        environment = folder.store_environment({"cpu": name})
+        row = make_row(method=method, environment=environment, dirty=False)
+        folder.write({**row, "key": name, "experiment": None}, [curve("objective", 3)])
+        asked = {} if name == "old" else {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
+        collect(folder.path, results.path / "_reference", keep_old=True, asked=asked)
+    found = results.read().set_index("key")["experiment"].to_dict()
+    assert found == {"old": "meka_fig7,meka_fig8", "new": "dcsvm_fig3"}
+
+
 @pytest.mark.parametrize(
     ("fresh", "stays"),
     [
