@@ -270,7 +270,7 @@ def test_a_run_of_another_memory_is_no_comparison():
     assert (count.measured, count.failed, count.missing) == (0, 0, count.with_data)
     said = remarks(whole, {whole.machine.environment: {}})
     assert "2 cells have no run near the paper's memory." in said
-    assert 'no rows for 4 of them: run "kbench -m experiment=meka_fig7"' in said
+    assert 'no rows for 4 of them: run "kbench -m experiment=meka_fig7,meka_fig7_memory"' in said
 
 
 def test_kernel_errors_are_of_the_training_rows_which_the_note_counts():
