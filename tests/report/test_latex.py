@@ -2,20 +2,18 @@
 
 import json
 import re
-import shutil
 import string
-import subprocess
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_rows import failed, make_row
+from typeset import PDFLATEX, typeset
 
 from kbench.report import make_comparison, make_report
 from kbench.report.latex import escaped
 from kbench.run.results import ResultsFolder
 
-PDFLATEX = shutil.which("pdflatex")
 NASTY = (
     "".join(sorted(set(string.printable) - set(string.whitespace))) + " ±×↑↓†²…éßØ中\u202e\x07`?"
 )
@@ -44,17 +42,7 @@ def test_tables_have_the_structure_of_booktabs(tmp_path):
 
 
 def compiles(folder, text):
-    source = folder / "tables.tex"
-    source.write_text(text)
-    done = subprocess.run(
-        [PDFLATEX, "-interaction=nonstopmode", "-halt-on-error", source.name],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout[-2000:]
+    source = typeset(folder, text)
     assert source.with_suffix(".pdf").stat().st_size > 1000
     assert "Missing character" not in source.with_suffix(".log").read_text(errors="replace")
 

@@ -2,12 +2,11 @@
 
 import csv
 import io
-import shutil
-import subprocess
 
 import pytest
 from paper_rows import rbf
 from report_rows import failed
+from typeset import PDFLATEX, typeset
 
 from kbench.errors import ConfigError
 from kbench.report import make_papers
@@ -87,16 +86,6 @@ def test_error_for_an_unknown_table_suggests_the_nearest_name(folder):
 
 
 def test_latex_compiles(folder, tmp_path):
-    pdflatex = shutil.which("pdflatex")
-    if pdflatex is None:
+    if PDFLATEX is None:
         pytest.skip("pdflatex is not installed (Debian: apt-get install texlive-latex-base)")
-    (tmp_path / "papers.tex").write_text(make_papers(folder, format="latex"))
-    done = subprocess.run(
-        [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "papers.tex"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout[-2000:]
+    typeset(tmp_path, make_papers(folder, format="latex"))

@@ -8,7 +8,7 @@ from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import Match, column, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Problem, Row, contended
+from kbench.report.tables import Line, Problem, contended
 from kbench.run.stopped import without_seconds
 
 # Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
@@ -49,7 +49,7 @@ def clocks(
     notes = []
     where = f"{line.method} on {title(problem)}"
     phases = any(name.startswith("phases.") for name in columns)
-    timed = phases or any(name.startswith(_TIMED) for name in columns)
+    timed = [name for name in columns if name.startswith(_TIMED)]
     if phases and any(row["threads"] == 1 and not row.get("phases_cpu") for row in line.ok):
         notes.append(f"{where}: rows from before CPU seconds of phases were measured")
     disturbed = sum(contended(row) for row in line.ok)
@@ -58,19 +58,15 @@ def clocks(
         if disturbed:
             beside = f"{disturbed} of {len(line.ok)} runs"
             notes.append(f"{where}: {beside} are left out, which other processes disturbed")
-    if disturbed and timed:
+    if disturbed and (phases or timed):
         beside = f"{disturbed} of {len(line.ok)} runs"
         notes.append(f"{where}: other processes disturbed {beside}, whose seconds may be too many")
-    for name in columns:
-        values = [value for row in line.ok if (value := _timed(row, name)) is not None]
+    for name in timed:
+        values = [value for row in line.ok if (value := column(row, name)) is not None]
         if values and max(values) > _MOST_APART * min(values):
             apart = f"from {min(values):.3g} to {max(values):.3g}"
             notes.append(f"{where}: {QUANTITIES[name].title} of {len(values)} runs are {apart}")
     return tuple(notes)
-
-
-def _timed(row: Row, name: str) -> float | None:
-    return column(row, name) if name.startswith(_TIMED) else None
 
 
 def differences(table: Table, wanted: Selector, match: Match) -> list[str]:

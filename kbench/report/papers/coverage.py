@@ -106,7 +106,7 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
 def _counts(measure: Measure, entry: Entry) -> bool:
     """Whether a run can fill a cell in which the paper prints a value, not a dash."""
     filled_by_runs = measure.reads and not isinstance(measure, Total)
-    return filled_by_runs and entry.printed is not None and entry.printed.text != "-"
+    return filled_by_runs and entry.prints
 
 
 def sheet(tables: Sequence[Filled]) -> Sheet:

@@ -5,9 +5,9 @@ prints. All terms of one repetition are of one data set. All rival methods must 
 without rows leaves the claim unanswered.
 
 Every value is an interval, of one number where it was measured. A stopped run takes at least the
-CPU seconds that its fit had taken. Nothing is known of what a rival that failed would have reached,
-nor of a failed setting of those of which the fraction is asked. The figure is then an interval,
-too, and the claim is decided if all of it says the same; otherwise it is left open.
+CPU seconds that its fit had taken. A rival that failed might have reached any value, and so might a
+failed setting where a fraction of the settings is asked. The figure is then an interval, too. If
+all of it says the same, the claim is decided; otherwise it is left open.
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
 confirmed.

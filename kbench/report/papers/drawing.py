@@ -70,14 +70,15 @@ def _n_lines(panels: Sequence[Drawn]) -> int:
 
 
 def _machines(
-    panels: Sequence[Drawn], machines: Sequence[Machine], environments: Mapping[str, Any]
+    machines: Sequence[Machine], environments: Mapping[str, Any], *, named: bool
 ) -> list[str]:
     """Where seconds and memory of a figure were measured, and on how many machines it has rows.
 
     machines : those with points, the one that is drawn first
+    named : whether the figure has seconds or memory
     """
     said = []
-    if any(one.depends_on_machine for one in panels):
+    if named:
         said.append(f"measured on {describe_machine(machines[0], environments)}")
     if len(machines) > 1:
         said.append(f"rows of {len(machines)} machines, of which the one with most lines is drawn")
@@ -100,14 +101,15 @@ def _drawing(
                     entries.setdefault(label, style)
     absent = paper(figure.paper).absent
     wanted = sum(len(one.lines) for one in figure.panels if one.data not in absent)
+    named = any(one.depends_on_machine for one in found)
     return Drawing(
         figure,
         charts,
         tuple(entries.items()),
-        (*_machines(found, machines, environments), *_remarks(figure, found)),
+        (*_machines(machines, environments, named=named), *_remarks(figure, found)),
         _n_lines(panels),
         wanted,
-        machines[0].environment if any(one.depends_on_machine for one in found) else "",
+        machines[0].environment if named else "",
     )
 
 

@@ -38,7 +38,7 @@ from kbench.run.stopped import limit, stopped_at, time_limit
 
 ABSENT = "data not present"
 LACKING = "no such method"
-# Of a cell that nobody has made the runs of; the command stands below the table.
+# Of a cell whose runs nobody has made. The command that makes them stands below the table.
 NO_ROWS = "no rows"
 # Of ok runs that did not record the quantity, such as rows of older versions.
 NOT_MEASURED = "not measured"
@@ -107,6 +107,11 @@ class Entry:
     @property
     def measured(self) -> bool:
         return self.value is not None or bool(self.status)
+
+    @property
+    def prints(self) -> bool:
+        """Whether the paper has a value there, not an empty cell or a dash."""
+        return self.printed is not None and self.printed.text != "-"
 
 
 @dataclass(frozen=True)
@@ -239,11 +244,8 @@ def entry(cell: Cell, measure: Measure) -> Entry:
         return replace(filled, absent=ABSENT)
     if cell.row in cell.table.lacking:
         return replace(filled, absent=LACKING)
-    if cell.machine is None or measure.sizes:
-        return filled
-    if filled.printed is None or filled.printed.text == "-":
-        return filled
-    return replace(filled, absent=NO_ROWS)
+    nobody_ran = cell.machine is not None and not measure.sizes and filled.prints
+    return replace(filled, absent=NO_ROWS) if nobody_ran else filled
 
 
 def _filled(table: Table, runs: Runs, machine: Machine | None) -> Filled:

@@ -19,12 +19,15 @@ def exponent(points: Sequence[tuple[float, ...]]) -> float | None:
     """
     if len({point[0] for point in points}) < LEAST_SIZES:
         return None
-    x, y = ([math.log(point[axis]) for point in points] for axis in (0, 1))
-    return linear_regression(x, y).slope
+    return linear_regression(*_logarithms(points)).slope
 
 
 def off(points: Sequence[tuple[float, ...]]) -> float:
     """The factor by which a value is at most off the power of `exponent`."""
-    logs = [(math.log(point[0]), math.log(point[1])) for point in points]
-    slope, start = linear_regression(*zip(*logs, strict=True))
-    return math.exp(max(abs(y - start - slope * x) for x, y in logs))
+    x, y = _logarithms(points)
+    slope, start = linear_regression(x, y)
+    return math.exp(max(abs(v - start - slope * u) for u, v in zip(x, y, strict=True)))
+
+
+def _logarithms(points: Sequence[tuple[float, ...]]) -> tuple[list[float], list[float]]:
+    return [math.log(point[0]) for point in points], [math.log(point[1]) for point in points]
