@@ -79,7 +79,7 @@ def test_phases_of_several_threads_are_wall_seconds_that_nothing_disturbed():
 
 
 def test_rows_of_studies_fill_no_cell():
-    for experiment in ("tables", "tuned,defaults"):
+    for experiment in ("tables", "tuned,defaults", "cause_rows", "tables,cause_rows"):
         assert runs(rbf("svc", 0.98, experiment=experiment)).machines == []
     mixed = rbf("svc", 0.98, experiment="tables,dcsvm_table3")
     assert cell(runs(mixed), "LIBSVM", "ijcnn1", "accuracy").value == 0.98

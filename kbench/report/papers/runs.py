@@ -31,8 +31,10 @@ Curves = Mapping[Identity, Mapping[str, Curve]]
 # The abscissa of curves, where another name than that of a curve is asked for.
 SECONDS = "seconds"
 
-# Experiments of kbench's own studies: their rows never fill a cell or a line of a paper.
+# Experiments of kbench's own studies, and those that try a cause of a difference (`causes.yaml`):
+# their rows never fill a cell or a line of a paper.
 _STUDIES = {"tables", "tuned", "defaults"}
+_TRIED_CAUSE = "cause_"
 
 # Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
 # 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
@@ -81,7 +83,7 @@ class Runs:
         self.rows = rows
         self._rows: defaultdict[tuple[Machine, str, str | None], list[Row]] = defaultdict(list)
         for row in rows:
-            if _STUDIES.issuperset(_experiments(row)):
+            if all(map(_no_table, _experiments(row))):
                 continue
             machine = Machine(row["environment"], row["threads"], row["jobs"])
             self._rows[machine, row["dataset"], row["variant"]].append(row)
@@ -314,6 +316,11 @@ def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list
 
 def _experiments(row: Row) -> list[str]:
     return (row.get("experiment") or "").split(",")
+
+
+def _no_table(experiment: str) -> bool:
+    """Whether rows of an experiment never fill a cell."""
+    return experiment in _STUDIES or experiment.startswith(_TRIED_CAUSE)
 
 
 def of_wall_seconds(curve: str) -> bool:
