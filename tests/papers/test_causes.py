@@ -49,18 +49,19 @@ def test_a_difference_without_a_cause_says_so():
     assert found.kind == UNEXPLAINED
 
 
-def in_table_7(version):
-    """The cause of an accuracy of 96.2 % where Table 7 prints 97.2, for rows of a version."""
-    table = paper("dcsvm").tables["table7"]
-    made = runs(rbf("dcsvm", 0.962, C=2, gamma=1024, method_version=version))
-    cell = Cell(table, made, made.machines[0], "C=2^1 gamma=2^10", "DC-SVM")
+def in_table_10(version):
+    """The cause of an accuracy of 93.8 % where Table 10 prints 92.06, for rows of a version."""
+    table = paper("dcsvm").tables["table10"]
+    census = {"dataset": "census", "variant": "half"}
+    made = runs(rbf("dcsvm", 0.938, C=2, gamma=64, method_version=version, **census))
+    cell = Cell(table, made, made.machines[0], "C=2^1 gamma=2^6", "DC-SVM")
     return entry(cell, table.measures["accuracy"]).cause
 
 
 def test_a_cause_of_old_versions_does_not_explain_newer_rows():
-    assert "version 1" in in_table_7(None).why
-    assert in_table_7(1) == in_table_7(None)
-    assert in_table_7(2) not in causes()
+    assert "version 1" in in_table_10(None).why
+    assert in_table_10(1) == in_table_10(None)
+    assert "version 1" not in in_table_10(2).why
 
 
 def test_a_cause_of_a_variant_does_not_explain_rows_of_another():
