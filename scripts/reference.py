@@ -37,7 +37,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,6 +54,7 @@ from kbench.files import atomic_file
 from kbench.report import make_papers
 from kbench.report.papers.figures import figures
 from kbench.report.papers.layout import PAPERS, experiments_of, paper
+from kbench.report.papers.runs import fills_cells
 from kbench.run.command import names_parameters, parameter_words
 from kbench.run.plan import Run, make_plan
 from kbench.run.results import ResultsFolder, curve_schema
@@ -251,26 +252,39 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
 
     Those of other packages' methods in an environment of `fresh`, with `keep_old` all, unless
     `fresh` has their run: that of the method, parameters, data, seed, threads and jobs. A run that
-    was stopped in `fresh` leaves the rows of longer limits.
+    was stopped in `fresh` leaves the rows of longer limits, and one that fills no cell leaves those
+    of another machine that do.
     """
     path = target / "reference.parquet"
     if not path.exists():
         return None
     names = ["method", "dataset", "variant", "data_sha256", "seed", "params", "threads", "jobs"]
-    read = [*names, "message", "command", "environment"]
-    again: dict[tuple[Any, ...], float] = {}  # run -> its limit in seconds if it was stopped
+    read = [*names, "experiment", "message", "command", "environment"]
+    again: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in fresh.select(read).to_pylist():
-        place = tuple(row[name] for name in names)
-        seconds = stopped_at(row)
-        again[place] = max(math.inf if seconds is None else seconds, again.get(place, 0.0))
+        again[tuple(row[name] for name in names)].append(row)
+
+    def goes(row: Mapping[str, Any]) -> bool:
+        return any(
+            _replaces(other, row) for other in again.get(tuple(row[name] for name in names), ())
+        )
+
     environments = set(fresh["environment"].to_pylist())
     old = pq.read_table(path)
     stay = [
-        (time_limit(row) or 0.0) > again.get(tuple(row[name] for name in names), -1.0)
+        not goes(row)
         and (keep_old or (foreign(row["method"]) and row["environment"] in environments))
         for row in old.select(read).to_pylist()
     ]
     return completed(old.filter(pa.array(stay, pa.bool_())))
+
+
+def _replaces(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether a new row takes the place of an old one of the same run."""
+    if old["environment"] != fresh["environment"] and fills_cells(old) and not fills_cells(fresh):
+        return False
+    seconds = stopped_at(fresh)
+    return seconds is None or (time_limit(old) or 0.0) <= seconds
 
 
 def thinned(curves: pd.DataFrame) -> pd.DataFrame:

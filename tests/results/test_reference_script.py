@@ -237,6 +237,28 @@ def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_mor
     assert sorted(results.read()["key"]) == (["a" * 16] if stays else []) + ["b" * 16]
 
 
+@pytest.mark.parametrize(
+    ("experiment", "cpu", "stays"),
+    [
+        ("cause_rows", "two", True),
+        ("cause_rows", "one", False),
+        ("cause_rows,dcsvm_table3", "two", False),
+        ("dcsvm_table3", "two", False),
+    ],
+)
+def test_a_row_that_tries_a_cause_takes_no_cell_of_another_machine(
+    tmp_path, collect, experiment, cpu, stays
+):
+    results = ResultsFolder(tmp_path / "results")
+    for name, named, machine in (("old", "dcsvm_table3", "one"), ("new", experiment, cpu)):
+        folder = ResultsFolder(tmp_path / name)
+        environment = folder.store_environment({"cpu": machine})
+        row = make_row(dirty=False, key=name, experiment=named, environment=environment)
+        folder.write(row)
+        collect(folder.path, results.path / "_reference", keep_old=True)
+    assert sorted(results.read()["key"]) == (["new", "old"] if stays else ["new"])
+
+
 def test_an_interruption_leaves_the_old_rows_with_their_curves(tmp_path, script, monkeypatch):
     folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
     target = results.path / "_reference"

@@ -83,7 +83,7 @@ class Runs:
         self.rows = rows
         self._rows: defaultdict[tuple[Machine, str, str | None], list[Row]] = defaultdict(list)
         for row in rows:
-            if all(map(_no_table, _experiments(row))):
+            if not fills_cells(row):
                 continue
             machine = Machine(row["environment"], row["threads"], row["jobs"])
             self._rows[machine, row["dataset"], row["variant"]].append(row)
@@ -318,9 +318,9 @@ def _experiments(row: Row) -> list[str]:
     return (row.get("experiment") or "").split(",")
 
 
-def _no_table(experiment: str) -> bool:
-    """Whether rows of an experiment never fill a cell."""
-    return experiment in _STUDIES or experiment.startswith(_TRIED_CAUSE)
+def fills_cells(row: Row) -> bool:
+    """Whether a row may fill a cell: not all its experiments are studies or try causes."""
+    return not all(name in _STUDIES or name.startswith(_TRIED_CAUSE) for name in _experiments(row))
 
 
 def of_wall_seconds(curve: str) -> bool:
