@@ -40,6 +40,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -260,20 +261,15 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
         return None
     names = ["method", "dataset", "variant", "data_sha256", "seed", "params", "threads", "jobs"]
     read = [*names, "experiment", "message", "command", "environment"]
+    run_of = itemgetter(*names)
     again: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in fresh.select(read).to_pylist():
-        again[tuple(row[name] for name in names)].append(row)
-
-    def goes(row: Mapping[str, Any]) -> bool:
-        return any(
-            _replaces(other, row) for other in again.get(tuple(row[name] for name in names), ())
-        )
-
+        again[run_of(row)].append(row)
     environments = set(fresh["environment"].to_pylist())
     old = pq.read_table(path)
     stay = [
-        not goes(row)
-        and (keep_old or (foreign(row["method"]) and row["environment"] in environments))
+        (keep_old or (foreign(row["method"]) and row["environment"] in environments))
+        and not any(_replaces(one, row) for one in again[run_of(row)])
         for row in old.select(read).to_pylist()
     ]
     return completed(old.filter(pa.array(stay, pa.bool_())))

@@ -38,7 +38,7 @@ from kbench.run.stopped import limit, stopped_at, time_limit
 
 ABSENT = "data not present"
 LACKING = "no such method"
-# Of a cell whose runs nobody has made. The command that makes them stands below the table.
+# What a cell without rows says. The command that makes them stands below the table.
 NO_ROWS = "no rows"
 # Of ok runs that did not record the quantity, such as rows of older versions.
 NOT_MEASURED = "not measured"
