@@ -138,7 +138,8 @@ def sheet(tables: Sequence[Filled]) -> Sheet:
 
 def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
     """A line for each paper's figures, and one for all: panels and lines with data, and drawn."""
-    header = ["paper", "figures", "panels", "no data", "with data", "drawn", "lines", "drawn", "%"]
+    header = ["paper", "figures", "panels", "no data", "with data", "drawn"]
+    header += ["lines", "drawn", "ended", "%"]
     names = list(dict.fromkeys(one.figure.paper for one in drawings))
     groups = {paper(name).title: [d for d in drawings if d.figure.paper == name] for name in names}
     if len(groups) > 1:
@@ -152,13 +153,17 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
             for panel in one.figure.panels
         )
         lines, drawn = sum(one.wanted for one in group), sum(one.drawn for one in group)
+        ended = sum(one.ended for one in group)
         charts = sum(len(one.charts) for one in group)
-        counts = (len(group), panels, absent, panels - absent, charts, lines, drawn)
-        rows.append([name, *(f"{n:,}" for n in counts), _percentage(drawn, lines)])
+        counts = (len(group), panels, absent, panels - absent, charts, lines, drawn, ended)
+        share = _percentage(drawn + ended, lines)
+        rows.append([name, *(f"{n:,}" for n in counts), share])
     note = (
         "Panels of the papers' figures, and lines of those whose data are available. A panel is"
         " drawn if two of its lines have points, or its only one; one of curves if a line has. A"
-        " line through several settings or sizes has at least two points."
+        " line through several settings or sizes has at least two points. Ended are lines without"
+        " points whose runs ended at a limit that no run of the figure's experiments on the same"
+        " data exceeds. The last column is the percentage of lines that are drawn or ended."
     )
     return Sheet("Figures drawn", 1, header, rows, [note])
 

@@ -35,7 +35,8 @@ _REGRESSOR = "_regressor"
 class Drawing:
     """A figure as charts (none if no panel has points), and remarks on its machine and on gaps.
 
-    `drawn` and `wanted` count lines with points, and lines of the panels whose data are available.
+    `drawn`, `ended` and `wanted` count lines with points, lines without points because runs ended
+    at the limit that all have, and lines of the panels whose data are available.
     `environment` is that of the machine, where the remarks name it.
     """
 
@@ -45,6 +46,7 @@ class Drawing:
     remarks: tuple[str, ...]
     drawn: int = 0
     wanted: int = 0
+    ended: int = 0
     environment: str = ""
 
 
@@ -109,6 +111,7 @@ def _drawing(
         (*_machines(machines, environments, named=named), *_remarks(figure, found)),
         _n_lines(panels),
         wanted,
+        sum(len(one.ended) for one in panels),
         machines[0].environment if named else "",
     )
 

@@ -33,8 +33,7 @@ from kbench.report.papers.runs import (
     numbers_per_row,
 )
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem, Row, mean_sd, method_version
-from kbench.run.stopped import limit, stopped_at, time_limit
+from kbench.report.tables import Machine, Problem, mean_sd, method_version
 
 ABSENT = "data not present"
 LACKING = "no such method"
@@ -364,26 +363,7 @@ def _better_untuned(cell: Cell, measure: Measure, match: Match, value: float) ->
 
 
 def _at_limit(cell: Cell, match: Match) -> bool:
-    """Whether the runs of a line ended at the largest limit of the experiments on these data.
-
-    A run that was stopped at another limit than that of its wall seconds did not.
-    """
-    if not match.line.failures.keys() <= {"timeout", "memory"}:
-        return False
-    rows = cell.runs.of_table(match.machine, match.choice, cell.table.experiments)
-    longest = max((time_limit(row) or 0.0 for row in rows), default=0.0)
-    most = max(map(_memory_mb, rows), default=0.0)
-    return all(
-        (stopped_at(row) or 0.0) >= longest
-        if row["status"] == "timeout"
-        else _memory_mb(row) >= most
-        for row in match.line.rows
-        if row["status"] != "ok"
-    )
-
-
-def _memory_mb(row: Row) -> float:
-    return limit(row, "memory_mb") or math.inf
+    return cell.runs.at_limit(match.line, match.problem, match.machine, cell.table.experiments)
 
 
 def _header(column: str, measure: Measure, entries: Sequence[Entry]) -> str:

@@ -172,7 +172,8 @@ class Drawn:
     their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
     drawn. `n_contended` are runs whose seconds are drawn although other processes disturbed them.
     `lacking` are the lines without points, and why they have none. `n_runs` is the largest number
-    of runs whose mean a point is; 0 where all lines are curves.
+    of runs whose mean a point is; 0 where all lines are curves. `ended` are lines without points
+    because runs ended at their limit, one that no run of the experiments on these data exceeds.
     """
 
     panel: Panel
@@ -185,6 +186,7 @@ class Drawn:
     n_contended: int = 0
     lacking: Mapping[str, str] = field(default_factory=dict)
     n_runs: int = 0
+    ended: Sequence[str] = ()
 
     @property
     def has_points(self) -> bool:
@@ -293,6 +295,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
                     if not line and label not in disturbed
                 },
                 n_runs=_n_runs(panel, chosen, points),
+                ended=_ended(figure, runs, machine, chosen, points),
             )
         elif disturbed and not best.has_points:
             best = Drawn(panel, disturbed=disturbed)
@@ -438,7 +441,29 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         n_contended=n_contended,
         lacking=lacking,
         n_runs=_n_runs(panel, chosen, points),
+        ended=_ended(figure, runs, machine, chosen, points),
     )
+
+
+def _ended(
+    figure: Figure,
+    runs: Runs,
+    machine: Machine,
+    chosen: Mapping[str, list[tuple[Line, Problem]]],
+    points: Mapping[str, list[Point]],
+) -> list[str]:
+    """The lines without points because runs ended at the largest limit of the experiments."""
+    return [
+        label
+        for label, pairs in chosen.items()
+        if not points[label]
+        and any(line.failures for line, _ in pairs)
+        and all(
+            runs.at_limit(line, problem, machine, figure.experiments)
+            for line, problem in pairs
+            if line.failures
+        )
+    ]
 
 
 def _of_line(

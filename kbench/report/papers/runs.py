@@ -20,7 +20,7 @@ from kbench.report.tables import (
     measured,
     method_version,
 )
-from kbench.run.stopped import least_fit_s
+from kbench.run.stopped import least_fit_s, limit, stopped_at, time_limit
 
 T = TypeVar("T")
 
@@ -199,13 +199,27 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
-    def of_table(
-        self, machine: Machine, choice: Choice, experiments: Container[str]
-    ) -> Sequence[Row]:
-        """The rows that the experiments of a table have on a data set, or all if they have none."""
-        rows = self._rows.get((machine, choice.dataset, choice.variant), [])
-        own = [row for row in rows if any(name in experiments for name in _experiments(row))]
-        return own or rows
+    def at_limit(
+        self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]
+    ) -> bool:
+        """Whether the failed runs of a line had the largest limit of any of these experiments.
+
+        Rows on the same data count; all of them where the experiments have none. A run that was
+        stopped at another limit than that of its wall seconds or its memory had not.
+        """
+        if not line.failures.keys() <= {"timeout", "memory"}:
+            return False
+        rows = self._rows.get((machine, problem.dataset, problem.variant), [])
+        rows = [row for row in rows if any(n in experiments for n in _experiments(row))] or rows
+        longest = max((time_limit(row) or 0.0 for row in rows), default=0.0)
+        most = max(map(_memory_mb, rows), default=0.0)
+        return all(
+            (stopped_at(row) or 0.0) >= longest
+            if row["status"] == "timeout"
+            else _memory_mb(row) >= most
+            for row in line.rows
+            if row["status"] != "ok"
+        )
 
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
@@ -275,6 +289,10 @@ def least_seconds(line: Line) -> float | None:
     ]
     known = [one for one in seconds if one is not None]
     return math.fsum(known) / len(known) if len(known) == len(seconds) else None
+
+
+def _memory_mb(row: Row) -> float:
+    return limit(row, "memory_mb") or math.inf
 
 
 def made_by(experiments: Container[str], line: Line) -> bool:
