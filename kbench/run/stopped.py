@@ -16,6 +16,7 @@ TIMED_OUT = "not done within limits.wall_s="
 _NUMBER = r"=([0-9.]+(?:e[+-]?[0-9]+)?)"
 _WALL = re.compile(re.escape(TIMED_OUT.rstrip("=")) + _NUMBER)
 _FIT = re.compile(r" after ([0-9.]+) CPU seconds of fit")
+_STAGE = re.compile(r" stopped in ([a-z]+) after")
 
 
 def where(stage: str, fit_cpu_s: float) -> str:
@@ -37,6 +38,12 @@ def least_fit_s(row: Mapping[str, Any]) -> float | None:
     """
     found = _FIT.search(row.get("message") or "")
     return float(found[1]) / (row.get("threads") or 1) if found else None
+
+
+def trained(row: Mapping[str, Any]) -> bool:
+    """Whether a run was stopped when its training had ended, so that `least_fit_s` is all of it."""
+    found = _STAGE.search(row.get("message") or "")
+    return found is not None and found[1] != "fit"
 
 
 def without_seconds(message: str) -> str:

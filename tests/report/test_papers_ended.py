@@ -31,13 +31,31 @@ def test_the_seconds_of_a_stopped_fit_are_at_least_its_cpu_seconds_and_no_limit_
         lost = failed("svc", "timeout", message=message, **{**said, **changes})
         return cell(runs(lost), "LIBSVM", "ijcnn1", "seconds")
 
-    one = stopped(stopped_in("predict", 7.2, limit=60))
-    assert (one.value, one.least) == (None, 7.2)
-    assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=60, stopped in predict",)
-    assert stopped(stopped_in("fit", 59.9, limit=60)).least == 59.9
+    one = stopped(stopped_in("fit", 59.9, limit=60))
+    assert (one.value, one.least) == (None, 59.9)
+    assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=60, stopped in fit",)
     # Seconds of two threads are wall seconds, of which there are at least half as many.
     assert stopped(stopped_in("fit", 100, limit=60), threads=2).least == 50.0
     assert stopped("not done within limits.wall_s=60").least is None
+
+
+def test_training_seconds_of_runs_that_were_stopped_in_their_prediction_are_known():
+    said = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
+
+    def stopped(seed, stage, seconds=7.0, **changes):
+        message = stopped_in(stage, seconds, limit=60)
+        return failed("svc", "timeout", seed, message=message, **{**said, **changes})
+
+    found = runs(rbf("svc", 0.9, fit_wall_s=5.0), stopped(1, "predict"))
+    one = cell(found, "LIBSVM", "ijcnn1", "seconds")
+    assert (one.value, one.n, one.status, one.least) == (6.0, 2, "", None)
+    assert one.notes == ("svc on ijcnn1: not done within limits.wall_s=60, stopped in predict",)
+    only = runs(stopped(1, "predict"))
+    assert cell(only, "LIBSVM", "ijcnn1", "seconds").value == 7.0
+    accuracy = cell(only, "LIBSVM", "ijcnn1", "accuracy")
+    assert (accuracy.value, accuracy.status, accuracy.ended) == (None, "timeout", True)
+    for others in ([*found.rows, stopped(2, "fit")], [stopped(1, "predict", threads=2)]):
+        assert cell(runs(*others), "LIBSVM", "ijcnn1", "seconds").value is None
 
 
 def test_every_cell_is_measured_ended_without_rows_or_without_data():

@@ -31,6 +31,7 @@ from kbench.report.papers.runs import (
     least_seconds,
     most_first,
     numbers_per_row,
+    training_seconds,
 )
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem, mean_sd, method_version
@@ -293,6 +294,10 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
     if not match.line.ok or any(map(match.line.cut_short, columns)):
         least = least_seconds(match.line) if trains(measure) else None
+        seconds = mean_sd(training_seconds(match.line)) if trains(measure) else None
+        if seconds is not None:
+            said, n = limits(match.line, match.problem), len(match.line.rows)
+            return replace(known, value=seconds[0], sd=seconds[1], n=n, notes=said)
         status, said = ended_as(match.line), limits(match.line, match.problem, least)
         return replace(known, status=status, least=least, notes=said, ended=_at_limit(cell, match))
     values = cell.runs.values(match, measure, wanted.at)

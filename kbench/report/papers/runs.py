@@ -20,7 +20,7 @@ from kbench.report.tables import (
     measured,
     method_version,
 )
-from kbench.run.stopped import least_fit_s, limit, stopped_at, time_limit
+from kbench.run.stopped import least_fit_s, limit, stopped_at, time_limit, trained
 
 T = TypeVar("T")
 
@@ -293,6 +293,24 @@ def least_seconds(line: Line) -> float | None:
 
 def _memory_mb(row: Row) -> float:
     return limit(row, "memory_mb") or math.inf
+
+
+def training_seconds(line: Line) -> list[float]:
+    """The training seconds of all runs, also of those that were stopped later, in their prediction.
+
+    None of them if a run was stopped in its training, failed otherwise or had several threads, of
+    which a stopped run's message tells CPU seconds alone.
+    """
+    seconds = []
+    for row in line.rows:
+        if row["status"] == "ok":
+            seconds.append(measured(row, "fit_s"))
+        elif row["status"] == "timeout" and row["threads"] == 1 and trained(row):
+            seconds.append(least_fit_s(row))
+        else:
+            return []
+    known = [one for one in seconds if one is not None]
+    return known if len(known) == len(seconds) else []
 
 
 def made_by(experiments: Container[str], line: Line) -> bool:
