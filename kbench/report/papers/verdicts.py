@@ -17,7 +17,8 @@ LEGEND = (
     " about several data sets the worst figure counts, with the number of data sets that have"
     " rows. All rows of a claim are of one machine, the one that answers most of it. `paper` is the"
     " same query over the printed numbers. Verdicts are computed, bounds are in"
-    " kbench/report/papers/claims.yaml. Claims are paraphrases; words in quotation marks are the"
+    " kbench/report/papers/claims.yaml: a claim holds at the paper's own number, and holds weaker"
+    " where what it says is true but for the number, by a bound of ours. Claims are paraphrases; words in quotation marks are the"
     " paper's."
 )
 
@@ -147,15 +148,16 @@ def claimed(claim: Claim) -> str:
 
 
 def refutation(one: Verdict) -> str:
-    """The figures that would refute a claim, with their unit, in one sentence."""
-    if one.claim.weaker is None:
+    """What the figure is, and with which figures a claim holds, holds weaker or is refuted."""
+    holds, weaker = one.claim.holds, one.claim.weaker
+    if holds is None or weaker is None:
         return "No run can refute it."
-    bound = one.claim.weaker
-    number = f"{100 * bound.limit:g} %" if one.claim.case is not None else f"{bound.limit:g}"
-    beyond = "below" if bound.sign == ">=" else "above"
-    any_ = " on any data set or setting" if one.asked > 1 and one.claim.case is None else ""
-    limit = f"{number} {one.unit}".strip()
-    return f"Refuted if the figure ({one.claim.quantity}) is {beyond} {limit}{any_}."
+    every = " on every data set or setting" if one.asked > 1 and one.claim.case is None else ""
+    limit, looser = _limit(one, holds), _limit(one, weaker)
+    return (
+        f"The figure: {one.claim.quantity}. The claim holds if it is {limit}{every}, holds weaker"
+        f" if {looser}, and is refuted otherwise."
+    )
 
 
 def sentence(one: Verdict) -> str:
