@@ -37,6 +37,21 @@ def test_no_second_line_matches_what_a_claim_selects_itself(reference):
             assert match is None or match.others == 0, wanted
 
 
+def test_a_cell_of_the_reference_rows_is_one_attempt_of_each_run(reference):
+    """A method that was repeated in a faster hour would be ahead of its rivals."""
+    repeated = {
+        (line.method, problem.dataset)
+        for table in TABLES.values()
+        for sheet in filled(table, reference)
+        for group in sheet.groups
+        for one in group.entries
+        if one.match
+        for line, problem in [(one.match.line, one.match.problem)]
+        if line.attempts > len(line.ok)
+    }
+    assert repeated == set()
+
+
 # Tables of kernel errors at equal memory: the lines of the papers' methods.
 EQUAL = {
     "meka_table7": ("Nys", "RNys", "KNys", "ENys", "RKS", "fastfood", "MEKA"),

@@ -42,8 +42,7 @@ _NO_CAUSE = "no cause is known"
 class Place:
     """A cell of a table, and what its rows have in common.
 
-    `version` is that of the method, None if rows of several versions fill the cell; `tuned` says
-    whether all of them have parameters that `kbench tune` chose.
+    `version` is that of the method, None if rows of several versions fill the cell.
     """
 
     table: str
@@ -52,7 +51,6 @@ class Place:
     dataset: str
     variant: str | None = None
     version: int | None = None
-    tuned: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,6 @@ class Cause:
         match in full. A data set without variants has the variant "".
     version : int, optional
         Only rows of this version of the method are explained.
-    tuned : bool, optional
-        Only rows with tuned parameters are explained, or only rows without.
     sign : int
         1 or -1 if only larger or only smaller measured values are explained.
     """
@@ -89,7 +85,6 @@ class Cause:
     data: str = ".*"
     variant: str = ".*"
     version: int | None = None
-    tuned: bool | None = None
     sign: int = 0
 
     def explains(self, place: Place, *, larger: bool) -> bool:
@@ -100,7 +95,6 @@ class Cause:
             place.table in self.tables
             and self.sign in (0, 1 if larger else -1)
             and self.version in (None, place.version)
-            and self.tuned in (None, place.tuned)
             and all(map(re.fullmatch, patterns, names))
         )
 
@@ -154,14 +148,20 @@ def cause_of(place: Place, *, larger: bool) -> Cause:
 
 
 def sheet(tables: Iterable["Filled"]) -> Sheet:
-    """A line for each cause with the number of cells and the tables that it is about."""
+    """A line for each cause with the number of cells and the tables that it is about.
+
+    A cell counts once, on the machine of the first table that has it.
+    """
     counts: dict[Cause, dict[str, int]] = {}
-    compared = 0
+    seen: set[tuple[str, ...]] = set()
     for one in tables:
         name = f"{one.paper.title} {one.table.number}"
         for group in one.groups:
-            for entry in group.entries:
-                compared += entry.compared
+            for row, entry in zip(one.rows, group.entries, strict=True):
+                place = one.table.id, row, group.column, group.measure.label
+                if not entry.compared or place in seen:
+                    continue
+                seen.add(place)
                 if entry.cause is not None:
                     of = counts.setdefault(entry.cause, {})
                     of[name] = of.get(name, 0) + 1
@@ -181,7 +181,7 @@ def sheet(tables: Iterable["Filled"]) -> Sheet:
     total = sum(sum(one.values()) for one in counts.values())
     unexplained = sum(sum(of.values()) for one, of in counts.items() if one.kind == UNEXPLAINED)
     note = (
-        f"{total} of {compared} measured scores differ from the printed ones by more than"
+        f"{total} of {len(seen)} measured scores differ from the printed ones by more than"
         f" {MOST_POINTS:g} points of accuracy or error, {100 * MOST_OF_ERROR:g} % of an error below"
         f" {MOST_POINTS / MOST_OF_ERROR:g} %, or {100 * MOST_RELATIVE:g} % of a kernel"
         f" error, RMSE, MAE or rank; {unexplained} of them are not explained."

@@ -333,8 +333,7 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
 
 def _place(cell: Cell, match: Match) -> Place:
     """The cell and what its rows have in common, for the causes of differences."""
-    rows = match.line.ok
-    versions = set(map(method_version, rows))
+    versions = set(map(method_version, match.line.ok))
     return Place(
         table=cell.table.id,
         row=cell.row,
@@ -342,7 +341,6 @@ def _place(cell: Cell, match: Match) -> Place:
         dataset=match.problem.dataset,
         variant=match.problem.variant,
         version=versions.pop() if len(versions) == 1 else None,
-        tuned=all(row.get("tuned") for row in rows),
     )
 
 

@@ -110,7 +110,7 @@ def departures(of: Stated, line: Line) -> list[str]:
                 why = of.why.get(name, _UNEXPLAINED)
                 said.append(f"{name} {_spelt(own[name])} ({source}: {theirs}) - {why}")
     said += [
-        f"{name} {own[name]} (the paper states none) - {why}"
+        f"{name} {_spelt(own[name])} (the paper states none) - {why}"
         for name, why in of.unnamed.items()
         if name in own
     ]

@@ -18,8 +18,8 @@ LEGEND = (
     " rows. All rows of a claim are of one machine, the one that answers most of it. `paper` is the"
     " same query over the printed numbers. Verdicts are computed, bounds are in"
     " kbench/report/papers/claims.yaml: a claim holds at the paper's own number, and holds weaker"
-    " where what it says is true but for the number, by a bound of ours. Claims are paraphrases; words in quotation marks are the"
-    " paper's."
+    " where what it says is true but for the number, by a bound of ours. Claims are paraphrases;"
+    " words in quotation marks are the paper's."
 )
 
 # Columns of `verdict_records`.
