@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from paper_rows import rbf, runs
 
-from kbench.report.papers.causes import KINDS, UNEXPLAINED, Place, cause_of, causes
+from kbench.report.papers.causes import KINDS, UNEXPLAINED, Cause, Place, cause_of, causes
 from kbench.report.papers.causes import sheet as cause_sheet
 from kbench.report.papers.entries import Cell, entry
 from kbench.report.papers.layout import paper
@@ -50,33 +50,15 @@ def test_a_difference_without_a_cause_says_so():
     assert found.kind == UNEXPLAINED
 
 
-def in_table_10(version):
-    """The cause of an accuracy of 93.8 % where Table 10 prints 92.06, for rows of a version."""
-    table = paper("dcsvm").tables["table10"]
-    census = {"dataset": "census", "variant": "half"}
-    made = runs(rbf("dcsvm", 0.938, C=2, gamma=64, method_version=version, **census))
-    cell = Cell(table, made, made.machines[0], "C=2^1 gamma=2^6", "DC-SVM")
-    return entry(cell, table.measures["accuracy"]).cause
-
-
-def test_a_cause_of_old_versions_does_not_explain_newer_rows():
-    assert "version 1" in in_table_10(None).why
-    assert in_table_10(1) == in_table_10(None)
-    assert "version 1" not in in_table_10(2).why
-    assert in_table_10(2).why.startswith("half of the rows, and other features")
-
-
-def test_a_cause_of_a_variant_does_not_explain_rows_of_another():
-    old = Place(
-        table="dcsvm_table10",
-        row="C=2^1 gamma=2^6",
-        column="DC-SVM",
-        dataset="census",
-        variant="half",
-        version=1,
+def test_a_cause_of_a_version_and_a_variant_explains_no_other_rows():
+    of = {"tables": ("dcsvm_table10",), "data": "census", "variant": "half", "version": 1}
+    cause = Cause(kind="data", why="", shown="", **of)
+    place = Place(
+        table="dcsvm_table10", row="", column="", dataset="census", variant="half", version=1
     )
-    for other in (replace(old, variant="dcsvm_half"), replace(old, version=2)):
-        assert cause_of(other, larger=True) != cause_of(old, larger=True)
+    assert cause.explains(place, larger=True)
+    for changed in ({"version": 2}, {"version": None}, {"variant": "dcsvm_half"}):
+        assert not cause.explains(replace(place, **changed), larger=True)
 
 
 def test_what_is_not_explained_is_counted(reference_report, different):

@@ -29,6 +29,7 @@ from kbench.report.papers.runs import (
     Match,
     Runs,
     least_seconds,
+    made_by,
     most_first,
     numbers_per_row,
     training_seconds,
@@ -159,17 +160,26 @@ class Filled:
 def filled(table: Table, runs: Runs) -> list[Filled]:
     """The table once for each machine that has runs for its printed cells, most cells first.
 
-    Sizes of data, and lines of ours that the paper does not print, are no reason for a second
-    table. Without runs for printed cells it is that of the machine with the most other cells, and
-    without any runs one without measurements.
+    Sizes of data, lines of ours that the paper does not print, and runs of other experiments alone
+    are no reason for a second table. Without runs for printed cells it is that of the machine with
+    the most other cells, and without any runs one without measurements.
     """
     tables = [_filled(table, runs, machine) for machine in runs.machines]
     if of_paper := most_first(tables, _n_of_paper):
-        return of_paper
+        return [one for one in of_paper if _of_its_experiments(one)] or of_paper
     most = max(tables, key=lambda one: len(_entries(one, sizes=True)), default=None)
     if most is not None and _entries(most, sizes=True):
         return [most]
     return [_filled(table, runs, None)]
+
+
+def _of_its_experiments(one: Filled) -> bool:
+    """Whether the table's experiments made a run that fills a printed cell on this machine."""
+    return any(
+        entry.match is not None and made_by(one.table.experiments, entry.match.line)
+        for entry in _entries(one)
+        if entry.printed is not None
+    )
 
 
 def _n_of_paper(one: Filled) -> int:
