@@ -156,15 +156,13 @@ def sheet(tables: Iterable["Filled"]) -> Sheet:
     seen: set[tuple[str, ...]] = set()
     for one in tables:
         name = f"{one.paper.title} {one.table.number}"
-        for group in one.groups:
-            for row, entry in zip(one.rows, group.entries, strict=True):
-                place = one.table.id, row, group.column, group.measure.label
-                if not entry.compared or place in seen:
-                    continue
-                seen.add(place)
-                if entry.cause is not None:
-                    of = counts.setdefault(entry.cause, {})
-                    of[name] = of.get(name, 0) + 1
+        for place, _, entry in one.cells():
+            if not entry.compared or place in seen:
+                continue
+            seen.add(place)
+            if entry.cause is not None:
+                of = counts.setdefault(entry.cause, {})
+                of[name] = of.get(name, 0) + 1
     order = sorted(
         counts, key=lambda one: (list(KINDS).index(one.kind), -sum(counts[one].values()))
     )

@@ -86,16 +86,14 @@ def coverage(tables: Iterable[Filled]) -> Coverage:
     states: dict[tuple[str, ...], int] = {}
     sizes = set()
     for one in tables:
-        for group in one.groups:
-            for row, entry in zip(one.rows, group.entries, strict=True):
-                if _counts(group.measure, entry):
-                    place = (one.table.id, row, group.column, group.measure.label)
-                    if group.measure.sizes:
-                        if entry.value is not None:
-                            sizes.add(place)
-                        continue
-                    state = _state(entry)
-                    states[place] = min(state, states.get(place, state))
+        for place, measure, entry in one.cells():
+            if _counts(measure, entry):
+                if measure.sizes:
+                    if entry.value is not None:
+                        sizes.add(place)
+                    continue
+                state = _state(entry)
+                states[place] = min(state, states.get(place, state))
     counts = [0] * len(STATES)
     for state in states.values():
         counts[state] += 1

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kbench.report.cells import title
@@ -155,6 +155,13 @@ class Filled:
     machine: Machine | None
     rows: list[str]
     groups: list[Group]
+
+    def cells(self) -> Iterator[tuple[tuple[str, ...], Measure, Entry]]:
+        """Place (table, row, column, quantity), measure and entry of every cell."""
+        for group in self.groups:
+            for row, entry in zip(self.rows, group.entries, strict=True):
+                place = self.table.id, row, group.column, group.measure.label
+                yield place, group.measure, entry
 
 
 def filled(table: Table, runs: Runs) -> list[Filled]:

@@ -284,11 +284,8 @@ def least_seconds(line: Line) -> float | None:
     """
     if "timeout" not in line.failures:
         return None
-    seconds = [
-        measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
-    ]
-    known = [one for one in seconds if one is not None]
-    return math.fsum(known) / len(known) if len(known) == len(seconds) else None
+    seconds = _least_of_each(line)
+    return math.fsum(seconds) / len(seconds) if seconds else None
 
 
 def _memory_mb(row: Row) -> float:
@@ -301,14 +298,19 @@ def training_seconds(line: Line) -> list[float]:
     None of them if a run was stopped in its training, failed otherwise or had several threads, of
     which a stopped run's message tells CPU seconds alone.
     """
-    seconds = []
-    for row in line.rows:
-        if row["status"] == "ok":
-            seconds.append(measured(row, "fit_s"))
-        elif row["status"] == "timeout" and row["threads"] == 1 and trained(row):
-            seconds.append(least_fit_s(row))
-        else:
-            return []
+    complete = all(
+        row["status"] == "ok"
+        or (row["status"] == "timeout" and row["threads"] == 1 and trained(row))
+        for row in line.rows
+    )
+    return _least_of_each(line) if complete else []
+
+
+def _least_of_each(line: Line) -> list[float]:
+    """What the training seconds of each run are at least; empty if one tells none."""
+    seconds = [
+        measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
+    ]
     known = [one for one in seconds if one is not None]
     return known if len(known) == len(seconds) else []
 
