@@ -14,14 +14,15 @@ any idle hour can be used. A lock of this machine keeps the timed rows of two su
 overlapping: the second one waits.
 
 `collect` replaces the reference rows by the newest rows of a folder that were not interrupted, with
-their curves and environments. Rows of other packages' methods, which kbench's code does not change,
-stay if the folder has the same environment and no newer row of the same run; with --keep-old all
-rows stay whose run the folder does not have, kbench's own of older commits, too. A row of a longer
-limit stays beside a new one that was stopped. The commands of
-rows that stay name every parameter afterwards. All rows name the experiments of `reference.yaml`
-that ask for their run: of several commands that do, the first has made it. Curves of more
-than 500 points keep every k-th point, and those at the abscissae of the shorter curves of the same
-run, so that curves can still be joined. Rows of a work tree with uncommitted changes are refused.
+their curves and environments. Rows of the same commit stay, of any environment, and those of other
+packages' methods, which kbench's code does not change, in the environments of either, unless the
+folder has the same run in the same environment; with --keep-old kbench's own of older commits stay,
+too, where the folder does not have their run. A row of a longer limit stays beside a new one that
+was stopped. The commands of rows that stay name every parameter afterwards. All rows name the
+experiments of `reference.yaml` that ask for their run: of several commands that do, the first has
+made it. Curves of more than 500 points keep every k-th point, and those at the abscissae of the
+shorter curves of the same run, so that curves can still be joined. Rows of a work tree with
+uncommitted changes are refused.
 `describe`, which `collect` ends with, writes what the rows say of themselves into the README of the
 reference rows.
 """
@@ -81,6 +82,7 @@ def run(
     names: Sequence[str] = (),
     kbench: Sequence[str] = KBENCH,
     hours: float | None = None,
+    lock: Path = LOCK,
 ) -> None:
     """Run the commands of the stages; exit when one is no command, or on Ctrl-C.
 
@@ -88,7 +90,7 @@ def run(
     one that takes longer than its estimate is interrupted when the time is up.
     """
     wanted = chosen(stages, names)
-    with alone():
+    with alone(lock):
         _run_stages(folder, wanted, kbench, hours)
 
 
@@ -135,7 +137,7 @@ def show_plan(folder: Path, stages: Mapping[str, Mapping[str, Any]], names: Sequ
 
 
 @contextmanager
-def alone(path: Path = LOCK) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """Hold the lock of this machine; wait while another process holds it."""
     with path.open("a") as file:
         try:
@@ -251,32 +253,48 @@ def foreign(method: str) -> bool:
 def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Table | None:
     """The rows of `target` that stay beside `fresh`; None if it has no rows.
 
-    Those of other packages' methods in an environment of `fresh`, with `keep_old` all, unless
-    `fresh` has their run: that of the method, parameters, data, seed, threads and jobs. A run that
-    was stopped in `fresh` leaves the rows of longer limits, and one that fills no cell leaves those
-    of another machine that do.
+    Those of kbench's own methods of the commits of `fresh`, and those of other packages' methods in
+    the environments of all these; with `keep_old` all. A row goes if `fresh` has its run, that of
+    the method, parameters, data, seed, threads and jobs, and takes its place (`_replaces`).
     """
     path = target / "reference.parquet"
     if not path.exists():
         return None
     names = ["method", "dataset", "variant", "data_sha256", "seed", "params", "threads", "jobs"]
-    read = [*names, "experiment", "message", "command", "environment"]
+    read = [*names, "commit", "experiment", "message", "command", "environment"]
     run_of = itemgetter(*names)
+    news, olds = fresh.select(read).to_pylist(), pq.read_table(path)
     again: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in fresh.select(read).to_pylist():
+    for row in news:
         again[run_of(row)].append(row)
-    environments = set(fresh["environment"].to_pylist())
-    old = pq.read_table(path)
-    stay = [
-        (keep_old or (foreign(row["method"]) and row["environment"] in environments))
-        and not any(_replaces(one, row) for one in again[run_of(row)])
-        for row in old.select(read).to_pylist()
-    ]
-    return completed(old.filter(pa.array(stay, pa.bool_())))
+    commits = {row["commit"] for row in news if row["commit"] and not foreign(row["method"])}
+    rows = olds.select(read).to_pylist()
+    environments = {
+        row["environment"] for row in [*news, *(one for one in rows if one["commit"] in commits)]
+    }
+
+    def stays(row: Mapping[str, Any]) -> bool:
+        others = foreign(row["method"])
+        present = row["environment"] in environments if others else row["commit"] in commits
+        if not present and not keep_old:
+            return False
+        # Another machine's row is as good as a new one, unless kbench's code has changed since.
+        lasting = others or present
+        return not any(
+            _replaces(new, row)
+            for new in again[run_of(row)]
+            if not lasting or new["environment"] == row["environment"]
+        )
+
+    return completed(olds.filter(pa.array([stays(row) for row in rows], pa.bool_())))
 
 
 def _replaces(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether a new row takes the place of an old one of the same run."""
+    """Whether a new row takes the place of an old one of the same run.
+
+    One that was stopped leaves rows of longer limits, and one that fills no cell leaves those of
+    another machine that do.
+    """
     if old["environment"] != fresh["environment"] and fills_cells(old) and not fills_cells(fresh):
         return False
     seconds = stopped_at(fresh)

@@ -189,14 +189,14 @@ def test_with_keep_old_all_rows_stay_until_they_are_run_again(tmp_path, collect,
             folder.write(row, [curve("objective", 3)])
         collect(folder.path, results.path / "_reference", keep_old=True)
     rows = results.read()
-    keys = ["firstmeka", "secondkernelsvc", "secondsvc"]
+    keys = ["firstmeka", "firstsvc", "secondkernelsvc", "secondsvc"]
     assert sorted(rows["key"]) == keys
     assert sorted(set(results.read_curves()["key"])) == keys
     assert set(rows["environment"]) == set(results.environments())
     said = capsys.readouterr().out
-    assert "of 2 rows that were there 0 of other packages' methods and 1 of kbench's stay" in said
+    assert "of 2 rows that were there 1 of other packages' methods and 1 of kbench's stay" in said
     collect(tmp_path / "second", results.path / "_reference")
-    assert sorted(results.read()["key"]) == keys[1:]
+    assert sorted(results.read()["key"]) == keys[2:]
 
 
 def test_rows_that_stay_name_the_experiments_that_ask_for_their_run(tmp_path, collect):
@@ -238,25 +238,48 @@ def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_mor
 
 
 @pytest.mark.parametrize(
-    ("experiment", "cpu", "stays"),
+    ("experiment", "changes", "stays"),
     [
-        ("cause_rows", "two", True),
-        ("cause_rows", "one", False),
-        ("cause_rows,dcsvm_table3", "two", False),
-        ("dcsvm_table3", "two", False),
+        ("dcsvm_table3", {"cpu": "two"}, True),
+        ("dcsvm_table3", {"cpu": "two", "commit": "new"}, False),
+        ("dcsvm_table3", {"cpu": "two", "commit": "new", "method": "svc"}, True),
+        ("dcsvm_table3", {}, False),
+        ("dcsvm_table3", {"commit": "new"}, False),
+        ("cause_rows", {}, False),
+        ("cause_rows", {"cpu": "two", "commit": "new"}, True),
+        ("cause_rows,dcsvm_table3", {"cpu": "two", "commit": "new"}, False),
     ],
 )
-def test_a_row_that_tries_a_cause_takes_no_cell_of_another_machine(
-    tmp_path, collect, experiment, cpu, stays
+def test_a_row_takes_the_place_of_another_machine_s_only_where_code_has_changed(
+    tmp_path, collect, experiment, changes, stays
 ):
+    """Nor does a row that tries a cause take one that fills a cell."""
     results = ResultsFolder(tmp_path / "results")
-    for name, named, machine in (("old", "dcsvm_table3", "one"), ("new", experiment, cpu)):
+    common = {"method": "kernel_svc", "commit": "old", "cpu": "one"}
+    old = {**common, "method": changes.get("method", "kernel_svc"), "experiment": "dcsvm_table3"}
+    for name, one in (("old", old), ("new", {**common, "experiment": experiment, **changes})):
         folder = ResultsFolder(tmp_path / name)
-        environment = folder.store_environment({"cpu": machine})
-        row = make_row(dirty=False, key=name, experiment=named, environment=environment)
-        folder.write(row)
+        environment = folder.store_environment({"cpu": one.pop("cpu")})
+        folder.write(make_row(dirty=False, key=name, environment=environment, **one))
         collect(folder.path, results.path / "_reference", keep_old=True)
     assert sorted(results.read()["key"]) == (["new", "old"] if stays else ["new"])
+
+
+def test_the_rows_of_one_commit_stay_on_every_machine_and_those_of_older_ones_go(tmp_path, collect):
+    results = ResultsFolder(tmp_path / "results")
+    for name, cpu, commits in (
+        ("first", "two", {"meka": "older", "kernel_svc": "one", "svc": "any"}),
+        ("second", "three", {"meka": "older", "svc": "any"}),
+        ("third", "one", {"doubly_sgd": "one"}),
+    ):
+        folder = ResultsFolder(tmp_path / name)
+        environment = folder.store_environment({"cpu": cpu})
+        for method, commit in commits.items():
+            key = f"{name}{method}".replace("_", "")
+            row = make_row(method=method, environment=environment, dirty=False, commit=commit)
+            folder.write(row | {"key": key, "seed": len(key)})
+        collect(folder.path, results.path / "_reference", keep_old=name != "third")
+    assert sorted(results.read()["key"]) == ["firstkernelsvc", "firstsvc", "thirddoublysgd"]
 
 
 def test_an_interruption_leaves_the_old_rows_with_their_curves(tmp_path, script, monkeypatch):
@@ -454,7 +477,7 @@ def stubbed(script, tmp_path):
 
     def run(stages, names=(), **options):
         stub = [sys.executable, str(tmp_path / "stub.py"), str(told)]
-        script["run"](Path("fresh"), stages, names, stub, **options)
+        script["run"](Path("fresh"), stages, names, stub, lock=tmp_path / "lock", **options)
 
     def commands():
         return [json.loads(line) for line in told.read_text().splitlines()]
