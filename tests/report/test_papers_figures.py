@@ -1,6 +1,7 @@
 """Which runs a line of a figure shows, and what is said of them."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from paper_rows import asked_by, rbf, runs
@@ -69,6 +70,14 @@ def test_a_line_is_of_a_setting_of_the_figure_s_experiment_which_other_commands_
     assert [x for x, _, _ in lines["LIBSVM"]] == [4.0, 5.0]
     lines = points("dcsvm_fig3_accuracy", runs(*EXACT, *two("dcsvm", 3.0), *many, further))
     assert lines["LIBSVM"] == []
+
+
+def test_of_one_run_with_two_limits_a_line_shows_that_of_the_figure_s_experiment():
+    own = two("svc", 4.0, experiment="dcsvm_fig3")
+    newer = on_covtype("svc", 7.0, experiment="dcsvm_scaling")
+    newer["started_at"] += timedelta(hours=1)
+    lines = points("dcsvm_fig3_accuracy", runs(*EXACT, *two("dcsvm", 3.0), newer, *own))
+    assert [x for x, _, _ in lines["LIBSVM"]] == [2.0, 4.0]
 
 
 def test_a_line_over_sizes_has_the_setting_with_most_sizes_and_one_point_of_each():

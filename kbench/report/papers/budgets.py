@@ -83,7 +83,7 @@ def _lines(
     """
     experiments = experiments_of(one.run)
     for choice in paper(one.paper).data[name]:
-        ok = [pair for pair in runs.lines(machine, wanted, choice) if pair[0].ok]
+        ok = [pair for pair in runs.lines(machine, wanted, choice, experiments) if pair[0].ok]
         if ok:
             shown = those_of(experiments, ok)
             return shown[0][1], [line for line, _ in shown]

@@ -312,7 +312,11 @@ def _chosen(
     """The runs of each line, of the figure's experiments: of one setting, or all for a front."""
     chosen = {}
     for label, one in panel.lines.items():
-        pairs = [pair for choice in choices for pair in runs.lines(machine, one.wanted, choice)]
+        pairs = [
+            pair
+            for choice in choices
+            for pair in runs.lines(machine, one.wanted, choice, figure.experiments)
+        ]
         if figure.front:
             chosen[label] = [pair for pair in pairs if made_by(figure.experiments, pair[0])]
         else:

@@ -111,7 +111,7 @@ class Runs:
         failed = None
         considered: frozenset[Identity] = frozenset()
         for choice in choices:
-            pairs = self.lines(machine, wanted, choice)
+            pairs = self.lines(machine, wanted, choice, experiments)
             considered |= {identity(row) for line, _ in pairs for row in line.rows}
             if not pairs:
                 continue
@@ -126,10 +126,27 @@ class Runs:
         return failed and replace(failed, considered=considered)
 
     def lines(
-        self, machine: Machine, wanted: Selector, choice: Choice
+        self,
+        machine: Machine,
+        wanted: Selector,
+        choice: Choice,
+        experiments: Container[str] = (),
     ) -> list[tuple[Line, Problem]]:
-        """All lines of one data set that match a selector."""
-        matches = comparisons(self.matching(machine, wanted, choice))
+        """All lines of one data set that match a selector.
+
+        Of several rows of one run, made with several limits, those that `experiments` asked for
+        count alone.
+        """
+        rows = self.matching(machine, wanted, choice)
+        of_run: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+        for row in rows:
+            of_run[row["method"], row["params"], row["data_sha256"], row["seed"]].append(row)
+        chosen = [
+            row
+            for same in of_run.values()
+            for row in [one for one in same if asked_by(experiments, one)] or same
+        ]
+        matches = comparisons(chosen)
         return [(line, one.problem) for one in matches for line in one.lines]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
@@ -210,7 +227,7 @@ class Runs:
         if not line.failures.keys() <= {"timeout", "memory"}:
             return False
         rows = self._rows.get((machine, problem.dataset, problem.variant), [])
-        rows = [row for row in rows if any(n in experiments for n in _experiments(row))] or rows
+        rows = [row for row in rows if asked_by(experiments, row)] or rows
         longest = max((time_limit(row) or 0.0 for row in rows), default=0.0)
         most = max(map(_memory_mb, rows), default=0.0)
         return all(
@@ -317,7 +334,12 @@ def _least_of_each(line: Line) -> list[float]:
 
 def made_by(experiments: Container[str], line: Line) -> bool:
     """Whether one of `experiments` asked for a run of the line."""
-    return any(name in experiments for row in line.rows for name in _experiments(row))
+    return any(asked_by(experiments, row) for row in line.rows)
+
+
+def asked_by(experiments: Container[str], row: Row) -> bool:
+    """Whether one of `experiments` asked for the run of a row."""
+    return any(name in experiments for name in _experiments(row))
 
 
 def those_of(
