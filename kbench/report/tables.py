@@ -177,6 +177,11 @@ def measured(row: Row, column: str) -> float | None:
     return float(row[column])
 
 
+def of_seconds(column: str) -> bool:
+    """Whether a column is seconds of a clock, of the whole or of a phase."""
+    return column in _CLOCKS or column.startswith("phases.")
+
+
 def method_version(row: Row) -> int:
     """The version of the method that made a row; rows older than the column are of the first."""
     return int(row.get("method_version") or 1)

@@ -402,7 +402,7 @@ class MadeRows:
         choice = self.paper.data[wanted.data][0]
         params = {
             name: one[0] if isinstance(one, list) else one
-            for name, one in {**wanted.params, **choice.params}.items()
+            for name, one in {**wanted.all_params, **choice.params}.items()
         }
         place = (wanted.methods[0], choice.dataset, choice.variant, json.dumps(params))
         if place not in self.rows:

@@ -124,7 +124,7 @@ def test_the_first_picture_has_seconds_and_scores_and_nothing_else():
     ranks = filled(paper("meka").tables["table3"], runs(block, curves={identity(block): curves}))
     assert ranks[0].machine is not None
     assert picture(ranks, [], str) == ""
-    ldkl = rbf("ldkl", 0.9, dataset="a9a", params='{"depth": 5}', prediction_cost=20.0)
+    ldkl = rbf("ldkl", 0.9, dataset="a9a", params='{"depth": 9}', prediction_cost=20.0)
     costs = picture(filled(paper("dcpred").tables["table1"], runs(ldkl)), [], str)
     of_kind = dict(re.findall(r"Table 1, (\w+): median \S+ of (\d+) cells", costs))
     assert of_kind == {"seconds": "2", "scores": "1"}  # prediction and training; accuracy

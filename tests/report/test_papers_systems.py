@@ -86,6 +86,15 @@ def test_steps_whose_parameters_are_tuned_each_have_their_own():
     assert (values["× the paper's landmarks"], values["× trained landmarks"]) == ("4.0", "5.0")
 
 
+def test_validation_that_only_reports_a_score_is_no_cost_of_a_step():
+    exact = on_covtype("kernel_svc", 8.0)
+    admm = on_covtype("hss_admm", 6.0, phases_cpu={"validate": 2.0})
+    admm = with_params(admm, preset="paper_table5")
+    values, notes = shown(exact, admm, name="HSS-ADMM")
+    assert (values["HSS-ADMM, fit s"], values["× compression"]) == ("4.00", "2.0")
+    assert "Seconds are without those of phases that no step needs: validate." in notes
+
+
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 def test_a_system_names_the_command_that_makes_its_rows(system):
     (note,) = sheet(system, runs(), {}).notes

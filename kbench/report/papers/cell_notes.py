@@ -105,7 +105,8 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
         notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
     line = match.line
     if table.paper == "dcpred" and wanted.methods and not all(row.get("tuned") for row in line.ok):
-        notes.append(f"{line.method} on {title(problem)}: parameters not tuned on these data")
+        where = f"{line.method} on {title(problem)}"
+        notes.append(f"{where}: parameters of the data set's file, without trials of its own")
     if line.failures:
         notes.append(f"{len(line.ok)} of {len(line.rows)} runs ok")
     if line.not_converged and wanted.methods:

@@ -7,6 +7,7 @@ within that bound. Where a term lists several cells (rival methods), the best co
 `sum` are added. `decision` answers queries.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,7 +87,8 @@ class Claim:
     each : tuple of mappings
         For each repetition: name -> the value that replaces `{name}` in the terms.
     holds, weaker, case : Bound
-        `holds` and `weaker` bound the figure. With `case`, the figure is the fraction of answers
+        `holds` and `weaker` bound the figure; `weaker` follows from `holds` if the sentence names a
+        number (`_looser`). With `case`, the figure is the fraction of answers
         that are within `case`.
     outside : str
         Why rows cannot decide it.
@@ -157,9 +159,10 @@ def _claim(
     if outside:
         return Claim(paper, where, says, outside=outside, quote=quote)
     ((kind, terms),) = query.items()
-    if kind not in _KINDS or holds is None or weaker is None or not quantity:
+    if kind not in _KINDS or holds is None or not quantity:
         kinds = ", ".join(_KINDS)
-        raise ValueError(f"a claim has one of {kinds}, `holds`, `weaker` and `quantity`: {says}")
+        raise ValueError(f"a claim has one of {kinds}, `holds` and `quantity`: {says}")
+    bound = Bound.of(holds)
     listed = terms if isinstance(terms, list) else [terms]
     return Claim(
         paper,
@@ -168,14 +171,34 @@ def _claim(
         kind,
         tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
         repetitions(each or {}),
-        Bound.of(holds),
-        Bound.of(weaker),
+        bound,
+        _looser(kind, bound, of_cases=case is not None) if weaker is None else Bound.of(weaker),
         None if case is None else Bound.of(case),
         quantity=quantity,
         quote=quote,
         ours=ours,
         unequal=unequal,
     )
+
+
+def _looser(kind: str, holds: Bound, *, of_cases: bool) -> Bound:
+    """The bound of `holds weaker` that follows from the number which a sentence names.
+
+    Half of the way to a tie for a factor, for points ahead, and for a share of the cases; a third
+    more of an error, a cost or a loss, and of what another share lacks.
+    """
+    limit = holds.limit
+    if holds.sign == "<=" or limit < 0.0:
+        looser = limit * 4.0 / 3.0
+    elif of_cases:
+        looser = (limit + 0.5) / 2.0
+    elif kind == "difference":
+        looser = limit / 2.0
+    elif limit < 1.0:
+        looser = 1.0 - (1.0 - limit) * 4.0 / 3.0
+    else:
+        looser = math.sqrt(limit)
+    return Bound(holds.sign, float(f"{looser:.3g}"))
 
 
 def source(claim: Claim, spelt: Any) -> Source:

@@ -9,8 +9,13 @@ CPU seconds that its fit had taken. A rival that failed might have reached any v
 failed setting where a fraction of the settings is asked. The figure is then an interval, too. If
 all of it says the same, the claim is decided; otherwise it is left open.
 
+Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
+different runs decides only what it says, too, if it is off by the most that seconds of equal runs
+were found to differ there (`Runs.repeated`).
+
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
-confirmed.
+confirmed. Of several machines that counts whose rows answer most repetitions, then the one with
+most values from the experiments of the claim's tables.
 """
 
 import math
@@ -29,9 +34,18 @@ from kbench.report.papers.entries import (
     quantity_of,
     trains,
 )
-from kbench.report.papers.layout import Choice, Columns, CurveValue, paper, put
-from kbench.report.papers.runs import Identity, Runs, least_seconds
-from kbench.report.tables import Machine
+from kbench.report.papers.layout import (
+    Choice,
+    Columns,
+    CurveValue,
+    Measure,
+    Sum,
+    Total,
+    paper,
+    put,
+)
+from kbench.report.papers.runs import Identity, Runs, least_seconds, made_by
+from kbench.report.tables import Machine, of_seconds
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_RUN = "open: not run"
@@ -68,6 +82,10 @@ class Verdict:
         The runs behind the figure.
     counts : tuple of int
         For each term of the answer that decides, how many runs its value is the mean of.
+    own : int
+        Number of values that come from the experiments of the claim's tables.
+    drift : str
+        What the figure might be by the drift of the machine's seconds, where that weakens it.
     machine : Machine, optional
         The machine of all these runs.
     considered : frozenset of identities
@@ -86,6 +104,8 @@ class Verdict:
     data: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
+    own: int = 0
+    drift: str = ""
     machine: Machine | None = None
     considered: frozenset[Identity] = frozenset()
 
@@ -94,7 +114,9 @@ class Verdict:
 class _Term:
     """The printed and measured value of one term in the paper's unit, and the runs behind it.
 
-    Without runs it is not `matched`; `absent` says that there are no data to make them with.
+    Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
+    says whether the experiments of its table asked for one of the runs, `timed` whether it is in
+    seconds.
     """
 
     printed: Interval | None
@@ -107,17 +129,19 @@ class _Term:
     unit: str = ""
     keys: tuple[str, ...] = ()
     runs: int = 0
+    own: bool = False
+    timed: bool = False
     considered: frozenset[Identity] = frozenset()
 
 
 def verdict(claim: Claim, runs: Runs) -> Verdict:
-    """The verdict on the machine whose rows answer most repetitions, or else has most rows."""
+    """The verdict on the machine whose rows answer most repetitions, or else fit them best."""
     if claim.outside:
         return Verdict(claim, OUTSIDE, claim.outside)
     verdicts = [_verdict(claim, runs, machine) for machine in runs.machines]
     return max(
         verdicts,
-        key=lambda one: (one.answered, len(one.considered)),
+        key=lambda one: (one.answered, one.own, len(one.considered)),
         default=_verdict(claim, runs, None),
     )
 
@@ -129,10 +153,14 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
     figures = _summary(claim, possible)
     outcome, figure, bounded = _decided(claim, figures)
+    factor = 1.0 if machine is None else runs.repeated(machine)
+    wider = _summary(
+        claim, [_off(one, terms, factor) for one, terms in zip(possible, answers, strict=True)]
+    )
     stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
     _, paper_figure, _ = _decided(claim, _summary(claim, stated))
     unit = _unit(claim, answers[0][0].unit)
-    why = ""
+    why = drift = ""
     if figures is None:
         missing = [t for one in answers for t in one if t.measured is None]
         lacking = min(missing, key=lambda term: (not term.matched, term.absent))
@@ -141,6 +169,15 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
             outcome = NOT_RUN
     elif figure is None:
         why = f"runs that failed leave it open: {_range(claim, figures, unit)}"
+    elif wider is not None and _decided(claim, wider)[0] != outcome:
+        drift = (
+            f"{_range(claim, wider, unit)} if seconds are off by {factor:.3g} ×, as on equal runs"
+        )
+        if outcome != FAILS and claim.weaker.takes_all(wider):
+            outcome = WEAKER
+        else:
+            why = f"{_range(claim, figures, unit)}, {drift}"
+            outcome, figure, bounded, drift = NOT_MEASURABLE, None, "", ""
     answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
     deciding = [
         one
@@ -162,6 +199,8 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         tuple(dict.fromkeys(term.data for term in used if term.data)),
         tuple(dict.fromkeys(key for term in used for key in term.keys)),
         tuple(term.runs for term in deciding[0]) if deciding else (),
+        sum(term.own for term in used),
+        drift,
         machine,
         frozenset().union(*(term.considered for one in answers for term in one)),
     )
@@ -207,9 +246,22 @@ def _known(claim: Claim, term: _Term) -> Interval | None:
     return term.measured
 
 
+def _off(figures: Interval | None, terms: Sequence[_Term], factor: float) -> Interval | None:
+    """What a quotient of seconds might be if it was off by a factor.
+
+    The phases of one run are slow or fast together, and other figures are no seconds.
+    """
+    of_one_run = len({term.keys for term in terms}) == 1
+    if figures is None or len(terms) < 2 or of_one_run or not all(term.timed for term in terms):
+        return figures
+    return figures[0] / factor, figures[1] * factor
+
+
 def _range(claim: Claim, figures: Interval, unit: str) -> str:
     """An interval in words; that of a fraction in per cent."""
     factor, unit = (1.0, unit) if claim.case is None else (100.0, "%")
+    if figures[0] == figures[1]:
+        return f"{factor * figures[0]:.3g} {unit}".strip()
     low, high = (f"{factor * one:.3g}" for one in figures)
     if math.isinf(figures[1]):
         words = "any value" if figures[0] in (0.0, -math.inf) else f"at least {low} {unit}"
@@ -393,8 +445,23 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         unit=unit,
         keys=tuple(row["key"] for row in match.line.rows),
         runs=one.n or len(match.line.ok),
+        own=table is None or made_by(table.experiments, match.line),
+        timed=_of_seconds(cell.measure, cell),
         considered=one.considered,
     )
+
+
+def _of_seconds(measure: Measure, cell: Source) -> bool:
+    """Whether a measure of a cell is in seconds of a clock, for each row or in all."""
+    if isinstance(measure, Total):
+        assert cell.table is not None
+        assert cell.wanted.table is not None
+        other = paper(cell.table.paper).tables[cell.wanted.table]
+        return _of_seconds(other.measures[measure.part], cell)
+    if isinstance(measure, Sum):
+        assert cell.table is not None
+        return all(_of_seconds(cell.table.measures[part], cell) for part in measure.parts)
+    return isinstance(measure, Columns) and all(map(of_seconds, measure.of))
 
 
 def _scaled(values: Interval | None, factor: float) -> Interval | None:

@@ -47,6 +47,8 @@ class Selector:
     memory : mapping
         The paper's name of a data set -> numbers kept for each training row. Of several lines the
         one nearest to it fills the cell, if it is near enough to be compared.
+    by_data : mapping
+        The paper's name of a data set -> parameters of the runs on it, as in `params`.
     """
 
     methods: tuple[str, ...] = ()
@@ -55,6 +57,12 @@ class Selector:
     at: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
     memory: Mapping[str, float] = field(default_factory=dict)
+    by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def all_params(self) -> dict[str, Any]:
+        """The parameters of the runs on its data set."""
+        return {**self.params, **self.by_data.get(self.data or "", {})}
 
     def __and__(self, other: "Selector") -> "Selector":
         return Selector(
@@ -64,6 +72,7 @@ class Selector:
             {**self.at, **other.at},
             self.table if other.table is None else other.table,
             {**self.memory, **other.memory},
+            {**self.by_data, **other.by_data},
         )
 
 
@@ -261,10 +270,12 @@ def selector(
     at: Mapping[str, float] | None = None,
     table: str | None = None,
     memory: Mapping[str, float] | None = None,
+    by_data: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
     methods = (method,) if isinstance(method, str) else tuple(method or ())
-    return Selector(methods, data, _numbers(params or {}), at or {}, table, memory or {})
+    of_data = {name: _numbers(one) for name, one in (by_data or {}).items()}
+    return Selector(methods, data, _numbers(params or {}), at or {}, table, memory or {}, of_data)
 
 
 def measure(

@@ -40,6 +40,9 @@ _TRIED_CAUSE = "cause_"
 # 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
 _NEAR = math.log(1.5)
 
+# Seconds below which the seconds of equal runs tell little of the machine's speed. Set by hand.
+_LEAST_S = 0.5
+
 
 @dataclass(frozen=True)
 class Match:
@@ -89,6 +92,7 @@ class Runs:
             self._rows[machine, row["dataset"], row["variant"]].append(row)
         self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
         self._curves = curves or {}
+        self._repeated: dict[Machine, float] = {}
         self.machines = sorted(
             {machine for machine, _, _ in self._rows},
             key=lambda one: (one.environment, one.threads, one.jobs or 0),
@@ -216,6 +220,24 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
+    def repeated(self, machine: Machine) -> float:
+        """The largest quotient of the training seconds of two equal ok runs of one code.
+
+        Runs are equal but for their limits; those under half a second are left out. 1 where no
+        run was made twice.
+        """
+        if machine not in self._repeated:
+            seconds: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
+            names = ("dataset", "variant", "method", "params", "data_sha256", "seed", "commit")
+            for (where, _, _), rows in self._rows.items():
+                for row in rows if where == machine else ():
+                    spent = measured(row, "fit_s") if row["status"] == "ok" else None
+                    if spent is not None and spent >= _LEAST_S:
+                        seconds[tuple(row.get(name) for name in names)].append(spent)
+            quotients = [max(one) / min(one) for one in seconds.values()]
+            self._repeated[machine] = max(quotients, default=1.0)
+        return self._repeated[machine]
+
     def at_limit(
         self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]
     ) -> bool:
@@ -240,7 +262,7 @@ class Runs:
 
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
-        params = {**wanted.params, **choice.params}
+        params = {**wanted.all_params, **choice.params}
         return [
             row
             for row in self._rows.get((machine, choice.dataset, choice.variant), ())

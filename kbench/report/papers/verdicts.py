@@ -18,7 +18,9 @@ LEGEND = (
     " rows. All rows of a claim are of one machine, the one that answers most of it. `paper` is the"
     " same query over the printed numbers. Verdicts are computed, bounds are in"
     " kbench/report/papers/claims.yaml: a claim holds at the paper's own number, and holds weaker"
-    " where what it says is true but for the number, by a bound of ours. Claims are paraphrases;"
+    " where what it says is true but for the number, by a bound that follows from it. A verdict on"
+    " seconds stays true if they are off by as much as those of equal runs were on that machine."
+    " Claims are paraphrases;"
     " words in quotation marks are the paper's."
 )
 
@@ -175,6 +177,8 @@ def sentence(one: Verdict) -> str:
         WEAKER: f"It holds in a weaker form: {figure}{where}; {asked} is asked, {least} is met.",
         FAILS: f"It fails: {figure}{where}, where {asked} is asked, or {least} in a weaker form.",
     }[one.outcome]
+    if one.drift:
+        said += f" It is {one.drift}."
     if one.asked > 1:
         said += f" Rows answer {one.answered} of {one.asked} cases."
     if one.printed is not None:
@@ -208,7 +212,8 @@ def _said(one: Verdict) -> str:
     if one.asked > 1:
         parts.append(f"{one.answered} of {one.asked}")
     names = [name for name in one.data if name != one.worst]
-    return ", ".join(parts) + (f" ({', '.join(names)})" if names else "")
+    said = ", ".join(parts) + (f" ({', '.join(names)})" if names else "")
+    return f"{said}; {one.drift}" if one.drift else said
 
 
 def _figure(one: Verdict, value: float | None) -> str:
