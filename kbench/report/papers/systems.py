@@ -12,6 +12,7 @@ says so.
 """
 
 import itertools
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from typing import Any
 from kbench.report.cells import describe_machine, title
 from kbench.report.papers.cell_notes import ended_as, limits
 from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
-from kbench.report.papers.runs import Runs, those_of
+from kbench.report.papers.runs import Runs, phase_seconds, those_of
 from kbench.report.quantities import Quantity, decimals_for, quantity
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Machine
@@ -37,7 +38,8 @@ Matching = defaultdict[tuple[Any, ...], defaultdict[str, list[Line]]]
 class System:
     """Steps by label, the parameters in which they agree, and what is compared.
 
-    `own` are tables whose settings are the paper's own; `kbench -m <run>` makes the rows.
+    `own` are tables whose settings are the paper's own; `kbench -m <run>` makes the rows. `without`
+    are phases of the cost that no step needs, such as the validation that reports a score.
     """
 
     name: str
@@ -48,6 +50,15 @@ class System:
     score: Quantity
     parts: Mapping[str, tuple[str, str]]
     own: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+    def cost_of(self, line: Line) -> float | None:
+        """The mean cost of the ok seeds; None where it was not measured, or cut short."""
+        whole = line.mean_sd(self.cost.column)
+        if whole is None:
+            return None
+        left_out = [phase_seconds(row, name) or 0.0 for row in line.ok for name in self.without]
+        return whole[0] - math.fsum(left_out) / len(line.ok)
 
 
 @cache
@@ -66,6 +77,7 @@ def systems() -> tuple[System, ...]:
             quantity(one["score"]),
             {label: (before, after) for label, (before, after) in one["parts"].items()},
             one.get("own", ()),
+            one.get("without", ()),
         )
         for one in load("systems.yaml")
     )
@@ -88,18 +100,20 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
         line = [f"{title(comparison.problem)} [{mark}]", words]
         for step in shown:
             own = steps.get(step)
-            line += [_text(own, system.cost), _text(own, system.score)]
+            line += [_cost(own, system), _text(own, system.score)]
             if own is not None and own.failures:
                 ended |= dict.fromkeys(limits(own, comparison.problem))
-        rows.append(line + [_ratio(_part(steps, *part, system.cost)) for part in _parts(system)])
+        rows.append(line + [_ratio(_part(steps, *part, system)) for part in _parts(system)])
         if others:
             line = ["… median of others", str(len(others)), *[""] * (2 * len(shown))]
             for part in _parts(system):
-                known = [_part(steps, *part, system.cost) for _, steps in others]
+                known = [_part(steps, *part, system) for _, steps in others]
                 line.append(_median([one for one in known if one is not None]))
             rows += [line] if any(line[2:]) else []
     words = "; ".join(f"{name}: {a} over {b}" for name, (a, b) in system.parts.items())
     notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
+    if phases := ", ".join(system.without):
+        notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
     lines = [line for _, settings in met for line in settings[0][1].values()]
     for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
         notes += [f"{name} fits several C at once: seconds of all, the score of the best."]
@@ -199,6 +213,11 @@ def _words(system: System, values: Sequence[Any]) -> str:
     return words or "each step its own"
 
 
+def _cost(line: Line | None, system: System) -> str:
+    cost = None if line is None else system.cost_of(line)
+    return _text(line, system.cost) if cost is None else system.cost.text(cost)
+
+
 def _text(line: Line | None, of: Quantity) -> str:
     """The mean, or the status of runs that failed."""
     if line is None:
@@ -213,12 +232,12 @@ def _parts(system: System) -> list[tuple[str, str]]:
     return list(system.parts.values())
 
 
-def _part(steps: Mapping[str, Line], before: str, after: str, of: Quantity) -> float | None:
+def _part(steps: Mapping[str, Line], before: str, after: str, system: System) -> float | None:
     """The cost of one step over that of another."""
-    costs = [steps[one].mean_sd(of.column) for one in (before, after) if one in steps]
-    if len(costs) < 2 or costs[0] is None or costs[1] is None or not costs[1][0]:
+    costs = [system.cost_of(steps[one]) for one in (before, after) if one in steps]
+    if len(costs) < 2 or costs[0] is None or not costs[1]:
         return None
-    return costs[0][0] / costs[1][0]
+    return costs[0] / costs[1]
 
 
 def _ratio(value: float | None) -> str:
