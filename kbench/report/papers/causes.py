@@ -29,12 +29,13 @@ UNEXPLAINED = "open"
 KINDS = {
     "data": "other data",
     "settings": "settings that the paper does not state, or that differ",
+    "between": "a setting that the paper does not state; the printed score lies between two",
     "printed": "the printed value",
     "method": "another form of the method",
     UNEXPLAINED: "not explained",
 }
 
-_RELATIVE = ("kernel error", "RMSE", "MAE", "rank")
+_RELATIVE = ("kernel error", "RMSE", "MAE", "rank", "precision", "recall")
 _NO_CAUSE = "no cause is known"
 
 
