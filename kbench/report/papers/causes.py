@@ -183,7 +183,7 @@ def sheet(tables: Iterable["Filled"]) -> Sheet:
         f"{total} of {len(seen)} measured scores differ from the printed ones by more than"
         f" {MOST_POINTS:g} points of accuracy or error, {100 * MOST_OF_ERROR:g} % of an error below"
         f" {MOST_POINTS / MOST_OF_ERROR:g} %, or {100 * MOST_RELATIVE:g} % of a kernel"
-        f" error, RMSE, MAE or rank; {unexplained} of them are not explained."
+        f" error, RMSE, MAE, rank, precision or recall; {unexplained} of them are not explained."
     )
     header = ["kind", "cells", "tables", "cause", "what shows it"]
     return Sheet("Differences from the printed scores", 1, header, rows, [note])

@@ -313,10 +313,16 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         least = least_seconds(match.line) if trains(measure) else None
         seconds = mean_sd(training_seconds(match.line)) if trains(measure) else None
         if seconds is not None:
-            said, n = limits(match.line, match.problem), len(match.line.rows)
-            return replace(known, value=seconds[0], sd=seconds[1], n=n, notes=said)
-        status, said = ended_as(match.line), limits(match.line, match.problem, least)
-        return replace(known, status=status, least=least, notes=said, ended=_at_limit(cell, match))
+            told = (
+                *differences(cell.table, wanted, match),
+                *limits(match.line, match.problem),
+                *filter(None, [settings(cell.table, cell.column, match.line)]),
+            )
+            n = len(match.line.rows)
+            return replace(known, value=seconds[0], sd=seconds[1], n=n, notes=told)
+        status, ended = ended_as(match.line), _at_limit(cell, match)
+        told = limits(match.line, match.problem, least)
+        return replace(known, status=status, least=least, notes=told, ended=ended)
     values = cell.runs.values(match, measure, wanted.at)
     value = mean_sd(values)
     timed = clocks(match.line, match.problem, columns, curve)
