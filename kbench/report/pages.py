@@ -91,7 +91,7 @@ def page(
     used = sorted({one.machine.environment for one in comparisons})
     if report is not None:
         known = {one.machine.environment for one in report.filled if one.machine is not None}
-        known |= {one.environment for one in report.drawings if one.environment}
+        known |= {name for one in report.drawings for name in one.environments}
         used = sorted({*used, *known})
     return site(
         heading="kbench report",

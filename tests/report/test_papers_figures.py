@@ -168,11 +168,11 @@ def test_seconds_and_memory_of_a_figure_name_their_machine():
     said = "measured on Xeon, 2 cores; 1 thread; environment 0a1b2c3d"
     assert one.remarks[0] == said
     assert said in document(one.charts * 3, one.legend, one.remarks)
-    assert one.environment == "0a1b2c3d"  # which the page describes
+    assert one.environments == ("0a1b2c3d",)  # which the page describes
     swept = [rbf(m, 0.9, C=2.0, gamma=g) for m in ("svc", "dcsvm") for g in (2.0, 64.0)]
     one = drawing("dcsvm_fig5_8", runs(*swept), where)
     assert one.charts
-    assert one.environment == ""
+    assert one.environments == ()
     assert not any("measured on" in line for line in one.remarks)
 
 
@@ -187,7 +187,7 @@ def test_a_figure_of_seconds_says_how_many_runs_other_processes_disturbed(others
     assert not any("disturbed" in one for one in remarks("dcsvm_fig5_8", runs(*swept)))
 
 
-def test_a_figure_is_of_the_machine_with_most_lines_and_joins_no_two():
+def test_a_panel_is_of_the_machine_with_most_of_its_lines_and_joins_no_two():
     here = [*EXACT, *two("svc", 8.0)]
     there = []
     for method, seconds in (("kernel_svc", 3.0), ("svc", 9.0), ("dcsvm", 5.0)):
@@ -201,9 +201,24 @@ def test_a_figure_is_of_the_machine_with_most_lines_and_joins_no_two():
     assert "LIBSVM: 6, 90" not in text
     assert one.remarks[:2] == (
         "measured on 1 thread; environment ffff0000",
-        "rows of 2 machines, of which the one with most lines is drawn",
+        "rows of 2 machines; a panel is of the one with most of its lines",
     )
     assert not any("machines" in line for line in remarks("dcsvm_fig3_accuracy", runs(*here)))
+
+
+def test_panels_of_a_figure_may_be_of_several_machines_which_are_told():
+    elsewhere = {"dataset": "kddcup99", "variant": "dcsvm_ten_percent", "environment": "ffff0000"}
+    rows = [*EXACT, *two("svc", 8.0)]
+    for method in ("kernel_svc", "svc"):
+        fine = rbf(method, 0.9, C=256, gamma=0.5, fit_wall_s=4.0, **elsewhere)
+        rows += [fine, with_params({**fine, "key": f"coarse {method}", "fit_wall_s": 2.0}, tol=0.1)]
+    one = drawing("dcsvm_fig3_accuracy", runs(*rows))
+    assert (one.drawn, one.environments) == (4, ("0a1b2c3d", "ffff0000"))
+    assert one.remarks[:3] == (
+        "covtype: measured on 1 thread; environment 0a1b2c3d",
+        "kddcup99: measured on 1 thread; environment ffff0000",
+        "rows of 2 machines; a panel is of the one with most of its lines",
+    )
 
 
 def rows_of_meka(method, values, experiment, variant=None, name="gamma", **params):

@@ -33,11 +33,11 @@ _REGRESSOR = "_regressor"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as charts (none if no panel has points), and remarks on its machine and on gaps.
+    """A figure as charts (none if no panel has points), and remarks on its machines and on gaps.
 
     `drawn`, `ended` and `wanted` count lines with points, lines without points because runs ended
     at the limit that all have, and lines of the panels whose data are available.
-    `environment` is that of the machine, where the remarks name it.
+    `environments` are those of the machines that the remarks name.
     """
 
     figure: Figure
@@ -47,22 +47,24 @@ class Drawing:
     drawn: int = 0
     wanted: int = 0
     ended: int = 0
-    environment: str = ""
+    environments: tuple[str, ...] = ()
 
 
 def drawings(
     runs: Runs, environments: Mapping[str, Any], papers: Container[str] = PAPERS
 ) -> list[Drawing]:
-    """The papers' figures, each of the machine on which most of its lines have points."""
+    """The papers' figures, each panel of the machine on which most of its lines have points."""
     made = []
     for figure in (one for one in figures() if one.paper in papers):
         of_machines = [(machine, drawn(figure, runs, machine)) for machine in runs.machines]
         shown = most_first(of_machines, lambda one: _n_lines(one[1]))
         # Without any points, the machine that has lines which are left out as disturbed.
         shown = shown or [one for one in of_machines if one[1]][:1]
-        panels = shown[0][1] if shown else []
-        machines = [machine for machine, _ in shown]
-        made.append(_drawing(figure, panels, machines, environments))
+        found = []
+        for panel in figure.panels:
+            here = [(m, one) for m, panels in shown for one in panels if one.panel is panel]
+            found += most_first(here, lambda one: _n_lines([one[1]]))[:1] or here[:1]
+        made.append(_drawing(figure, found, len(shown), environments))
     return made
 
 
@@ -72,27 +74,33 @@ def _n_lines(panels: Sequence[Drawn]) -> int:
 
 
 def _machines(
-    machines: Sequence[Machine], environments: Mapping[str, Any], *, named: bool
+    found: Sequence[tuple[Machine, Drawn]], n_machines: int, environments: Mapping[str, Any]
 ) -> list[str]:
     """Where seconds and memory of a figure were measured, and on how many machines it has rows.
 
-    machines : those with points, the one that is drawn first
-    named : whether the figure has seconds or memory
+    found : the panels with their machines
+    n_machines : how many have points
     """
     said = []
-    if named:
-        said.append(f"measured on {describe_machine(machines[0], environments)}")
-    if len(machines) > 1:
-        said.append(f"rows of {len(machines)} machines, of which the one with most lines is drawn")
+    panels: dict[Machine, list[str]] = {}
+    for machine, one in found:
+        panels.setdefault(machine, []).append(one.panel.title)
+    if any(one.depends_on_machine for _, one in found):
+        for machine, titles in panels.items():
+            which = f"{'; '.join(dict.fromkeys(titles))}: " if len(panels) > 1 else ""
+            said.append(f"{which}measured on {describe_machine(machine, environments)}")
+    if n_machines > 1:
+        said.append(f"rows of {n_machines} machines; a panel is of the one with most of its lines")
     return said
 
 
 def _drawing(
     figure: Figure,
-    found: Sequence[Drawn],
-    machines: Sequence[Machine],
+    on_machines: Sequence[tuple[Machine, Drawn]],
+    n_machines: int,
     environments: Mapping[str, Any],
 ) -> Drawing:
+    found = [one for _, one in on_machines]
     panels = [one for one in found if one.has_points]
     charts = tuple(_chart(figure, one) for one in panels)
     entries: dict[str, Style] = {}
@@ -103,16 +111,16 @@ def _drawing(
                     entries.setdefault(label, style)
     absent = paper(figure.paper).absent
     wanted = sum(len(one.lines) for one in figure.panels if one.data not in absent)
-    named = any(one.depends_on_machine for one in found)
+    named = {machine.environment for machine, one in on_machines if one.depends_on_machine}
     return Drawing(
         figure,
         charts,
         tuple(entries.items()),
-        (*_machines(machines, environments, named=named), *_remarks(figure, found)),
+        (*_machines(on_machines, n_machines, environments), *_remarks(figure, found)),
         _n_lines(panels),
         wanted,
         sum(len(one.ended) for one in panels),
-        machines[0].environment if named else "",
+        tuple(sorted(named)),
     )
 
 
