@@ -165,7 +165,8 @@ def refutation(one: Verdict) -> str:
 def sentence(one: Verdict) -> str:
     """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
     if one.figure is None or one.claim.holds is None or one.claim.weaker is None:
-        return f"{'No run can tell' if one.outcome == OUTSIDE else 'Not measured'}: {one.why}."
+        undecided = "Not decided" if one.answered else "Not measured"
+        return f"{'No run can tell' if one.outcome == OUTSIDE else undecided}: {one.why}."
     where = f" on {one.worst}" if one.worst else ""
     figure, asked, least = (
         _amount(one, one.figure),
