@@ -343,7 +343,7 @@ def test_seconds_of_other_rows_or_code_are_no_drift():
         {**again(row, 4.0), "status": "error"},
     ]
     found = runs(row, *others)
-    assert found.repeated(found.machines[0]) == 1.0
+    assert found.drift(found.machines[0]) == 1.0
 
 
 def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_with_more_rows():

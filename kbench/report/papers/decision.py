@@ -11,7 +11,7 @@ all of it says the same, the claim is decided; otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the most that seconds of equal runs
-were found to differ there (`Runs.repeated`).
+were found to differ there (`Runs.drift`).
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
 confirmed. Of several machines that counts whose rows answer most repetitions, then the one with
@@ -153,7 +153,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
     figures = _summary(claim, possible)
     outcome, figure, bounded = _decided(claim, figures)
-    factor = 1.0 if machine is None else runs.repeated(machine)
+    factor = 1.0 if machine is None else runs.drift(machine)
     wider = _summary(
         claim, [_off(one, terms, factor) for one, terms in zip(possible, answers, strict=True)]
     )

@@ -92,7 +92,7 @@ class Runs:
             self._rows[machine, row["dataset"], row["variant"]].append(row)
         self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
         self._curves = curves or {}
-        self._repeated: dict[Machine, float] = {}
+        self._drifts: dict[Machine, float] = {}
         self.machines = sorted(
             {machine for machine, _, _ in self._rows},
             key=lambda one: (one.environment, one.threads, one.jobs or 0),
@@ -220,13 +220,13 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
-    def repeated(self, machine: Machine) -> float:
+    def drift(self, machine: Machine) -> float:
         """The largest quotient of the training seconds of two equal ok runs of one code.
 
         Runs are equal but for their limits; those under half a second are left out. 1 where no
         run was made twice.
         """
-        if machine not in self._repeated:
+        if machine not in self._drifts:
             seconds: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
             names = ("dataset", "variant", "method", "params", "data_sha256", "seed", "commit")
             for (where, _, _), rows in self._rows.items():
@@ -235,8 +235,8 @@ class Runs:
                     if spent is not None and spent >= _LEAST_S:
                         seconds[tuple(row.get(name) for name in names)].append(spent)
             quotients = [max(one) / min(one) for one in seconds.values()]
-            self._repeated[machine] = max(quotients, default=1.0)
-        return self._repeated[machine]
+            self._drifts[machine] = max(quotients, default=1.0)
+        return self._drifts[machine]
 
     def at_limit(
         self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]
