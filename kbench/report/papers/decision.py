@@ -14,8 +14,8 @@ different runs decides only what it says, too, if it is off by the most that sec
 were found to differ there (`Runs.drift`).
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
-confirmed. Of several machines that counts whose rows answer most repetitions, then the one with
-most values from the experiments of the claim's tables.
+confirmed. Of several machines that counts whose rows answer most repetitions, then one whose rows
+decide the claim, then the one with most values from the experiments of its tables.
 """
 
 import math
@@ -141,7 +141,7 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
     verdicts = [_verdict(claim, runs, machine) for machine in runs.machines]
     return max(
         verdicts,
-        key=lambda one: (one.answered, one.own, len(one.considered)),
+        key=lambda one: (one.answered, one.figure is not None, one.own, len(one.considered)),
         default=_verdict(claim, runs, None),
     )
 

@@ -140,6 +140,10 @@ class Group:
         quantity = quantity_of(self.measure)
         decimals = quantity.decimals_of(entry.value)
         text = quantity.text(entry.value, decimals)
+        if isinstance(
+            self.measure, Total
+        ):  # of seconds: those that are printed name their unit, too
+            return given, f"{text} s"
         counted = decimals == 0 and entry.sd == 0.0
         if entry.sd is not None and not counted:
             text += f" ± {quantity.text(entry.sd, decimals)}"
