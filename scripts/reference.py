@@ -383,7 +383,14 @@ def collect(
             file.write(text)
     of_curves = target / "_curves" / "curves.parquet"
     with atomic_file(of_curves) as file:
-        pq.write_table(table.replace_schema_metadata(None), file, compression="zstd")
+        pq.write_table(
+            table.replace_schema_metadata(None),
+            file,
+            compression="zstd",
+            compression_level=19,
+            use_dictionary=["key", "environment", "curve", "x_name"],
+            use_byte_stream_split=["x", "value"],  # their equal bytes beside each other
+        )
     with atomic_file(target / "reference.parquet") as file:
         pq.write_table(finished, file, compression="zstd")
     for name in ("_curves", "_environments"):
