@@ -41,17 +41,13 @@ _NO_CAUSE = "no cause is known"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A cell of a table, and what its rows have in common.
-
-    `version` is that of the method, None if rows of several versions fill the cell.
-    """
+    """A cell of a table and the data of the rows that fill it."""
 
     table: str
     row: str
     column: str
     dataset: str
     variant: str | None = None
-    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,6 @@ class Cause:
     rows, columns, data, variant : str
         Regular expressions that the row, the column, and the data set and variant of kbench must
         match in full. A data set without variants has the variant "".
-    version : int, optional
-        Only rows of this version of the method are explained.
     sign : int
         1 or -1 if only larger or only smaller measured values are explained.
     """
@@ -85,7 +79,6 @@ class Cause:
     columns: str = ".*"
     data: str = ".*"
     variant: str = ".*"
-    version: int | None = None
     sign: int = 0
 
     def explains(self, place: Place, *, larger: bool) -> bool:
@@ -95,7 +88,6 @@ class Cause:
         return (
             place.table in self.tables
             and self.sign in (0, 1 if larger else -1)
-            and self.version in (None, place.version)
             and all(map(re.fullmatch, patterns, names))
         )
 

@@ -35,7 +35,7 @@ from kbench.report.papers.runs import (
     training_seconds,
 )
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem, mean_sd, method_version
+from kbench.report.tables import Machine, Problem, mean_sd
 
 ABSENT = "data not present"
 LACKING = "no such method"
@@ -359,15 +359,13 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
 
 
 def _place(cell: Cell, match: Match) -> Place:
-    """The cell and what its rows have in common, for the causes of differences."""
-    versions = set(map(method_version, match.line.ok))
+    """The cell and the data of its rows, for the causes of differences."""
     return Place(
         table=cell.table.id,
         row=cell.row,
         column=cell.column,
         dataset=match.problem.dataset,
         variant=match.problem.variant,
-        version=versions.pop() if len(versions) == 1 else None,
     )
 
 

@@ -34,7 +34,7 @@ from kbench.report.papers.runs import (
     version_of,
 )
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine, Problem, contended, mean_sd
+from kbench.report.tables import Line, Machine, Problem, contended, mean_sd, of_seconds
 
 Point = tuple[float, float, float]  # x, y, deviation of y
 
@@ -75,7 +75,7 @@ class Axis:
     @property
     def seconds(self) -> bool:
         """Whether its values are seconds of whole runs or of their phases."""
-        return self.phase or self.column.endswith("_s")
+        return of_seconds(self.column)
 
     @property
     def depends_on_machine(self) -> bool:
