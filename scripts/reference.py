@@ -298,7 +298,7 @@ def _replaces(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     if old["environment"] != fresh["environment"] and fills_cells(old) and not fills_cells(fresh):
         return False
     seconds = stopped_at(fresh)
-    return seconds is None or (time_limit(old) or 0.0) <= seconds
+    return seconds is None or time_limit(old) <= seconds
 
 
 def thinned(curves: pd.DataFrame) -> pd.DataFrame:
@@ -325,7 +325,7 @@ def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
     return rows.set_column(place, field, pa.array(experiments, field.type))
 
 
-def asked_by(stages: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
+def experiments_by_key(stages: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, str]:
     """Key -> experiments, of all commands of the stages that make rows of the papers."""
     layouts = [*(t for one in PAPERS for t in paper(one).tables.values()), *figures()]
     of_papers = {name for one in layouts for name in one.experiments}
@@ -423,7 +423,7 @@ def description(target: Path) -> str:
         "status": rows["status"],
         "environment": rows["environment"],
         "commit": rows["commit"].str[:7],
-        "limit, seconds": ["default" if one is None else f"{one:g}" for one in limits],
+        "limit, seconds": [f"{one:g}" for one in limits],
     }
     lines = [f"{len(rows):,} rows; {overlapping(rows):,} of them overlap another one in time."]
     for name, values in columns.items():
@@ -483,7 +483,7 @@ def main(arguments: Sequence[str]) -> None:
         case ["collect", folder, *rest] if len(rest) <= 1 and hours is None:
             target = Path(rest[0] if rest else "results/_reference")
             plan = yaml.safe_load(PLAN.read_text(encoding="utf-8"))
-            asked = asked_by(plan, Path(folder))
+            asked = experiments_by_key(plan, Path(folder))
             collect(Path(folder), target, keep_old=keep_old, asked=asked)
         case ["describe", *rest] if len(rest) <= 1 and hours is None and not keep_old:
             describe(Path(rest[0] if rest else "results/_reference"))

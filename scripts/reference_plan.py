@@ -20,7 +20,7 @@ from kbench.report.papers.entries import Cell
 from kbench.report.papers.figures import figures
 from kbench.report.papers.growth import LEAST_SIZES
 from kbench.report.papers.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
-from kbench.report.papers.runs import Runs
+from kbench.report.papers.runs import Runs, asked_by
 from kbench.report.tables import Machine
 from kbench.run.plan import Run, make_plan
 from kbench.run.runner import finished_here, split
@@ -149,10 +149,7 @@ def open_places(runs: Sequence[Run]) -> list[str]:
     def n_sizes(of: Paper, wanted: Selector, own: Container[str]) -> int:
         choices = of.data[wanted.data or ""]
         return sum(
-            any(
-                any(one in own for one in row["experiment"].split(","))
-                for row in known.matching(machine, wanted, choice)
-            )
+            any(asked_by(own, row) for row in known.matching(machine, wanted, choice))
             for choice in choices
         )
 

@@ -179,7 +179,7 @@ def measured(row: Row, column: str) -> float | None:
 
 def of_seconds(column: str) -> bool:
     """Whether a column is seconds of a clock, of the whole or of a phase."""
-    return column in _CLOCKS or column.startswith("phases.")
+    return column.endswith("_s") or column.startswith("phases.")
 
 
 def method_version(row: Row) -> int:
@@ -315,7 +315,7 @@ def _one_a_seed(rows: list[Row]) -> list[Row]:
 def _says_most(row: Row) -> tuple[bool, float, float]:
     """Sort key of the rows of a seed: ok rows last, those that had most time last of the others."""
     ok = row["status"] == "ok"
-    return ok, 0.0 if ok else time_limit(row) or 0.0, _age(row)
+    return ok, 0.0 if ok else time_limit(row), _age(row)
 
 
 def _age(row: Row) -> float:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kbench.config import Limits
+
 # Begins the message of a run that was stopped at its limit of wall seconds.
 TIMED_OUT = "not done within limits.wall_s="
 
@@ -51,13 +53,17 @@ def without_seconds(message: str) -> str:
     return _FIT.sub("", message)
 
 
-def limit(row: Mapping[str, Any], name: str) -> float | None:
-    """The limit `limits.<name>` of a run by its command; None if that does not name it."""
-    said = re.findall(rf"\blimits\.{name}{_NUMBER}", row.get("command") or "")
-    return float(said[-1]) if said else None
+def limit(row: Mapping[str, Any], name: str) -> float:
+    """The limit `limits.<name>` of a run by its command, infinite if it has none.
+
+    A command names what differs from the defaults of `Limits`.
+    """
+    said = re.findall(rf"\blimits\.{name}=(\S+)", row.get("command") or "")
+    given = getattr(Limits(), name) if not said else None if said[-1] == "null" else float(said[-1])
+    return math.inf if given is None else given
 
 
-def time_limit(row: Mapping[str, Any]) -> float | None:
+def time_limit(row: Mapping[str, Any]) -> float:
     """Wall seconds that a run could take: where it was stopped, or else what its command says."""
     seconds = stopped_at(row)
     return limit(row, "wall_s") if seconds is None else seconds

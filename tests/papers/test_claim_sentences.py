@@ -6,7 +6,7 @@ import pytest
 
 from kbench.report.papers.claims import addends, claims
 from kbench.report.papers.entries import quantity_of
-from kbench.report.papers.layout import Ratio, Total, measure, paper, put, selector
+from kbench.report.papers.layout import Total, measure, paper, selector, substituted
 
 DECIDED = [one for one in claims() if not one.outside]
 
@@ -112,7 +112,7 @@ def _cells(claim, term):
     for names in claim.each:
         for spelt in term:
             for one in addends(spelt):
-                yield from _cell(claim.paper, put(one, names))
+                yield from _cell(claim.paper, substituted(one, names))
 
 
 def _cell(of, spelt):
@@ -134,9 +134,6 @@ def _cell(of, spelt):
         over = paper(of).tables[wanted.table]
         methods = set(over.columns[column].methods)
         (data,) = {(one & over.columns[column]).data for one in over.rows.values()}
-    if isinstance(asked, Ratio):
-        below = paper(of).tables[asked.table]
-        methods |= set((below.rows[row] & below.columns[column]).methods)
     yield methods, data, label, _sign(label, asked)
 
 
@@ -182,7 +179,7 @@ def test_a_query_is_of_the_quantity_that_its_sentence_names(claim):
 @pytest.mark.parametrize("claim", DECIDED, ids=_id)
 def test_a_better_method_never_refutes_its_praise(claim):
     """The answer moves to the side of the bound if the praised term gets better."""
-    if claim.kind == "spread" or any(words in claim.says for words in PARTS):
+    if claim.kind == "range" or any(words in claim.says for words in PARTS):
         return
     (sign,) = {cell[3] for cell in _all(claim)}
     bound = claim.case or claim.holds

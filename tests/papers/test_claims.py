@@ -7,20 +7,20 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
-from kbench.report.papers.claims import addends, claims, source
+from kbench.report.papers.claims import _claim, addends, claims, source
 from kbench.report.papers.decision import FAILS, HOLDS, NOT_MEASURABLE, WEAKER, verdict
 from kbench.report.papers.entries import quantity_of
 from kbench.report.papers.layout import (
     CurveValue,
-    Ratio,
     Selector,
     Sum,
     Total,
     measure,
     paper,
-    put,
     selector,
+    substituted,
 )
+from kbench.report.papers.runs import Runs
 from kbench.report.papers.verdicts import refutation, sentence, verdict_records
 
 DECIDED = [one for one in claims() if not one.outside]
@@ -28,8 +28,12 @@ DECIDED = [one for one in claims() if not one.outside]
 
 @pytest.mark.parametrize("outcome", [HOLDS, WEAKER, FAILS])
 @pytest.mark.parametrize("claim", DECIDED, ids=lambda one: one.says[:60])
-def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome):
-    """All repetitions answer alike; of a fraction, as many as the outcome asks for."""
+def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, monkeypatch):
+    """All repetitions answer alike; of a fraction, as many as the outcome asks for.
+
+    With seconds that are never off: the outcomes of narrow bounds lie less than that apart.
+    """
+    monkeypatch.setattr(Runs, "run_to_run_factor", lambda self, machine: 1.0)
     made = MadeRows(claim.paper)
     figure = _figure(claim, outcome)
     within = len(claim.each) if claim.case is None else round(figure * len(claim.each))
@@ -39,7 +43,9 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome):
             answer = answer if claim.kind != "ratio" else 2.0 ** (answer - claim.case.limit)
         else:
             answer = figure
-        terms = [[[put(c, names) for c in addends(one)] for one in term] for term in claim.terms]
+        terms = [
+            [[substituted(c, names) for c in addends(one)] for one in term] for term in claim.terms
+        ]
         # Repetitions may share a cell: the first term of one is the second of another.
         base = made.values.get(str(terms[0][0][0]))
         for term, value in zip(terms, _terms(claim.kind, answer, base), strict=True):
@@ -77,7 +83,7 @@ UNPRINTED = (
 
 @pytest.mark.parametrize("claim", DECIDED, ids=lambda one: one.says[:60])
 def test_the_bound_is_the_number_that_the_paper_prints(claim):
-    """To a quarter of a ratio, to half a point, and to five in a hundred settings."""
+    """To a quarter of a ratio, half a point, an eighth of a fraction, and five of 100 settings."""
     printed = verdict(claim, runs()).printed
     if any(words in claim.says for words in UNPRINTED):
         assert printed is None
@@ -86,7 +92,8 @@ def test_the_bound_is_the_number_that_the_paper_prints(claim):
         assert 0.8 < printed / claim.holds.limit < 1.25
     else:
         assert claim.holds.takes(printed)
-        slack = 0.05 if claim.case else max(0.5, 0.12 * printed)
+        points = 0.5 if verdict(claim, runs()).unit in ("points", "%") else 0.0
+        slack = 0.05 if claim.case else max(points, 0.12 * abs(printed))
         assert abs(printed - claim.holds.limit) <= slack
 
 
@@ -95,17 +102,23 @@ def test_a_printed_limit_is_the_least_that_a_run_took():
     assert verdict(_claim_on("96 of 100"), runs()).printed == 0.96
 
 
-@pytest.mark.parametrize("claim", DECIDED, ids=lambda one: one.says[:60])
-def test_a_claim_says_what_it_computes_and_what_refutes_it(claim):
-    """The sentence of the refutation has the quantity and the looser bound."""
-    found = verdict(claim, runs())
-    said = refutation(found)
-    assert claim.quantity in said
-    assert f"{100 * claim.weaker.limit if claim.case else claim.weaker.limit:g}" in said
+def test_a_claim_says_what_it_computes_and_what_refutes_it():
+    found = verdict(_claim_on("hundred times faster"), runs())
     (record,) = verdict_records([found])
-    assert record["refuted"] == said
-    assert record["wording"] in ("quoted", "paraphrased", "ours")
-    assert (record["wording"] == "quoted") == bool(record["quote"])
+    assert record["refuted"] == (
+        "The figure: LIBSVM's training seconds over the early model's, covtype. The claim holds if"
+        " it is at least 100 ×, holds weaker if at least 10 ×, and is refuted otherwise."
+    )
+
+
+def test_a_claim_that_selects_runs_itself_says_how_they_are_made():
+    found = verdict(_claim_on("loss of the divided problem"), runs())
+    assert found.why == 'no rows: "kbench -m experiment=dcsvm_fig1"'
+    spelt = {"paper": "hss", "where": "", "says": "it does", "quantity": "a", "holds": ">= 1"}
+    query = {"value": {"data": "a8a", "method": "svc", "of": "accuracy"}}
+    assert _claim(**spelt, **query, run="experiment=hss_table2").run
+    with pytest.raises(ValueError, match="selects runs itself has `run`: it does"):
+        _claim(**spelt, **query)
 
 
 def test_a_claim_without_a_query_cannot_be_refuted():
@@ -132,7 +145,7 @@ def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(
 @pytest.mark.parametrize(
     ("message", "outcome", "figure"),
     [
-        (stopped_in("predict", 1200, limit=1500), HOLDS, 120.0),
+        (stopped_in("predict", 1400, limit=1500), HOLDS, 140.0),
         (stopped_in("score", 700, limit=1500), WEAKER, 70.0),
         (stopped_in("fit", 700, limit=1500), NOT_MEASURABLE, None),
         # Of a row that does not tell its stage.
@@ -183,12 +196,12 @@ def test_an_answer_that_is_only_bounded_keeps_a_claim_from_holding():
     assert verdict(claim, made.runs()).outcome == WEAKER
     *others, last = made.rows.values()
     ended = {name: last[name] for name in ("method", "dataset", "variant", "params")}
-    for seconds, outcome in ((200.0, NOT_MEASURABLE), (400.0, FAILS)):
+    for seconds, outcome in ((200.0, NOT_MEASURABLE), (600.0, FAILS)):
         method, place = ended["method"], {k: v for k, v in ended.items() if k != "method"}
         lost = failed(method, "timeout", message=stopped_in("fit", seconds), **place)
         found = verdict(claim, runs(*others, lost))
         assert (found.outcome, found.answered) == (outcome, 2)
-    assert found.figure == pytest.approx(0.975)
+    assert found.figure == pytest.approx(0.65)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +215,7 @@ def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_fraction(
     claim = _claim_on("96 of 100")
     made = MadeRows("dcsvm")
     for number, names in enumerate(claim.each):
-        libsvm, dcsvm = (put(term[0], names) for term in claim.terms)
+        libsvm, dcsvm = (substituted(term[0], names) for term in claim.terms)
         made.put(libsvm, 1.0 if number < slower else 20.0)
         made.put(dcsvm, 10.0)
     rows = list(made.rows.values())
@@ -256,7 +269,7 @@ def test_sizes_at_equal_cost_have_as_many_multiplications(reference, words, most
     claim = _claim_on(words)
     compared = 0
     for names in claim.each:
-        terms = [[source(claim, put(one, names)) for one in term] for term in claim.terms]
+        terms = [[source(claim, substituted(one, names)) for one in term] for term in claim.terms]
         for machine in reference.machines:
             rivals, own = (
                 [
@@ -276,7 +289,9 @@ def test_sizes_at_equal_cost_have_as_many_multiplications(reference, words, most
 def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
     claim = _claim_on("factorisation and ADMM take fewer seconds than our")
     made = MadeRows("hss")
-    exact, hss = ([put(one, claim.each[0]) for one in addends(term[0])] for term in claim.terms)
+    exact, hss = (
+        [substituted(one, claim.each[0]) for one in addends(term[0])] for term in claim.terms
+    )
     made.add(exact, 1.0)
     made.add(hss, 10.0)
     first, *others = made.rows.values()
@@ -371,19 +386,7 @@ class MadeRows:
         self._set(None, "", "", selector(**own), asked, value)
 
     def _set(self, table, row, column, wanted, asked, value):
-        if isinstance(asked, Ratio):
-            other, _, label = asked.table, None, asked.denominator
-            below = self.paper.tables[other]
-            self._set(
-                below,
-                row,
-                column,
-                below.rows[row] & below.columns[column],
-                below.measures[label],
-                7.0,
-            )
-            self._set(table, row, column, wanted, table.measures[asked.numerator], 7.0 * value)
-        elif isinstance(asked, Sum):
+        if isinstance(asked, Sum):
             for label in asked.parts:
                 each = value / len(asked.parts)
                 self._set(table, row, column, wanted, table.measures[label], each)

@@ -8,7 +8,7 @@ from paper_rows import rbf, runs
 from kbench.report.papers.cell_notes import settings
 from kbench.report.papers.entries import Cell, entry
 from kbench.report.papers.layout import Columns, CurveValue, Growth, paper
-from kbench.report.papers.settings import all_stated, departures, stated
+from kbench.report.papers.settings import departures, stated
 
 
 @pytest.fixture(scope="module")
@@ -151,11 +151,6 @@ def test_a_note_follows_the_row():
         cell = Cell(table, found, found.machines[0], "DC-SVM (early)", "ijcnn1")
         notes = entry(cell, table.measures["accuracy"]).notes
         assert any("tol 0.1 (paper: 0.001)" in note for note in notes) == differs
-
-
-def test_reasons_are_given_for_parameters_that_are_stated():
-    for one in all_stated():
-        assert set(one.why) <= set().union(*one.sources.values())
 
 
 def test_a_setting_that_is_recalled_is_told_from_one_that_the_paper_states():

@@ -9,6 +9,7 @@ from report_rows import failed, make_row
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import filled
 from kbench.report.papers.layout import paper
+from kbench.report.papers.sheets import cell_records
 
 
 def test_ratios_are_of_one_problem_on_one_machine():
@@ -79,6 +80,19 @@ def test_a_total_is_of_all_settings_or_says_how_many():
     rows = [rbf("svc", 0.9, C=C, gamma=g, fit_wall_s=3.0) for C in steps for g in steps]
     assert cell(runs(*rows), "ijcnn1", "LIBSVM", "time", table).value == pytest.approx(75.0)
     assert cell(runs(*rows[1:]), "ijcnn1", "LIBSVM", "time", table).status == "24 of 25"
+
+
+def test_the_runs_behind_a_computed_cell_are_those_of_all_its_parts():
+    """A total of 25 settings, and both sides of a ratio."""
+    steps = [2.0**e for e in (-10, -6, 1, 6, 10)]
+    grid = [rbf("svc", 0.9, C=C, gamma=g, key=f"{C} {g}") for C in steps for g in steps]
+    sheets = filled(paper("dcsvm").tables["table5"], runs(*grid))
+    (total,) = (one for one in cell_records(sheets) if one["measured"] is not None)
+    assert (total["runs"], total["ok"]) == (25, 25)
+    assert total["keys"] == " ".join(row["key"] for row in grid)
+    both = [rbf("dcsvm_early", 0.98, key="early"), rbf("svc", 0.98, key="late")]
+    ratio = cell(runs(*both), "DC-SVM (early)", "ijcnn1", "× LIBSVM")
+    assert [row["key"] for row in ratio.rows] == ["early", "late"]
 
 
 def test_a_total_is_of_one_data_set():

@@ -65,14 +65,15 @@ def test_training_seconds_of_runs_that_were_stopped_in_their_prediction_are_know
 def test_every_cell_is_measured_ended_without_rows_or_without_data():
     lost = failed("dcsvm", "timeout", dataset="ijcnn1", params=rbf("dcsvm", 1)["params"])
     lost["message"] = "not done within limits.wall_s=120"
-    tables = filled(TABLE3, runs(rbf("svc", 0.98), lost))
+    svc = rbf("svc", 0.98, command="kbench limits.wall_s=120")
+    tables = filled(TABLE3, runs(svc, lost))
     count = coverage(tables)
     # Two quantities of ten printed methods on four data sets, cifar not present.
     assert (count.cells, count.absent, count.with_data) == (80, 20, 60)
     assert (count.measured, count.ended, count.failed, count.missing) == (2, 2, 0, 56)
     assert cell(runs(lost), "LIBSVM", "cifar", "accuracy").absent
-    exact = rbf("kernel_svc", 0.99)  # which no paper prints
-    assert coverage(filled(TABLE3, runs(rbf("svc", 0.98), lost, exact))) == count
+    exact = {**svc, **rbf("kernel_svc", 0.99), "command": svc["command"]}  # no paper prints it
+    assert coverage(filled(TABLE3, runs(svc, lost, exact))) == count
     assert not cell(runs(lost), "LIBSVM", "cifar", "× LIBSVM").absent
     own = rbf("svc", 0.9, C=8, gamma=2.0**-22, dataset="cifar10", variant="animals")
     assert cell(runs(own), "LIBSVM", "cifar", "accuracy").value == 0.9
@@ -134,7 +135,9 @@ def test_seconds_of_which_some_runs_were_stopped_are_a_lower_bound_and_no_mean()
     said = {"dataset": "ijcnn1", "task": "binary", "params": rbf("svc", 1)["params"]}
     message = stopped_in("fit", 120)
     stopped = [failed("svc", "timeout", seed, message=message, **said) for seed in (1, 2)]
-    found = runs(rbf("svc", 0.9, fit_wall_s=112.5), *stopped, rbf("dcsvm_early", 0.9))
+    command = "kbench limits.wall_s=120"
+    ok = rbf("svc", 0.9, fit_wall_s=112.5, command=command)
+    found = runs(ok, *stopped, rbf("dcsvm_early", 0.9, command=command))
     one = cell(found, "LIBSVM", "ijcnn1", "seconds")
     assert (one.value, one.least, one.status) == (None, 117.5, "1 of 3 ok")
     assert one.notes == (

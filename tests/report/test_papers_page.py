@@ -216,7 +216,7 @@ def scaling_rows():
         ]
     params = json.dumps({"C": 32, "gamma": 32, "tol": 0.001})
     late = failed("svc", "timeout", dataset="covtype_93k", variant="first_train=20000")
-    message = stopped_in("predict", 540, limit=600)
+    message = stopped_in("fit", 540, limit=600)
     return [*rows, {**late, "params": params, "message": message, "n_train": None}]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kbench.config import shipped_root
-from kbench.report.papers.layout import PAPERS, load, paper
+from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.printed import printed
 
 TABLES = [table for name in PAPERS for table in paper(name).tables.values()]
@@ -126,7 +126,3 @@ def test_a_table_says_how_to_make_its_rows_or_why_there_are_none(table):
         group, _, names = word.partition("=")
         for name in names.split(","):
             assert configured(group, name) is not None, word
-
-
-def test_layouts_are_found_by_the_package():
-    assert load("hss.yaml")["paper"] == "HSS-ADMM"

@@ -1,9 +1,11 @@
 """Which runs stand for the steps of a system."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from paper_rows import rbf, runs
+from report_rows import START, failed, stopped_in
 
 from kbench.report.papers.systems import sheet, systems
 
@@ -99,3 +101,21 @@ def test_validation_that_only_reports_a_score_is_no_cost_of_a_step():
 def test_a_system_names_the_command_that_makes_its_rows(system):
     (note,) = sheet(system, runs(), {}).notes
     assert note.endswith(f'run "kbench -m {system.run}"')
+
+
+def test_of_one_run_with_two_limits_that_of_the_paper_s_experiment_counts_as_in_its_table():
+    """Even if the other one is newer and has another key."""
+    own = on_covtype("svc", 10.0, experiment="dcsvm_table3")
+    later = START + timedelta(hours=1)
+    newer = on_covtype("svc", 20.0, experiment="other", started_at=later)
+    for rows in ((own, newer), (newer, own)):
+        values, _ = shown(*OURS, *rows)
+        assert values["LIBSVM, fit s"] == "10.0"
+
+
+def test_training_seconds_of_a_run_that_was_stopped_in_its_prediction_are_known():
+    message = stopped_in("predict", 70, limit=600)
+    lost = failed("svc", "timeout", dataset="covtype_93k", task="binary", message=message)
+    lost["params"] = on_covtype("svc", 1.0)["params"]
+    values, _ = shown(*OURS, lost)
+    assert (values["LIBSVM, fit s"], values["× faster code"]) == ("70.0", "35")

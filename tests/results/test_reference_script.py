@@ -531,7 +531,7 @@ def test_with_hours_no_command_begins_that_would_not_end_in_time(
 
 
 def test_a_row_names_the_experiments_of_all_commands_that_ask_for_its_run(script):
-    asked = script["asked_by"].__globals__["asked_for"](
+    asked = script["experiments_by_key"].__globals__["asked_for"](
         SimpleNamespace(key=key, experiment=experiment)
         for key, experiment in (("a", "one"), ("b", None), ("a", "two,one"), ("c", "two"))
     )

@@ -39,7 +39,10 @@ def budgets() -> tuple[Budgets, ...]:
         Budgets(
             **one
             | {
-                "lines": {label: selector(**spelt) for label, spelt in one["lines"].items()},
+                "lines": {
+                    label: Selector(kernel=paper(one["paper"]).kernel) & selector(**spelt)
+                    for label, spelt in one["lines"].items()
+                },
                 "cost": quantity(one["cost"]),
                 "score": quantity(one["score"]),
             }

@@ -8,18 +8,12 @@ of a difference that nobody has explained.
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from kbench.report.papers.layout import PAPERS, load, paper
-from kbench.report.quantities import Quantity
-from kbench.report.sheet import Sheet
-
-if TYPE_CHECKING:
-    from kbench.report.papers.entries import Filled
-    from kbench.report.papers.printed import Printed
+from kbench.report.papers.printed import Printed
+from kbench.report.quantities import SCORES, Quantity
 
 # Half a point covers rounding and the spread of seeds, but not of errors that are hardly larger
 # themselves: of these a quarter counts. 5 % covers the spread of kernel errors over seeds.
@@ -35,7 +29,8 @@ KINDS = {
     UNEXPLAINED: "not explained",
 }
 
-_RELATIVE = ("kernel error", "RMSE", "MAE", "rank", "precision", "recall")
+# Columns and curves that are scores and are compared by their relative difference.
+_RELATIVE = {one.column for one in SCORES} | {"kernel_error", "rank", "precision", "recall"}
 _NO_CAUSE = "no cause is known"
 
 
@@ -113,17 +108,17 @@ def causes() -> tuple[Cause, ...]:
     return found
 
 
-def is_score(label: str, quantity: Quantity) -> bool:
+def is_score(quantity: Quantity) -> bool:
     """Whether a quantity of a table is a score, unlike sizes, seconds and memory."""
-    return quantity.title.endswith("%") or label in _RELATIVE
+    return quantity.title.endswith("%") or quantity.column in _RELATIVE
 
 
-def compared(given: "Printed | None", label: str, quantity: Quantity) -> bool:
+def compared(given: Printed | None, quantity: Quantity) -> bool:
     """Whether a cell is a score of which the paper prints a number."""
-    return given is not None and given.number is not None and is_score(label, quantity)
+    return given is not None and given.number is not None and is_score(quantity)
 
 
-def differs(given: "Printed", value: float, quantity: Quantity) -> bool:
+def differs(given: Printed, value: float, quantity: Quantity) -> bool:
     """Whether a measured score, in the row's unit, is far from the printed one."""
     number = given.number or 0.0
     own = value * quantity.factor
@@ -134,48 +129,15 @@ def differs(given: "Printed", value: float, quantity: Quantity) -> bool:
     return abs(own - number) > MOST_RELATIVE * abs(number)
 
 
+def thresholds() -> str:
+    """By how much a score must differ, in words."""
+    return (
+        f"{MOST_POINTS:g} points of accuracy or error, {100 * MOST_OF_ERROR:g} % of an error below"
+        f" {MOST_POINTS / MOST_OF_ERROR:g} %, or {100 * MOST_RELATIVE:g} % of any other score"
+    )
+
+
 def cause_of(place: Place, *, larger: bool) -> Cause:
     """The first cause of a difference; one that says so if none is known."""
     known = (one for one in causes() if one.explains(place, larger=larger))
     return next(known, Cause(UNEXPLAINED, _NO_CAUSE, "", (place.table,)))
-
-
-def sheet(tables: Iterable["Filled"]) -> Sheet:
-    """A line for each cause with the number of cells and the tables that it is about.
-
-    A cell counts once, on the machine of the first table that has it.
-    """
-    counts: dict[Cause, dict[str, int]] = {}
-    seen: set[tuple[str, ...]] = set()
-    for one in tables:
-        name = f"{one.paper.title} {one.table.number}"
-        for place, _, entry in one.cells():
-            if not entry.compared or place in seen:
-                continue
-            seen.add(place)
-            if entry.cause is not None:
-                of = counts.setdefault(entry.cause, {})
-                of[name] = of.get(name, 0) + 1
-    order = sorted(
-        counts, key=lambda one: (list(KINDS).index(one.kind), -sum(counts[one].values()))
-    )
-    rows = [
-        [
-            KINDS[one.kind],
-            str(sum(counts[one].values())),
-            ", ".join(f"{name} ({n})" for name, n in counts[one].items()),
-            one.why,
-            one.shown,
-        ]
-        for one in order
-    ]
-    total = sum(sum(one.values()) for one in counts.values())
-    unexplained = sum(sum(of.values()) for one, of in counts.items() if one.kind == UNEXPLAINED)
-    note = (
-        f"{total} of {len(seen)} measured scores differ from the printed ones by more than"
-        f" {MOST_POINTS:g} points of accuracy or error, {100 * MOST_OF_ERROR:g} % of an error below"
-        f" {MOST_POINTS / MOST_OF_ERROR:g} %, or {100 * MOST_RELATIVE:g} % of a kernel"
-        f" error, RMSE, MAE, rank, precision or recall; {unexplained} of them are not explained."
-    )
-    header = ["kind", "cells", "tables", "cause", "what shows it"]
-    return Sheet("Differences from the printed scores", 1, header, rows, [note])

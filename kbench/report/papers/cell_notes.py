@@ -104,7 +104,7 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     if not sizes and problem.n_train is not None:
         notes.append(f"{title(problem)}, {problem.n_train:,} training rows")
     line = match.line
-    if table.paper == "dcpred" and wanted.methods and not all(row.get("tuned") for row in line.ok):
+    if table.tuned and wanted.methods and not all(row.get("tuned") for row in line.ok):
         where = f"{line.method} on {title(problem)}"
         notes.append(f"{where}: parameters of the data set's file, without trials of its own")
     if line.failures:

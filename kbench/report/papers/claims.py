@@ -1,7 +1,7 @@
 """The language of the claims file: each claim of a paper is a query over cells.
 
 A query names cells as `table | row | column | quantity`, or selects runs itself as layouts do, and
-asks for a ratio, a difference, a spread (largest less smallest) or a value. `each` repeats it; the
+asks for a ratio, a difference, a range (largest less smallest) or a value. `each` repeats it; the
 figure is then the worst answer, or with `case`, a bound on one answer, the fraction of answers
 within that bound. Where a term lists several cells (rival methods), the best counts. The cells of
 `sum` are added. `decision` answers queries.
@@ -21,9 +21,9 @@ from kbench.report.papers.layout import (
     load,
     measure,
     paper,
-    put,
     repetitions,
     selector,
+    substituted,
 )
 
 # Least and largest value that runs leave possible; the same number twice for a measured value.
@@ -31,7 +31,7 @@ Interval = tuple[float, float]
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": operator.ge, "<=": operator.le}
 _MEASURES = {"of", "per", "factor", "curve"}
-_KINDS = ("ratio", "difference", "spread", "value")
+_KINDS = ("ratio", "difference", "range", "value")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Bound:
         return max(figures) if self.sign == ">=" else min(figures)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """One sentence of a paper.
 
@@ -81,7 +81,9 @@ class Claim:
         can be refuted and cannot hold.
     ours : bool
         Whether the paper does not ask this question.
-    kind : {"ratio", "difference", "spread", "value", ""}
+    run : str
+        `kbench -m <run>` makes the rows that the query selects itself.
+    kind : {"ratio", "difference", "range", "value", ""}
     terms : tuple
         Terms of the query, each a tuple of cells of which the best counts.
     each : tuple of mappings
@@ -108,6 +110,7 @@ class Claim:
     quote: str = ""
     ours: bool = False
     unequal: str = ""
+    run: str = ""
 
     @property
     def wording(self) -> str:
@@ -115,17 +118,32 @@ class Claim:
         return "ours" if self.ours else "quoted" if self.quote else "paraphrased"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
-    """The source of a term: a cell of a table, or runs selected by the claim."""
+    """The source of a term: a cell of a table, by the paper's name of its data set.
+
+    Runs that a claim selects itself fill the only cell of a table without a name.
+    """
 
     data: str
-    measure: Measure
-    wanted: Selector
-    table: Table | None = None
+    table: Table
     row: str = ""
     column: str = ""
-    absent: bool = False
+    label: str = ""
+
+    @property
+    def wanted(self) -> Selector:
+        """Which runs fill it."""
+        return self.table.rows[self.row] & self.table.columns[self.column]
+
+    @property
+    def measure(self) -> Measure:
+        return self.table.measures[self.label]
+
+    @property
+    def absent(self) -> bool:
+        """Whether there are no data for it."""
+        return self.data in paper(self.table.paper).absent
 
 
 @cache
@@ -135,7 +153,7 @@ def claims() -> tuple[Claim, ...]:
     Raises
     ------
     TypeError, ValueError
-        A key, kind or bound does not exist.
+        A key, kind or bound does not exist, or nothing says how rows are made that a claim selects.
     """
     return tuple(_claim(**one) for one in load("claims.yaml"))
 
@@ -154,31 +172,37 @@ def _claim(
     quote: str = "",
     ours: bool = False,
     unequal: str = "",
+    run: str = "",
     **query: Any,
 ) -> Claim:
     if outside:
-        return Claim(paper, where, says, outside=outside, quote=quote)
+        return Claim(paper=paper, where=where, says=says, outside=outside, quote=quote)
     ((kind, terms),) = query.items()
     if kind not in _KINDS or holds is None or not quantity:
         kinds = ", ".join(_KINDS)
         raise ValueError(f"a claim has one of {kinds}, `holds` and `quantity`: {says}")
     bound = Bound.of(holds)
     listed = terms if isinstance(terms, list) else [terms]
-    return Claim(
-        paper,
-        where,
-        says,
-        kind,
-        tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
-        repetitions(each or {}),
-        bound,
-        _looser(kind, bound, of_cases=case is not None) if weaker is None else Bound.of(weaker),
-        None if case is None else Bound.of(case),
+    derived = _looser(kind, bound, of_cases=case is not None)
+    claim = Claim(
+        paper=paper,
+        where=where,
+        says=says,
+        kind=kind,
+        terms=tuple(tuple(one) if isinstance(one, list) else (one,) for one in listed),
+        each=repetitions(each or {}),
+        holds=bound,
+        weaker=derived if weaker is None else Bound.of(weaker),
+        case=None if case is None else Bound.of(case),
         quantity=quantity,
         quote=quote,
         ours=ours,
         unequal=unequal,
+        run=run,
     )
+    if not all(cell.table.run for cell in sources(claim)):
+        raise ValueError(f"a claim that selects runs itself has `run`: {says}")
+    return claim
 
 
 def _looser(kind: str, holds: Bound, *, of_cases: bool) -> Bound:
@@ -203,19 +227,27 @@ def _looser(kind: str, holds: Bound, *, of_cases: bool) -> Bound:
 
 def source(claim: Claim, spelt: Any) -> Source:
     """The cell of a table, or the selected runs, that the claims file spells so."""
+    of = paper(claim.paper)
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
-        of = paper(claim.paper)
         table = of.tables[name]
-        wanted = table.rows[row] & table.columns[column]
-        data = of.data_of(wanted)
-        absent = data in of.absent
-        return Source(data or "", table.measures[label], wanted, table, row, column, absent)
+        data = of.data_of(table.rows[row] & table.columns[column]) or ""
+        return Source(data=data, table=table, row=row, column=column, label=label)
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})
-    wanted = selector(**keys)
-    absent = wanted.data in paper(claim.paper).absent
-    return Source(wanted.data or "", asked, wanted, absent=absent)
+    wanted = Selector(kernel=of.kernel) & selector(**keys)
+    table = Table(
+        paper=claim.paper,
+        name="",
+        caption="",
+        run=claim.run,
+        rows={"": wanted},
+        columns={"": Selector()},
+        measures={"": asked},
+        printed="",
+        sizes="",
+    )
+    return Source(data=wanted.data or "", table=table)
 
 
 def addends(spelt: Any) -> Sequence[Any]:
@@ -234,22 +266,18 @@ def tables_of(claim: Claim) -> list[Table]:
 
 def methods_of(claim: Claim) -> set[str]:
     """The methods whose runs a claim reads."""
-    return {method for cell in _sources(claim) for method in cell.wanted.methods}
+    return {method for cell in sources(claim) for method in cell.wanted.methods}
 
 
-def selectors_of(claim: Claim) -> list[Selector]:
-    """What a claim selects itself, without a table."""
-    return [cell.wanted for cell in _sources(claim) if cell.table is None]
-
-
-def _sources(claim: Claim) -> list[Source]:
+def sources(claim: Claim) -> list[Source]:
+    """All cells whose runs a claim reads."""
     return [source(claim, spelt) for spelt in _spelt(claim)]
 
 
 def _spelt(claim: Claim) -> list[Any]:
     """All cells of a claim, as the file spells them."""
     return [
-        put(cell, names)
+        substituted(cell, names)
         for names in claim.each
         for term in claim.terms
         for spelt in term

@@ -6,10 +6,9 @@ exponent is fitted beside it. The number of cells therefore does not depend on a
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import (
     ABSENT,
     NO_POWER,
@@ -18,21 +17,10 @@ from kbench.report.papers.entries import (
     Entry,
     Filled,
 )
-from kbench.report.papers.layout import PAPERS, Measure, Total, paper
-from kbench.report.sheet import Sheet
+from kbench.report.papers.layout import Measure, Total
 
 # States of a cell, the best first.
 STATES = ("measured", "ended", "failed", NO_ROWS, ABSENT)
-
-_LEGEND = (
-    "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
-    " methods of our own; an order of growth counts where its exponent is fitted. Printed sizes of"
-    " data sets are counted apart. Ended are"
-    " runs that had as many seconds as any run of the table's experiments on the same data; failed"
-    " are those that had fewer, or ended by an error. Cells whose runs keep"
-    " other memory than the paper's have no rows. The last column is the percentage of"
-    " cells with data that are measured or ended at the limit."
-)
 
 
 @dataclass(frozen=True)
@@ -49,9 +37,6 @@ class Coverage:
     absent: int = 0
     sizes: int = 0
 
-    def __add__(self, other: "Coverage") -> "Coverage":
-        return Coverage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
-
     @property
     def with_data(self) -> int:
         """Cells whose method and data set, or a substitute for it, are available."""
@@ -62,21 +47,21 @@ class Coverage:
         return self.with_data + self.absent
 
     @property
-    def percentage(self) -> str:
+    def share(self) -> str:
         """Percentage of the cells with data that are measured or ended at the limit, as text."""
         done = self.measured + self.ended
-        return _percentage(done, self.with_data)
+        return percentage(done, self.with_data)
 
     def __str__(self) -> str:
         words = (
             f"{self.measured:,} of {self.with_data:,} cells with data measured"
             + (f", {self.ended:,} ended at the limit" if self.ended else "")
-            + f" ({self.percentage})"
+            + f" ({self.share})"
         )
         return f"{words}, {self.absent:,} without data" if self.absent else words
 
 
-def _percentage(n: int, of: int) -> str:
+def percentage(n: int, of: int) -> str:
     """Rounded down, so that 100 % means all of them."""
     return f"{math.floor(100 * n / of)} %" if of else "–"
 
@@ -105,69 +90,6 @@ def _counts(measure: Measure, entry: Entry) -> bool:
     """Whether a run can fill a cell in which the paper prints a value, not a dash."""
     filled_by_runs = measure.reads and not isinstance(measure, Total)
     return filled_by_runs and entry.prints
-
-
-def sheet(tables: Sequence[Filled]) -> Sheet:
-    """A line for each paper, and one for all papers together."""
-    own = {name: [one for one in tables if one.table.paper == name] for name in PAPERS}
-    lines = {paper(name).title: coverage(filled) for name, filled in own.items() if filled}
-    if len(lines) > 1:
-        lines["all"] = coverage(tables)
-    header = ["paper", "no data", "with data", *STATES[:-1], "%", "sizes"]
-    rows = [
-        [name, *(f"{n:,}" for n in (one.absent, one.with_data)), *map(str, _open(one))]
-        for name, one in lines.items()
-    ]
-    notes = [_LEGEND]
-    absent = [
-        f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
-        for name, filled in own.items()
-        if filled and coverage(filled).absent
-    ]
-    if absent:
-        notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
-    lacking = [
-        f"{one.table.id}: {', '.join(one.table.lacking)}" for one in tables if one.table.lacking
-    ]
-    if lacking:
-        notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")
-    return Sheet("Cells measured", 1, header, rows, notes)
-
-
-def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
-    """A line for each paper's figures, and one for all: panels and lines with data, and drawn."""
-    header = ["paper", "figures", "panels", "no data", "with data", "drawn"]
-    header += ["lines", "drawn", "ended", "%"]
-    names = list(dict.fromkeys(one.figure.paper for one in drawings))
-    groups = {paper(name).title: [d for d in drawings if d.figure.paper == name] for name in names}
-    if len(groups) > 1:
-        groups["all"] = list(drawings)
-    rows = []
-    for name, group in groups.items():
-        panels = sum(len(one.figure.panels) for one in group)
-        absent = sum(
-            panel.data in paper(one.figure.paper).absent
-            for one in group
-            for panel in one.figure.panels
-        )
-        lines, drawn = sum(one.wanted for one in group), sum(one.drawn for one in group)
-        ended = sum(one.ended for one in group)
-        charts = sum(len(one.charts) for one in group)
-        counts = (len(group), panels, absent, panels - absent, charts, lines, drawn, ended)
-        share = _percentage(drawn + ended, lines)
-        rows.append([name, *(f"{n:,}" for n in counts), share])
-    note = (
-        "Panels of the papers' figures, and lines of those whose data are available. A panel is"
-        " drawn if two of its lines have points, or its only one; one of curves if a line has. A"
-        " line through several settings or sizes has at least two points. Ended are lines without"
-        " points whose runs ended at a limit that no run of the figure's experiments on the same"
-        " data exceeds. The last column is the percentage of lines that are drawn or ended."
-    )
-    return Sheet("Figures drawn", 1, header, rows, [note])
-
-
-def _open(one: Coverage) -> tuple[int | str, ...]:
-    return one.measured, one.ended, one.failed, one.missing, one.percentage, one.sizes
 
 
 def _state(entry: Entry) -> int:

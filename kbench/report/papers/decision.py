@@ -10,12 +10,13 @@ failed setting where a fraction of the settings is asked. The figure is then an 
 all of it says the same, the claim is decided; otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
-different runs decides only what it says, too, if it is off by the most that seconds of equal runs
-were found to differ there (`Runs.drift`).
+different runs decides only what it says, too, if it is off by the factor by which seconds of equal
+runs were found to differ there (`Runs.run_to_run_factor`).
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
 confirmed. Of several machines that counts whose rows answer most repetitions, then one whose rows
-decide the claim, then the one with most values from the experiments of its tables.
+decide the claim, then the one with most values from the experiments of its tables, then the one
+with the worst outcome. What another machine's rows say instead stands beside the verdict.
 """
 
 import math
@@ -29,33 +30,32 @@ from kbench.report.papers.entries import (
     ABSENT,
     SECONDS_IN,
     Cell,
-    Entry,
     entry,
     quantity_of,
-    trains,
 )
 from kbench.report.papers.layout import (
     Choice,
     Columns,
-    CurveValue,
     Measure,
     Sum,
     Total,
     paper,
-    put,
+    substituted,
 )
-from kbench.report.papers.runs import Identity, Runs, least_seconds, made_by
+from kbench.report.papers.runs import Runs, made_by
 from kbench.report.tables import Machine, of_seconds
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_RUN = "open: not run"
 NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
+# Outcomes with a figure, the best first.
+_DECIDED = (HOLDS, WEAKER, FAILS)
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 _UNKNOWN: Interval = (0.0, math.inf)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The answer to a claim.
 
@@ -84,11 +84,12 @@ class Verdict:
         For each term of the answer that decides, how many runs its value is the mean of.
     own : int
         Number of values that come from the experiments of the claim's tables.
-    drift : str
-        What the figure might be by the drift of the machine's seconds, where that weakens it.
+    seconds_off : str
+        What the figure might be if seconds are off, where that weakens the verdict.
     machine : Machine, optional
         The machine of all these runs.
-    considered : frozenset of identities
+    elsewhere : str
+        What the rows of other machines say, where that is another outcome.
     """
 
     claim: Claim
@@ -105,12 +106,12 @@ class Verdict:
     keys: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     own: int = 0
-    drift: str = ""
+    seconds_off: str = ""
     machine: Machine | None = None
-    considered: frozenset[Identity] = frozenset()
+    elsewhere: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Term:
     """The printed and measured value of one term in the paper's unit, and the runs behind it.
 
@@ -120,7 +121,7 @@ class _Term:
     """
 
     printed: Interval | None
-    measured: Interval | None
+    measured: Interval | None = None
     sign: int
     why: str = ""
     matched: bool = False
@@ -131,84 +132,103 @@ class _Term:
     runs: int = 0
     own: bool = False
     timed: bool = False
-    considered: frozenset[Identity] = frozenset()
 
 
 def verdict(claim: Claim, runs: Runs) -> Verdict:
-    """The verdict on the machine whose rows answer most repetitions, or else fit them best."""
+    """The verdict by the rows of the machine that answers the claim best."""
     if claim.outside:
-        return Verdict(claim, OUTSIDE, claim.outside)
-    verdicts = [_verdict(claim, runs, machine) for machine in runs.machines]
-    return max(
+        return Verdict(claim=claim, outcome=OUTSIDE, why=claim.outside)
+    machines: Sequence[Machine | None] = runs.machines or [None]
+    verdicts = [_verdict(claim, runs, machine) for machine in machines]
+    best = max(
         verdicts,
-        key=lambda one: (one.answered, one.figure is not None, one.own, len(one.considered)),
-        default=_verdict(claim, runs, None),
+        key=lambda one: (
+            one.answered,
+            one.figure is not None,
+            one.own,
+            _DECIDED.index(one.outcome) if one.outcome in _DECIDED else -1,
+        ),
     )
+    others = [one for one in verdicts if one.figure is not None and one.outcome != best.outcome]
+    return replace(best, elsewhere="; ".join(map(_elsewhere, others)))
+
+
+def _elsewhere(one: Verdict) -> str:
+    """What the rows of a machine say that does not count."""
+    assert one.machine is not None
+    assert one.figure is not None
+    figure = _range(one.claim, (one.figure, one.figure), one.unit)
+    bounded = f"{one.bounded} {figure}".strip()
+    cases = f" in {one.answered} of {one.asked} cases" if one.asked > 1 else ""
+    return f"environment {one.machine.environment}{cases}: {one.outcome}, {bounded}"
 
 
 def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
-    assert claim.holds is not None
-    assert claim.weaker is not None
+    """The verdict by the rows of one machine."""
     answers = [_answer(claim, names, runs, machine) for names in claim.each]
     possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
-    figures = _summary(claim, possible)
-    outcome, figure, bounded = _decided(claim, figures)
-    factor = 1.0 if machine is None else runs.drift(machine)
-    wider = _summary(
-        claim, [_off(one, terms, factor) for one, terms in zip(possible, answers, strict=True)]
-    )
     stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
-    _, paper_figure, _ = _decided(claim, _summary(claim, stated))
-    unit = _unit(claim, answers[0][0].unit)
-    why = drift = ""
-    if figures is None:
-        missing = [t for one in answers for t in one if t.measured is None]
-        lacking = min(missing, key=lambda term: (not term.matched, term.absent))
-        why = lacking.why
-        if not (lacking.matched or lacking.absent):
-            outcome = NOT_RUN
-    elif figure is None:
-        why = f"runs that failed leave it open: {_range(claim, figures, unit)}"
-    elif wider is not None and _decided(claim, wider)[0] != outcome:
-        drift = (
-            f"{_range(claim, wider, unit)} if seconds are off by {factor:.3g} ×, as on equal runs"
-        )
-        if outcome != FAILS and claim.weaker.takes_all(wider):
-            outcome = WEAKER
-        else:
-            why = f"{_range(claim, figures, unit)}, {drift}"
-            outcome, figure, bounded, drift = NOT_MEASURABLE, None, "", ""
+    factor = 1.0 if machine is None else runs.run_to_run_factor(machine)
+    off = [_off(one, terms, factor) for one, terms in zip(possible, answers, strict=True)]
+    figures = _summary(claim, possible)
     answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
-    deciding = [
-        one
-        for one, value in zip(answers, possible, strict=True)
-        if value is not None and figure in value and claim.case is None
-    ]
     used = [term for one in answered for term in one]
     found = Verdict(
-        claim,
-        outcome,
-        why,
-        figure,
-        paper_figure,
-        bounded,
-        unit,
-        deciding[0][0].data if deciding and len(answered) > 1 else "",
-        len(answered),
-        len(answers),
-        tuple(dict.fromkeys(term.data for term in used if term.data)),
-        tuple(dict.fromkeys(key for term in used for key in term.keys)),
-        tuple(term.runs for term in deciding[0]) if deciding else (),
-        sum(term.own for term in used),
-        drift,
-        machine,
-        frozenset().union(*(term.considered for one in answers for term in one)),
+        claim=claim,
+        outcome=NOT_MEASURABLE,
+        printed=_decided(claim, _summary(claim, stated))[1],
+        unit=_unit(claim, answers[0][0].unit),
+        answered=len(answered),
+        asked=len(answers),
+        data=tuple(dict.fromkeys(term.data for term in used if term.data)),
+        keys=tuple(dict.fromkeys(key for term in used for key in term.keys)),
+        own=sum(term.own for term in used),
+        machine=machine,
     )
-    return _not_comparable(found) if claim.unequal and outcome in (HOLDS, WEAKER) else found
+    if figures is None:
+        return _unanswered(found, [term for one in answers for term in one])
+    outcome, figure, bounded = _decided(claim, figures)
+    if figure is None:
+        left = _range(claim, figures, found.unit)
+        return replace(found, why=f"runs that failed leave it open: {left}")
+    found = replace(found, outcome=outcome, figure=figure, bounded=bounded)
+    if claim.case is None:
+        at_end = [value is not None and figure in value for value in possible]
+        terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
+        worst = terms[0].data if len(answered) > 1 else ""
+        found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
+    found = _with_seconds_off(found, figures, _summary(claim, off) or figures, factor)
+    return _comparable(found)
 
 
-def _not_comparable(found: Verdict) -> Verdict:
-    """The verdict on a claim that the rows confirm with inputs that are not equal."""
+def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
+    """The verdict without an answer: what is missing, first what a run would change."""
+    missing = [term for term in terms if term.measured is None]
+    lacking = min(missing, key=lambda term: (not term.matched, term.absent))
+    run = lacking.matched or lacking.absent
+    return replace(found, outcome=NOT_MEASURABLE if run else NOT_RUN, why=lacking.why)
+
+
+def _with_seconds_off(found: Verdict, figures: Interval, wider: Interval, factor: float) -> Verdict:
+    """The verdict if what it says must stay true with seconds that are off by a factor."""
+    claim = found.claim
+    assert claim.weaker is not None
+    if _decided(claim, wider)[0] == found.outcome:
+        return found
+    unit = found.unit
+    said = f"{_range(claim, wider, unit)} if seconds are off by {factor:.3g} ×, as on equal runs"
+    if found.outcome != FAILS and claim.weaker.takes_all(wider):
+        return replace(found, outcome=WEAKER, seconds_off=said)
+    why = f"{_range(claim, figures, unit)}, {said}"
+    return replace(
+        found, outcome=NOT_MEASURABLE, why=why, figure=None, bounded="", worst="", counts=()
+    )
+
+
+def _comparable(found: Verdict) -> Verdict:
+    """The verdict, which does not confirm a claim if the inputs are not equal."""
+    if not found.claim.unequal or found.outcome not in (HOLDS, WEAKER):
+        return found
     assert found.figure is not None
     number = f"{found.bounded} {found.figure:.3g} {found.unit}".strip()
     why = f"the inputs are not equal, {found.claim.unequal}; the figure would be {number}"
@@ -285,7 +305,7 @@ def _answer(
 ) -> list[_Term]:
     """The terms of one repetition, on the first data set on which all of them have a value."""
     terms = [
-        [[source(claim, put(cell, names)) for cell in addends(spelt)] for spelt in term]
+        [[source(claim, substituted(cell, names)) for cell in addends(spelt)] for spelt in term]
         for term in claim.terms
     ]
     (data,) = {cell.data for term in terms for cells in term for cell in cells}
@@ -299,17 +319,13 @@ def _answer(
         if all(term.measured is not None for term in answers[-1]):
             break
     # The one that ended the loop, or else that with values, and then with rows, for most terms.
-    chosen = max(
+    return max(
         answers,
         key=lambda terms: (
             sum(term.measured is not None for term in terms),
             sum(term.matched for term in terms),
         ),
     )
-    return [
-        replace(term, considered=frozenset().union(*(one.considered for one in tried)))
-        for term, *tried in zip(chosen, *answers, strict=True)
-    ]
 
 
 def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
@@ -331,7 +347,7 @@ def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
     if len(known) < len(values):
         return None
     lows, highs = zip(*known, strict=True)
-    if kind == "spread":
+    if kind == "range":
         return max(0.0, max(lows) - min(highs)), max(highs) - min(lows)
     if kind == "value":
         return known[0]
@@ -352,7 +368,6 @@ def _added(terms: Sequence[_Term]) -> _Term:
         printed=_sum_of([term.printed for term in terms]),
         measured=_sum_of([term.measured for term in terms]),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
-        considered=frozenset().union(*(term.considered for term in terms)),
     )
 
 
@@ -371,14 +386,13 @@ def _best(terms: Sequence[_Term]) -> _Term:
         return terms[0]
     sign = terms[0].sign
     printed = _best_of([term.printed for term in terms if term.printed is not None], sign)
-    considered = frozenset().union(*(term.considered for term in terms))
     absent = next((term for term in terms if not term.matched), None)
     known = [term for term in terms if term.measured is not None]
     if absent is not None or not known:
-        return replace(absent or terms[0], printed=printed, considered=considered)
+        return replace(absent or terms[0], printed=printed)
     measured = _best_of([term.measured or _UNKNOWN for term in terms], sign)
     best = max(known, key=lambda term: sign * term.measured[0] if term.measured else -math.inf)
-    return replace(best, printed=printed, measured=measured, considered=considered)
+    return replace(best, printed=printed, measured=measured)
 
 
 def _best_of(values: Sequence[Interval], sign: int) -> Interval | None:
@@ -391,27 +405,9 @@ def _best_of(values: Sequence[Interval], sign: int) -> Interval | None:
 
 
 def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) -> _Term:
+    """The term of one cell, on one of the data sets that stand for the paper's."""
     table = cell.table
-    if table is None:
-        one = Entry()
-        match = None if machine is None else runs.find(machine, cell.wanted, [choice])
-        if match is not None:
-            assert isinstance(cell.measure, (Columns, CurveValue))
-            value, sd = runs.value(match, cell.measure, cell.wanted.at) or (None, None)
-            status = ", ".join(sorted(match.line.failures)) if value is None else ""
-            least = least_seconds(match.line) if trains(cell.measure) else None
-            one = Entry(
-                match=match,
-                value=value,
-                sd=sd,
-                status=status,
-                least=least,
-                considered=match.considered,
-            )
-        missing = f"no rows of {' or '.join(cell.wanted.methods)} on {cell.data}"
-    else:
-        one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
-        missing = f'no rows: "kbench -m {table.run}"'
+    one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
     quantity = quantity_of(cell.measure)
     stated, unit = None, "%" if quantity.title.endswith("%") else ""
     if one.printed is not None:
@@ -419,16 +415,10 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         stated = _scaled(one.printed.interval, SECONDS_IN.get(one.printed.unit, 1.0))
     match = one.match
     if match is None:
-        why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return _Term(
-            stated,
-            None,
-            quantity.sign,
-            why,
-            absent=cell.absent,
-            unit=unit,
-            considered=one.considered,
-        )
+        why = f'no rows: "kbench -m {table.run}"'
+        if cell.absent:
+            why = f"{ABSENT}: {cell.data}"
+        return _Term(printed=stated, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
     where = title(match.problem)
     why, measured = "", None if one.least is None else (one.least, math.inf)
     if one.value is not None:
@@ -436,30 +426,27 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
     else:
         why = f"{match.line.method} on {where}: {one.status or 'no value'}"
     return _Term(
-        stated,
-        _scaled(measured, quantity.factor),
-        quantity.sign,
-        why,
-        True,
+        printed=stated,
+        measured=_scaled(measured, quantity.factor),
+        sign=quantity.sign,
+        why=why,
+        matched=True,
         data=where,
         unit=unit,
-        keys=tuple(row["key"] for row in match.line.rows),
-        runs=one.n or len(match.line.ok),
-        own=table is None or made_by(table.experiments, match.line),
+        keys=tuple(row["key"] for row in one.rows),
+        runs=one.n or sum(row["status"] == "ok" for row in one.rows),
+        own=made_by(table.experiments, match.line),
         timed=_of_seconds(cell.measure, cell),
-        considered=one.considered,
     )
 
 
 def _of_seconds(measure: Measure, cell: Source) -> bool:
     """Whether a measure of a cell is in seconds of a clock, for each row or in all."""
     if isinstance(measure, Total):
-        assert cell.table is not None
         assert cell.wanted.table is not None
         other = paper(cell.table.paper).tables[cell.wanted.table]
         return _of_seconds(other.measures[measure.part], cell)
     if isinstance(measure, Sum):
-        assert cell.table is not None
         return all(_of_seconds(cell.table.measures[part], cell) for part in measure.parts)
     return isinstance(measure, Columns) and all(map(of_seconds, measure.of))
 

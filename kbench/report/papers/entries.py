@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kbench.report.cells import title
 from kbench.report.papers.causes import Cause, Place, cause_of, compared, differs, is_score
 from kbench.report.papers.cell_notes import clocks, differences, ended_as, limits, settings
-from kbench.report.papers.growth import LEAST_SIZES, MOST_OFF, exponent, off
+from kbench.report.papers.growth import LEAST_SIZES, MOST_OFF, exponent, largest_residual_factor
 from kbench.report.papers.layout import (
     Choice,
     Columns,
@@ -25,17 +25,16 @@ from kbench.report.papers.layout import (
 )
 from kbench.report.papers.printed import Printed, printed
 from kbench.report.papers.runs import (
-    Identity,
     Match,
     Runs,
+    identity,
     least_seconds,
     made_by,
     most_first,
     numbers_per_row,
-    training_seconds,
 )
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem, mean_sd
+from kbench.report.tables import Machine, Problem, Row, mean_sd
 
 ABSENT = "data not present"
 LACKING = "no such method"
@@ -67,7 +66,7 @@ class Entry:
     printed : Printed, optional
         The paper's value.
     match : Match, optional
-        The runs behind the measured value.
+        The runs behind the measured value, the first ones of a computed value.
     value, sd : float, optional
         Mean and deviation over seeds, in the row's unit.
     n : int
@@ -77,8 +76,8 @@ class Entry:
     least : float, optional
         Where training seconds have no value because runs were stopped: what they are at least.
     notes : tuple of str
-    considered : frozenset of identities
-        Every row that the cell depends on: without one of them it might change.
+    rows : tuple of rows
+        All runs behind the value or the status: of a computed value those of all its cells.
     ended : bool
         There is no value because runs ended at a limit, one that no run of the table's experiments
         on these data exceeded.
@@ -99,7 +98,7 @@ class Entry:
     status: str = ""
     least: float | None = None
     notes: tuple[str, ...] = ()
-    considered: frozenset[Identity] = frozenset()
+    rows: tuple[Row, ...] = ()
     ended: bool = False
     absent: str = ""
     compared: bool = False
@@ -217,11 +216,6 @@ def quantity_of(measure: Measure) -> Quantity:
     return _plain(measure)
 
 
-def trains(measure: Measure) -> bool:
-    """Whether a measure is the seconds of training, of which a limit of time is a lower bound."""
-    return isinstance(measure, Columns) and (measure.of, measure.per) == (("fit_s",), None)
-
-
 @dataclass(frozen=True)
 class Cell:
     """Position of a cell: table, row and column, machine, and with `only` a single data set."""
@@ -303,7 +297,7 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     match = cell.runs.find(machine, wanted, choices, cell.table.experiments)
     if match is None:
         return Entry(printed=given)
-    known = Entry(printed=given, match=match, considered=match.considered)
+    known = Entry(printed=given, match=match, rows=tuple(match.line.rows))
     memory = wanted.memory.get(wanted.data)
     kept = None if memory is None else numbers_per_row(match.line, match.problem)
     if memory is not None and kept is not None and abs(kept / memory - 1.0) > _MOST_OTHER_MEMORY:
@@ -313,22 +307,20 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
         )
         return replace(known, status=OTHER_MEMORY, notes=(note,))
     columns, curve = (measure.of, "") if isinstance(measure, Columns) else ((), measure.curve)
+    values = cell.runs.values(match, measure, wanted.at)
+    value = mean_sd(values)
     if not match.line.ok or any(map(match.line.cut_short, columns)):
-        least = least_seconds(match.line) if trains(measure) else None
-        seconds = mean_sd(training_seconds(match.line)) if trains(measure) else None
-        if seconds is not None:
+        if value is not None:
             told = (
                 *differences(cell.table, wanted, match),
                 *limits(match.line, match.problem),
                 *filter(None, [settings(cell.table, cell.column, match.line)]),
             )
-            n = len(match.line.rows)
-            return replace(known, value=seconds[0], sd=seconds[1], n=n, notes=told)
+            return replace(known, value=value[0], sd=value[1], n=len(values), notes=told)
+        least = least_seconds(match.line) if measure.trains else None
         status, ended = ended_as(match.line), _at_limit(cell, match)
         told = limits(match.line, match.problem, least)
         return replace(known, status=status, least=least, notes=told, ended=ended)
-    values = cell.runs.values(match, measure, wanted.at)
-    value = mean_sd(values)
     timed = clocks(match.line, match.problem, columns, curve)
     if value is None:
         # Cells that the paper does not print stay empty: not every method has every quantity.
@@ -339,9 +331,9 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     notes += _better_untuned(cell, measure, match, value[0])
     quantity = quantity_of(measure)
     # Sizes of data sets are those of any method's rows, so its settings are not theirs.
-    if wanted.methods and (given is not None or is_score(measure.label, quantity)):
+    if wanted.methods and (given is not None or is_score(quantity)):
         notes += filter(None, [settings(cell.table, cell.column, match.line)])
-    scored = compared(given, measure.label, quantity)
+    scored = compared(given, quantity)
     cause = None
     if given is not None and scored and differs(given, value[0], quantity):
         larger = value[0] * quantity.factor > float(given.text)
@@ -417,7 +409,7 @@ def _ratio(cell: Cell, measure: Ratio) -> Entry:
         if a is not None and b:
             text = _plain(cell.table.measures[measure.numerator]).text(a / b)
             given = Printed(text, status="printed", note="computed")
-    known = Entry(printed=given, considered=own.considered | base.considered)
+    known = Entry(printed=given, rows=_rows_of([own, base]))
     if own.match is None or base.match is None:
         return known
     if not _same(own.match.problem, base.match.problem):
@@ -444,7 +436,7 @@ def _sum(parts: Sequence[Entry]) -> Entry:
     known = Entry(
         printed=given,
         match=parts[0].match,
-        considered=frozenset().union(*(part.considered for part in parts)),
+        rows=_rows_of(parts),
     )
     values = [part.value for part in parts if part.value is not None]
     if known.match is None or len(values) < len(parts):
@@ -452,6 +444,12 @@ def _sum(parts: Sequence[Entry]) -> Entry:
         ended = next((part for part in lacking if part.status or part.notes), Entry())
         return replace(known, status=ended.status, notes=ended.notes)
     return replace(known, value=math.fsum(values), notes=parts[0].notes)
+
+
+def _rows_of(parts: Iterable[Entry]) -> tuple[Row, ...]:
+    """The runs behind any of several cells, each once."""
+    rows = {identity(row): row for part in parts for row in part.rows}
+    return tuple(rows.values())
 
 
 def _same(one: Problem, other: Problem) -> bool:
@@ -489,7 +487,7 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
     known = Entry(
         printed=cell.printed(measure),
         match=next((part.match for part in parts if part.match), None),
-        considered=frozenset().union(*(part.considered for one in tried for part in one)),
+        rows=_rows_of(parts),
     )
     values = [part.value for part in parts if part.value is not None]
     if known.match is None:
@@ -498,7 +496,7 @@ def _total(cell: Cell, machine: Machine, measure: Total) -> Entry:
         ended = _counted([part for part in parts if part.status])
         status = f"{len(values)} of {len(parts)}"
         least = None
-        if trains(own):
+        if own.trains:
             # No seconds are negative, so a setting without rows adds nothing to the least sum.
             least = math.fsum([*values, *(part.least or 0.0 for part in parts)])
         all_ended = all(part.ended or part.value is not None for part in parts)
@@ -524,8 +522,8 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     given = cell.printed(measure)
     if not met:
         return Entry(printed=given)
-    considered = frozenset().union(*(match.considered for match in met))
-    known = Entry(printed=given, match=met[-1], considered=considered)
+    rows = tuple(row for match in met for row in match.line.rows)
+    known = Entry(printed=given, match=met[-1], rows=rows)
     over = Columns(label=measure.over, of=(measure.over,))
     read = [(runs.value(one, over, {}), one) for one in met if one.line.ok]
     fitted = [
@@ -544,7 +542,7 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
     least, most = (end(size for size, _ in points) for end in (min, max))
     timed = [said for one, *_ in fitted for said in clocks(one.line, one.problem, measure.of)]
     note = f"over {len(points)} sizes, {least:,.0f} to {most:,.0f} rows"
-    if off(points) > MOST_OFF:
+    if largest_residual_factor(points) > MOST_OFF:
         values = "; ".join(f"{y:,.0f}" if y >= 100 else f"{y:.3g}" for _, y in points)
         note = f"{note}: {', '.join(measure.of)} {values}, which no power of the rows comes near to"
         return replace(known, status=NO_POWER, notes=(note, *failed))
@@ -552,6 +550,7 @@ def _growth(cell: Cell, machine: Machine, measure: Growth) -> Entry:
 
 
 def _plain(measure: Measure) -> Quantity:
-    counts = isinstance(measure, Columns) and any(name.startswith("n_") for name in measure.of)
-    count = measure.whole or counts
-    return Quantity(measure.label, measure.label, digits=3, decimals=0 if count else None)
+    whole = isinstance(measure, CurveValue) and measure.whole
+    if isinstance(measure, Columns) and measure.per is None:
+        whole = any(name.startswith("n_") for name in measure.of)
+    return Quantity(measure.label, measure.label, digits=3, decimals=0 if whole else None)

@@ -20,9 +20,9 @@ from kbench.report.papers.layout import (
     experiments_of,
     load,
     paper,
-    put,
     repetitions,
     selector,
+    substituted,
 )
 from kbench.report.papers.runs import (
     Runs,
@@ -31,6 +31,7 @@ from kbench.report.papers.runs import (
     made_by,
     of_wall_seconds,
     preference,
+    training_seconds,
     version_of,
 )
 from kbench.report.quantities import QUANTITIES
@@ -205,7 +206,10 @@ class Drawn:
 @cache
 def figures() -> tuple[Figure, ...]:
     """All figures, in the order of the file."""
-    return tuple(_figure(name, **spelt) for name, spelt in load("figures.yaml").items())
+    return tuple(
+        _figure(name, kernel=paper(spelt["paper"]).kernel, **spelt)
+        for name, spelt in load("figures.yaml").items()
+    )
 
 
 def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
@@ -217,6 +221,7 @@ def drawn(figure: Figure, runs: Runs, machine: Machine) -> list[Drawn]:
 def _figure(
     name: str,
     *,
+    kernel: str,
     paper: str,
     caption: str,
     run: str,
@@ -231,9 +236,9 @@ def _figure(
 ) -> Figure:
     panels = []
     for names in repetitions(each or {}):
-        one = {"x": x, "y": y, **put(panel, names)}
+        one = {"x": x, "y": y, **substituted(panel, names)}
         x_of_all, y_of_all, heading = one.pop("x"), one.pop("y"), one.pop("title")
-        wanted = selector(**one)
+        wanted = Selector(kernel=kernel) & selector(**one)
         spelt = {
             label: _panel_line(wanted, {"x": x_of_all, "y": y_of_all, "sweep": sweep, **line})
             for label, line in lines.items()
@@ -415,7 +420,8 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     for label, lines in chosen.items():
         for line, problem in lines:
             x = sizes.get((problem.dataset, problem.variant))
-            value, least = _mean(panel.lines[label].y, line), least_seconds(line)
+            y = panel.lines[label].y
+            value, least = _mean(y, line), least_seconds(line) if y.column == "fit_s" else None
             if x is None:
                 continue
             if least is not None:
@@ -511,6 +517,8 @@ def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
     if axis.param:
         value = line.params.get(axis.param)
         return (float(value), None) if isinstance(value, (int, float)) and line.ok else None
+    if axis.column == "fit_s":
+        return mean_sd(training_seconds(line))
     if line.cut_short(axis.column):
         return None
     if axis.phase:

@@ -22,7 +22,7 @@ def exponent(points: Sequence[tuple[float, ...]]) -> float | None:
     return linear_regression(*_logarithms(points)).slope
 
 
-def off(points: Sequence[tuple[float, ...]]) -> float:
+def largest_residual_factor(points: Sequence[tuple[float, ...]]) -> float:
     """The factor by which a value is at most off the power of `exponent`."""
     x, y = _logarithms(points)
     slope, start = linear_regression(x, y)

@@ -49,6 +49,9 @@ class Selector:
         one nearest to it fills the cell, if it is near enough to be compared.
     by_data : mapping
         The paper's name of a data set -> parameters of the runs on it, as in `params`.
+    kernel : str
+        The kernel of the runs of methods that have a choice of kernels; any if it is empty, or if
+        `params` names one.
     """
 
     methods: tuple[str, ...] = ()
@@ -58,6 +61,7 @@ class Selector:
     table: str | None = None
     memory: Mapping[str, float] = field(default_factory=dict)
     by_data: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    kernel: str = ""
 
     @property
     def all_params(self) -> dict[str, Any]:
@@ -73,6 +77,7 @@ class Selector:
             self.table if other.table is None else other.table,
             {**self.memory, **other.memory},
             {**self.by_data, **other.by_data},
+            other.kernel or self.kernel,
         )
 
 
@@ -84,23 +89,24 @@ class Measure:
     ----------
     label : str
         The printed quantity.
-    whole : bool
-        Printed without decimals.
     """
 
     label: str
-    whole: bool = False
 
     @property
     def reads(self) -> bool:
         """Whether runs can fill it: read from their rows, or a total of cells that are."""
-        return isinstance(self, (Columns, CurveValue, Total))
+        return False
 
     @property
     def sizes(self) -> bool:
         """Whether it is a size of the data, which takes no method to measure."""
-        names = {"n_train", "n_test", "n_features", "n_classes"}
-        return isinstance(self, Columns) and names.issuperset(self.of)
+        return False
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is the seconds of training, of which a limit of time is a lower bound."""
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +119,18 @@ class Columns(Measure):
     of: tuple[str, ...]
     per: str | None = None
     factor: float = 1.0
+
+    @property
+    def reads(self) -> bool:
+        return True
+
+    @property
+    def sizes(self) -> bool:
+        return {"n_train", "n_test", "n_features", "n_classes"}.issuperset(self.of)
+
+    @property
+    def trains(self) -> bool:
+        return (self.of, self.per) == (("fit_s",), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +149,16 @@ class CurveValue(Measure):
     """The value of a curve at the places that the cell's selector names (`Selector.at`).
 
     `pick` says which of several values counts: that of the last place, the sum over all places, or
-    the end of the curve whatever the places are.
+    the end of the curve whatever the places are. `whole` values are printed without decimals.
     """
 
     curve: str
     pick: Literal["last place", "sum", "end"] = "last place"
+    whole: bool = False
+
+    @property
+    def reads(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +188,10 @@ class Total(Measure):
 
     part: str
 
+    @property
+    def reads(self) -> bool:
+        return True
+
 
 def experiments_of(command: str) -> frozenset[str]:
     """The experiments that a command such as `-m experiment=a,b dataset=c` names."""
@@ -177,7 +204,8 @@ class Table:
     """The layout of one printed table.
 
     `printed` and `sizes` name tables of printed values. `kbench -m <run>` makes the rows; `why`
-    says why there are none; `lacking` are rows of methods that kbench does not have.
+    says why there are none; `lacking` are rows of methods that kbench does not have; `tuned` says
+    that every method has the same number of trials to find its parameters.
     """
 
     paper: str
@@ -192,6 +220,7 @@ class Table:
     notes: tuple[str, ...] = ()
     why: str = ""
     lacking: Sequence[str] = ()
+    tuned: bool = False
 
     @property
     def id(self) -> str:
@@ -216,7 +245,7 @@ class Paper:
     """One paper: its short title, the machine of its times, its data sets and tables.
 
     `absent` are the data sets that were not available for the reference rows, and for which no
-    other data set stands.
+    other data set stands. `kernel` is the kernel of its runs where no selector names another one.
     """
 
     name: str
@@ -224,7 +253,8 @@ class Paper:
     machine: str
     data: Mapping[str, tuple[Choice, ...]]
     tables: Mapping[str, Table]
-    absent: frozenset[str] = frozenset()
+    absent: frozenset[str]
+    kernel: str
 
     def data_of(self, wanted: Selector) -> str | None:
         """The data set of a cell; for a total that of the table it sums over."""
@@ -247,13 +277,13 @@ def paper(name: str) -> Paper:
         for label, choices in read["data"].items()
     }
     tables = {
-        table: _table(name, table, {"sizes": read["sizes"], **layout}, data)
+        table: _table(name, table, {"sizes": read["sizes"], **layout}, data, read["kernel"])
         for table, layout in read["tables"].items()
     }
     absent = frozenset(read["absent"])
     if unknown := sorted(absent - set(data)):
         raise ValueError(f"{name}.yaml: absent names {unknown[0]}, which is not in data")
-    return Paper(name, read["paper"], read["machine"], data, tables, absent)
+    return Paper(name, read["paper"], read["machine"], data, tables, absent, read["kernel"])
 
 
 def load(file: str) -> Any:
@@ -271,11 +301,14 @@ def selector(
     table: str | None = None,
     memory: Mapping[str, float] | None = None,
     by_data: Mapping[str, Mapping[str, Any]] | None = None,
+    kernel: str = "",
 ) -> Selector:
     """A selector as layouts spell it: one method or several, numbers also as `2^-9`."""
     methods = (method,) if isinstance(method, str) else tuple(method or ())
     of_data = {name: _numbers(one) for name, one in (by_data or {}).items()}
-    return Selector(methods, data, _numbers(params or {}), at or {}, table, memory or {}, of_data)
+    return Selector(
+        methods, data, _numbers(params or {}), at or {}, table, memory or {}, of_data, kernel
+    )
 
 
 def measure(
@@ -308,11 +341,11 @@ def measure(
         pick: Literal["last place", "sum", "end"] = "sum" if added else "last place"
         return CurveValue(label=label, whole=whole, curve=curve, pick="end" if last else pick)
     if of is None:
-        return Measure(label=label, whole=whole)
+        return Measure(label=label)
     columns = (of,) if isinstance(of, str) else tuple(of)
     if over is not None:
         return Growth(label=label, of=columns, per=per, factor=factor, over=over)
-    return Columns(label=label, whole=whole, of=columns, per=per, factor=factor)
+    return Columns(label=label, of=columns, per=per, factor=factor)
 
 
 def repetitions(
@@ -325,10 +358,10 @@ def repetitions(
     return tuple(each)
 
 
-def put(cell: Any, names: Mapping[str, Any]) -> Any:
+def substituted(cell: Any, names: Mapping[str, Any]) -> Any:
     """`cell` with the values of `names` in place of `{name}`; a whole `{name}` keeps its type."""
     if isinstance(cell, Mapping):
-        return {key: put(value, names) for key, value in cell.items()}
+        return {key: substituted(value, names) for key, value in cell.items()}
     if not isinstance(cell, str):
         return cell
     if cell.startswith("{") and cell[1:-1] in names:
@@ -337,10 +370,14 @@ def put(cell: Any, names: Mapping[str, Any]) -> Any:
 
 
 def _table(
-    paper: str, name: str, layout: Mapping[str, Any], data: Mapping[str, tuple[Choice, ...]]
+    paper: str,
+    name: str,
+    layout: Mapping[str, Any],
+    data: Mapping[str, tuple[Choice, ...]],
+    kernel: str,
 ) -> Table:
     layout = dict(layout)
-    where = selector(**layout.pop("where", {}))
+    where = Selector(kernel=kernel) & selector(**layout.pop("where", {}))
     rows = _rows(layout.pop("rows"), data, {row for of, row, *_ in printed(paper) if of == name})
     columns = layout.pop("columns", {"": {}})
     return Table(

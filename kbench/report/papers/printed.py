@@ -1,7 +1,7 @@
 """Numbers that papers print, as data.
 
 A value is identified by its table, row, column and quantity. It has its digits as printed, a unit,
-and a status: `printed`, `read off` (a plot) or `unknown`.
+and a status: `printed` or `read off` (a plot).
 """
 
 import csv
@@ -24,7 +24,7 @@ class Printed:
     text : str
         As printed; `-` where the paper has a dash.
     unit : str
-    status : {"printed", "read off", "unknown"}
+    status : {"printed", "read off"}
     note : str
         Further information, such as the edition.
     """

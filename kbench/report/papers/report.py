@@ -15,14 +15,12 @@ from kbench.report.charts import document
 from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
-from kbench.report.papers.causes import sheet as cause_sheet
 from kbench.report.papers.claims import claims
-from kbench.report.papers.coverage import figure_sheet
-from kbench.report.papers.coverage import sheet as coverage_sheet
 from kbench.report.papers.decision import verdict
 from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Filled, filled
 from kbench.report.papers.layout import PAPERS, paper
+from kbench.report.papers.overviews import cause_sheet, cell_sheet, figure_sheet
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
 from kbench.report.papers.verdicts import VERDICT_COLUMNS, verdict_records
@@ -180,7 +178,7 @@ class Report:
         """Numbers of measured cells and drawn figures, causes of differences, if selected."""
         made = []
         if "cells" in self.overviews:
-            made += [coverage_sheet(self.counted), figure_sheet(self.counted_drawings)]
+            made += [cell_sheet(self.counted), figure_sheet(self.counted_drawings)]
         if "causes" in self.overviews:
             made.append(cause_sheet(self.counted))
         return made

@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kbench.report.papers.layout import Choice, Columns, CurveValue, Selector
@@ -42,6 +42,9 @@ _NEAR = math.log(1.5)
 
 # Seconds below which the seconds of equal runs tell little of the machine's speed. Set by hand.
 _LEAST_S = 0.5
+# By how much seconds may always be off, also where few runs or none were made twice: of equal
+# undisturbed runs of the reference rows nine in ten differ by less.
+_LEAST_FACTOR = 1.25
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,6 @@ class Match:
     others : int
         Number of further lines that match the selector as well: of the table's own experiments
         where these have lines, otherwise of any command.
-    considered : frozenset of identities
-        All rows that match the selector.
     """
 
     line: Line
@@ -67,7 +68,6 @@ class Match:
     machine: Machine
     choice: Choice
     others: int
-    considered: frozenset[Identity]
 
 
 class Runs:
@@ -92,7 +92,7 @@ class Runs:
             self._rows[machine, row["dataset"], row["variant"]].append(row)
         self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
         self._curves = curves or {}
-        self._drifts: dict[Machine, float] = {}
+        self._factors: dict[Machine, float] = {}
         self.machines = sorted(
             {machine for machine, _, _ in self._rows},
             key=lambda one: (one.environment, one.threads, one.jobs or 0),
@@ -113,21 +113,19 @@ class Runs:
         `preference` decides.
         """
         failed = None
-        considered: frozenset[Identity] = frozenset()
         for choice in choices:
             pairs = self.lines(machine, wanted, choice, experiments)
-            considered |= {identity(row) for line, _ in pairs for row in line.rows}
             if not pairs:
                 continue
             pairs = those_of(experiments, pairs)
             if nearest := _nearest(pairs, wanted.memory.get(wanted.data or "")):
                 pairs = [nearest]
             line, problem = max(pairs, key=lambda pair: preference(pair[0]))
-            match = Match(line, problem, machine, choice, len(pairs) - 1, considered)
+            match = Match(line, problem, machine, choice, len(pairs) - 1)
             if line.ok:
                 return match
             failed = failed or match
-        return failed and replace(failed, considered=considered)
+        return failed
 
     def lines(
         self,
@@ -136,22 +134,9 @@ class Runs:
         choice: Choice,
         experiments: Container[str] = (),
     ) -> list[tuple[Line, Problem]]:
-        """All lines of one data set that match a selector.
-
-        Of several rows of one run, made with several limits, those that `experiments` asked for
-        count alone.
-        """
-        rows = self.matching(machine, wanted, choice)
-        of_run: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
-        for row in rows:
-            of_run[row["method"], row["params"], row["data_sha256"], row["seed"]].append(row)
-        chosen = [
-            row
-            for same in of_run.values()
-            for row in [one for one in same if asked_by(experiments, one)] or same
-        ]
-        matches = comparisons(chosen)
-        return [(line, one.problem) for one in matches for line in one.lines]
+        """All lines of one data set that match a selector, of rows that `_asked_first` leaves."""
+        rows = _asked_first(experiments, self.matching(machine, wanted, choice))
+        return [(line, one.problem) for one in comparisons(rows) for line in one.lines]
 
     def points(self, rows: Sequence[Row], *names: str) -> list[tuple[float, ...]]:
         """Values of several curves at their common times, from the first row that has all.
@@ -185,24 +170,20 @@ class Runs:
         return []
 
     def meetings(
-        self, wanted: Mapping[str, Selector]
+        self, wanted: Mapping[str, Selector], experiments: Container[str] = ()
     ) -> list[tuple[Comparison, list[tuple[str, Line]]]]:
         """Comparisons of the rows that match any selector, lines with their selectors' names.
 
-        Rows of studies are left out.
+        Of the rows that `_asked_first` leaves; those of studies are left out.
         """
-        names = {
-            method: (name, one.params) for name, one in wanted.items() for method in one.methods
-        }
-        rows = [
-            row
-            for own in self._rows.values()
-            for row in own
-            if row["method"] in names and self._has(row, names[row["method"]][1])
-        ]
+
+        def names(row: Row) -> list[str]:
+            return [name for name, one in wanted.items() if self._matches(row, one, {})]
+
+        rows = [row for own in self._rows.values() for row in _asked_first(experiments, own)]
         return [
-            (one, [(names[line.method][0], line) for line in one.lines])
-            for one in comparisons(rows)
+            (one, [(name, line) for line in one.lines for name in names(line.rows[0])])
+            for one in comparisons([row for row in rows if names(row)])
         ]
 
     def value(
@@ -214,29 +195,36 @@ class Runs:
     def values(
         self, match: Match, measure: Columns | CurveValue, at: Mapping[str, float]
     ) -> list[float]:
-        """The values of the ok seeds that have one; none of seconds that are cut short."""
+        """The values of the ok seeds that have one; none of seconds that are cut short.
+
+        Training seconds are those of `training_seconds`.
+        """
+        if measure.trains:
+            return training_seconds(match.line)
         if isinstance(measure, Columns) and any(map(match.line.cut_short, measure.of)):
             return []
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
-    def drift(self, machine: Machine) -> float:
-        """The largest quotient of the training seconds of two equal ok runs of one code.
+    def run_to_run_factor(self, machine: Machine) -> float:
+        """The factor by which the training seconds of a run may be off.
 
-        Runs are equal but for their limits; those under half a second are left out. 1 where no
-        run was made twice.
+        The largest quotient of the seconds of two ok runs of one code that are equal but for their
+        limits, at least `_LEAST_FACTOR`. Runs under half a second, and those that other processes
+        disturbed, are left out.
         """
-        if machine not in self._drifts:
+        if machine not in self._factors:
             seconds: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
             names = ("dataset", "variant", "method", "params", "data_sha256", "seed", "commit")
             for (where, _, _), rows in self._rows.items():
                 for row in rows if where == machine else ():
-                    spent = measured(row, "fit_s") if row["status"] == "ok" else None
+                    quiet = row["status"] == "ok" and not contended(row)
+                    spent = measured(row, "fit_s") if quiet else None
                     if spent is not None and spent >= _LEAST_S:
                         seconds[tuple(row.get(name) for name in names)].append(spent)
             quotients = [max(one) / min(one) for one in seconds.values()]
-            self._drifts[machine] = max(quotients, default=1.0)
-        return self._drifts[machine]
+            self._factors[machine] = max([_LEAST_FACTOR, *quotients])
+        return self._factors[machine]
 
     def at_limit(
         self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]
@@ -250,24 +238,31 @@ class Runs:
             return False
         rows = self._rows.get((machine, problem.dataset, problem.variant), [])
         rows = [row for row in rows if asked_by(experiments, row)] or rows
-        longest = max((time_limit(row) or 0.0 for row in rows), default=0.0)
-        most = max(map(_memory_mb, rows), default=0.0)
+        longest = max(map(time_limit, rows), default=0.0)
+        most = max((limit(row, "memory_mb") for row in rows), default=0.0)
         return all(
-            (stopped_at(row) or 0.0) >= longest
+            (seconds := stopped_at(row)) is not None and seconds >= longest
             if row["status"] == "timeout"
-            else _memory_mb(row) >= most
+            else limit(row, "memory_mb") >= most
             for row in line.rows
             if row["status"] != "ok"
         )
 
     def matching(self, machine: Machine, wanted: Selector, choice: Choice) -> list[Row]:
         """All rows of one data set that match a selector, however they ended."""
-        params = {**wanted.all_params, **choice.params}
-        return [
-            row
-            for row in self._rows.get((machine, choice.dataset, choice.variant), ())
-            if (not wanted.methods or row["method"] in wanted.methods) and self._has(row, params)
-        ]
+        rows = self._rows.get((machine, choice.dataset, choice.variant), ())
+        return [row for row in rows if self._matches(row, wanted, choice.params)]
+
+    def _matches(self, row: Row, wanted: Selector, further: Mapping[str, Any]) -> bool:
+        """Whether a row, on the selector's data set, matches it with further parameters."""
+        params = {**wanted.all_params, **further}
+        if not self._has(row, params):
+            return False
+        if not wanted.methods:  # any run has the size of its data
+            return True
+        kernel = self._params[identity(row)].get("kernel", wanted.kernel)
+        of_kernel = "kernel" in params or not wanted.kernel or kernel == wanted.kernel
+        return row["method"] in wanted.methods and of_kernel
 
     def _has(self, row: Row, params: Mapping[str, Any]) -> bool:
         own = self._params[identity(row)]
@@ -316,42 +311,44 @@ class Runs:
         return math.fsum(there) if measure.pick == "sum" else there[-1]
 
 
-def least_seconds(line: Line) -> float | None:
-    """What the mean training seconds of a line with stopped runs are at least.
-
-    None if no run was stopped, or if nothing is known of the seconds of one.
-    """
-    if "timeout" not in line.failures:
-        return None
-    seconds = _least_of_each(line)
-    return math.fsum(seconds) / len(seconds) if seconds else None
-
-
-def _memory_mb(row: Row) -> float:
-    return limit(row, "memory_mb") or math.inf
-
-
 def training_seconds(line: Line) -> list[float]:
     """The training seconds of all runs, also of those that were stopped later, in their prediction.
 
-    None of them if a run was stopped in its training, failed otherwise or had several threads, of
-    which a stopped run's message tells CPU seconds alone.
+    None of them if a run was stopped in its training, or had several threads, of which a stopped
+    run's message tells CPU seconds alone. Runs that failed otherwise are left out, and those
+    without seconds, such as wall seconds that other processes disturbed.
     """
-    complete = all(
-        row["status"] == "ok"
-        or (row["status"] == "timeout" and row["threads"] == 1 and trained(row))
-        for row in line.rows
-    )
-    return _least_of_each(line) if complete else []
+    stopped = [row for row in line.rows if row["status"] == "timeout"]
+    if not all(row["threads"] == 1 and trained(row) for row in stopped):
+        return []
+    seconds = [measured(row, "fit_s") for row in line.ok] + [least_fit_s(row) for row in stopped]
+    return [one for one in seconds if one is not None]
 
 
-def _least_of_each(line: Line) -> list[float]:
-    """What the training seconds of each run are at least; empty if one tells none."""
+def least_seconds(line: Line) -> float | None:
+    """What the mean training seconds of a line with stopped runs are at least.
+
+    None if no run was stopped in its training, or if nothing is known of the seconds of one.
+    """
+    if "timeout" not in line.failures or training_seconds(line):
+        return None
     seconds = [
         measured(row, "fit_s") if row["status"] == "ok" else least_fit_s(row) for row in line.rows
     ]
     known = [one for one in seconds if one is not None]
-    return known if len(known) == len(seconds) else []
+    return math.fsum(known) / len(known) if len(known) == len(seconds) else None
+
+
+def _asked_first(experiments: Container[str], rows: Sequence[Row]) -> list[Row]:
+    """The rows, but of several of one run, made with several limits, those asked for alone."""
+    of_run: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        of_run[row["method"], row["params"], row["data_sha256"], row["seed"]].append(row)
+    return [
+        row
+        for same in of_run.values()
+        for row in [one for one in same if asked_by(experiments, one)] or same
+    ]
 
 
 def made_by(experiments: Container[str], line: Line) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import describe_machine
-from kbench.report.papers.causes import UNEXPLAINED
+from kbench.report.papers.causes import UNEXPLAINED, thresholds
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import ABSENT, OTHER_MEMORY, Entry, Filled, Group
 from kbench.report.papers.layout import load
@@ -106,8 +106,8 @@ def remarks(filled: Filled, environments: Mapping[str, Any]) -> list[str]:
         unexplained = sum(cause.kind == UNEXPLAINED for cause in differing)
         said.append(
             f"{len(differing)} of {scores} measured scores differ from the printed ones by more"
-            " than half a point, a quarter of an error below 2 %, or 5 %, which their notes are"
-            f" about; {unexplained} of them are not explained."
+            f" than {thresholds()}, which their notes are about; {unexplained} of them are not"
+            " explained."
         )
     unlike = sum(one.status == OTHER_MEMORY and one.printed is not None for one in entries)
     if unlike:
@@ -195,8 +195,8 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
     if cell.match is not None:
         line, problem = cell.match.line, cell.match.problem
         record |= {
-            "runs": len(line.rows),
-            "ok": len(line.ok),
+            "runs": len(cell.rows),
+            "ok": sum(row["status"] == "ok" for row in cell.rows),
             "dataset": problem.dataset,
             "variant": problem.variant,
             "n_train": problem.n_train,
@@ -204,7 +204,7 @@ def _record(filled: Filled, group: Group, row: str, cell: Entry) -> dict[str, An
             "params": line.params,
             "environment": cell.match.machine.environment,
             "threads": cell.match.machine.threads,
-            "keys": " ".join(row["key"] for row in line.rows),
+            "keys": " ".join(row["key"] for row in cell.rows),
         }
     return record
 

@@ -23,10 +23,10 @@ from typing import Any
 from kbench.report.cells import describe_machine, title
 from kbench.report.papers.cell_notes import ended_as, limits
 from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
-from kbench.report.papers.runs import Runs, phase_seconds, those_of
+from kbench.report.papers.runs import Runs, phase_seconds, those_of, training_seconds
 from kbench.report.quantities import Quantity, decimals_for, quantity
 from kbench.report.sheet import Sheet
-from kbench.report.tables import Comparison, Line, Machine
+from kbench.report.tables import Comparison, Line, Machine, mean_sd
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
@@ -54,11 +54,12 @@ class System:
 
     def cost_of(self, line: Line) -> float | None:
         """The mean cost of the ok seeds; None where it was not measured, or cut short."""
-        whole = line.mean_sd(self.cost.column)
-        if whole is None:
-            return None
-        left_out = [phase_seconds(row, name) or 0.0 for row in line.ok for name in self.without]
-        return whole[0] - math.fsum(left_out) / len(line.ok)
+        column = self.cost.column
+        whole = mean_sd(training_seconds(line)) if column == "fit_s" else line.mean_sd(column)
+        if whole is None or not self.without:
+            return whole and whole[0]
+        phases = [phase_seconds(row, name) or 0.0 for row in line.ok for name in self.without]
+        return whole[0] - math.fsum(phases) / len(line.ok) if line.ok else None
 
 
 @cache
@@ -141,7 +142,7 @@ def matching(system: System, runs: Runs) -> list[tuple[Comparison, Matching]]:
     """
     experiments = experiments_of(system.run)
     found = []
-    for comparison, lines in runs.meetings(system.steps):
+    for comparison, lines in runs.meetings(system.steps, experiments):
         matches: Matching = defaultdict(lambda: defaultdict(list))
         for step, line in lines:
             for values in _values(system, line):

@@ -15,12 +15,13 @@ from kbench.report.sheet import Sheet
 LEGEND = (
     "Figures are ratios, differences in points, values, or fractions of the settings. For a claim"
     " about several data sets the worst figure counts, with the number of data sets that have"
-    " rows. All rows of a claim are of one machine, the one that answers most of it. `paper` is the"
+    " rows. All rows of a claim are of one machine, the one that answers most of it; if others say"
+    " something else, that stands beside it. `paper` is the"
     " same query over the printed numbers. Verdicts are computed, bounds are in"
     " kbench/report/papers/claims.yaml: a claim holds at the paper's own number, and holds weaker"
     " where what it says is true but for the number, by a bound that follows from it. A verdict on"
-    " seconds stays true if they are off by as much as those of equal runs were on that machine."
-    " Claims are paraphrases;"
+    " seconds stays true if they are off by as much as those of equal runs were on that machine,"
+    " and by a quarter at least. Claims are paraphrases;"
     " words in quotation marks are the paper's."
 )
 
@@ -39,6 +40,7 @@ VERDICT_COLUMNS += [
     "runs",
     "environment",
     "threads",
+    "elsewhere",
     "keys",
 ]
 
@@ -136,6 +138,7 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             "runs": " ".join(map(str, one.counts)),
             "environment": one.machine and one.machine.environment,
             "threads": one.machine and one.machine.threads,
+            "elsewhere": one.elsewhere,
             "keys": " ".join(one.keys),
         }
         for one in verdicts
@@ -166,7 +169,8 @@ def sentence(one: Verdict) -> str:
     """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
     if one.figure is None or one.claim.holds is None or one.claim.weaker is None:
         undecided = "Not decided" if one.answered else "Not measured"
-        return f"{'No run can tell' if one.outcome == OUTSIDE else undecided}: {one.why}."
+        said = f"{'No run can tell' if one.outcome == OUTSIDE else undecided}: {one.why}."
+        return f"{said} Other machines: {one.elsewhere}." if one.elsewhere else said
     where = f" on {one.worst}" if one.worst else ""
     figure, asked, least = (
         _amount(one, one.figure),
@@ -178,14 +182,16 @@ def sentence(one: Verdict) -> str:
         WEAKER: f"It holds in a weaker form: {figure}{where}; {asked} is asked, {least} is met.",
         FAILS: f"It fails: {figure}{where}, where {asked} is asked, or {least} in a weaker form.",
     }[one.outcome]
-    if one.drift:
-        said += f" It is {one.drift}."
+    if one.seconds_off:
+        said += f" It is {one.seconds_off}."
     if one.asked > 1:
         said += f" Rows answer {one.answered} of {one.asked} cases."
     if one.printed is not None:
         said += f" The paper prints {_amount(one, one.printed)}."
     if one.machine is not None:
         said += f" The rows are of environment {one.machine.environment}."
+    if one.elsewhere:
+        said += f" Other machines: {one.elsewhere}."
     return said
 
 
@@ -205,8 +211,9 @@ def _amount(one: Verdict, value: float) -> str:
 
 def _said(one: Verdict) -> str:
     """The figure, its data set and all data sets that answer; or why there is no figure."""
+    elsewhere = f"; {one.elsewhere}" if one.elsewhere else ""
     if one.figure is None:
-        return one.why
+        return one.why + elsewhere
     parts = [f"{one.bounded} {_figure(one, one.figure)}".strip()]
     if one.worst:
         parts[0] += f" on {one.worst}"
@@ -214,7 +221,7 @@ def _said(one: Verdict) -> str:
         parts.append(f"{one.answered} of {one.asked}")
     names = [name for name in one.data if name != one.worst]
     said = ", ".join(parts) + (f" ({', '.join(names)})" if names else "")
-    return f"{said}; {one.drift}" if one.drift else said
+    return (f"{said}; {one.seconds_off}" if one.seconds_off else said) + elsewhere
 
 
 def _figure(one: Verdict, value: float | None) -> str:

@@ -253,7 +253,7 @@ def _cells(group: Group, one: Entry, marks: Mapping[str, str], store: RowStore, 
     # The same runs fill several cells; the address of each is its own.
     link = element("a", words(measured), href=f"#run-{one.match.line.address}-{place}")
     kind = "" if one.value is not None else "st"
-    places = store.places(one.match.line.rows)
+    places = store.places(one.rows)
     return first + element("td", link + small, class_=kind, data_r=places)
 
 
