@@ -18,21 +18,18 @@ their curves and environments. Rows of the same commit stay, of any environment,
 packages' methods, which kbench's code does not change, in the environments of either, unless the
 folder has the same run in the same environment; with --keep-old kbench's own of older commits stay,
 too, where the folder does not have their run. A row of a longer limit stays beside a new one that
-was stopped. The commands of rows that stay name every parameter afterwards. All rows name the
-experiments of `reference.yaml` that ask for their run: of several commands that do, the first has
-made it. Curves of more than 500 points keep every k-th point, and those at the abscissae of the
-shorter curves of the same run, so that curves can still be joined. Rows of a work tree with
-uncommitted changes are refused.
+was stopped. All rows name the experiments of `reference.yaml` that ask for their run: of several
+commands that do, the first has made it. Curves of more than 500 points keep every k-th point, and
+those at the abscissae of the shorter curves of the same run, so that curves can still be joined.
+Rows of a work tree with uncommitted changes are refused.
 `describe`, which `collect` ends with, writes what the rows say of themselves into the README of the
 reference rows.
 """
 
 import fcntl
-import json
 import math
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -57,7 +54,6 @@ from kbench.report import make_papers
 from kbench.report.papers.figures import figures
 from kbench.report.papers.layout import PAPERS, experiments_of, paper
 from kbench.report.papers.runs import fills_cells
-from kbench.run.command import names_parameters, parameter_words
 from kbench.run.plan import Run, make_plan
 from kbench.run.results import ResultsFolder, curve_schema
 from kbench.run.stopped import limit, stopped_at, time_limit
@@ -191,54 +187,6 @@ def _in_time(command: Sequence[str], end: float) -> bool:
     return True
 
 
-def renamed(rows: pa.Table) -> pa.Table:
-    """Rows of kbench's own form of MEKA under its present name, `meka_galerkin`.
-
-    They were made when `meka` meant links by Galerkin projection; since then that name means the
-    papers' sampled links. Method and command change, the key remains that of the run as it was
-    made: nothing else of a row depends on the name.
-    """
-    columns = rows.select(["method", "params", "command"]).to_pylist()
-    ours = [
-        row["method"] == "meka" and json.loads(row["params"] or "{}").get("link") == "galerkin"
-        for row in columns
-    ]
-    for name, old, new in (
-        ("method", "meka", "meka_galerkin"),
-        ("command", "method=meka ", "method=meka_galerkin "),
-    ):
-        values = [
-            row[name].replace(old, new) if own else row[name]
-            for row, own in zip(columns, ours, strict=True)
-        ]
-        place = rows.schema.get_field_index(name)
-        field = rows.schema.field(name)
-        rows = rows.set_column(place, field, pa.array(values, field.type))
-    return rows
-
-
-def completed(rows: pa.Table) -> pa.Table:
-    """Rows whose commands name every parameter, as those of new rows do.
-
-    Older commands name what differed from the defaults of their day, and no longer reproduce their
-    row once a default has changed. What the row says it ran takes the place of these words.
-    """
-    commands = []
-    for row in rows.select(["command", "params"]).to_pylist():
-        command, params = row["command"], json.loads(row["params"] or "{}")
-        if command and not names_parameters(command, params):
-            words = shlex.split(command)
-            kept = [word for word in words if not word.lstrip("+~").startswith("method.")]
-            if "tuned=none" not in kept:
-                kept.insert(3, "tuned=none")
-            named = [f"++{word}" for word in parameter_words(params)]
-            command = shlex.join([*kept, *named])
-        commands.append(command)
-    place = rows.schema.get_field_index("command")
-    field = rows.schema.field("command")
-    return rows.set_column(place, field, pa.array(commands, field.type))
-
-
 def foreign(method: str) -> bool:
     """Whether a method is another package's: its results do not change with kbench's code."""
     path = shipped_root() / "method" / f"{method}.yaml"
@@ -286,7 +234,7 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
             if not lasting or new["environment"] == row["environment"]
         )
 
-    return completed(olds.filter(pa.array([stays(row) for row in rows], pa.bool_())))
+    return olds.filter(pa.array([stays(row) for row in rows], pa.bool_()))
 
 
 def _replaces(fresh: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
@@ -356,7 +304,7 @@ def collect(
         sys.exit(f"{source}: {dirty} rows are of a work tree with changes, or of unknown code")
     merged = folder.merge().path
     assert merged is not None
-    finished = renamed(pq.read_table(merged, filters=pc.field("status") != "interrupted"))
+    finished = pq.read_table(merged, filters=pc.field("status") != "interrupted")
     curves = thinned(folder.read_curves(reference=False))
     curves = curves[curves["key"].isin(finished["key"].to_pylist())]
     table = pa.Table.from_pandas(curves, schema=curve_schema(), preserve_index=False)

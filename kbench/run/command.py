@@ -51,33 +51,12 @@ class Command:
 
     def text(self, params: Mapping[str, Any], seed: int) -> str:
         """The command of the run with these parameters, presets resolved."""
-        named = parameter_words(params)
+        named = [f"method.{key}={hydra_value(value)}" for key, value in params.items()]
         words = [
             word if key in self._known else f"++{word}"
             for key, word in zip(params, named, strict=True)
         ]
         return shlex.join(["kbench", *self._words, f"seed={seed}", *words])
-
-
-def parameter_words(params: Mapping[str, Any]) -> list[str]:
-    """The override of each parameter of a method."""
-    return [f"method.{key}={hydra_value(value)}" for key, value in params.items()]
-
-
-def names_parameters(command: str, params: Mapping[str, Any]) -> bool:
-    """Whether a command names all these parameters with these values."""
-    named = dict(word.lstrip("+").partition("=")[::2] for word in shlex.split(command))
-    return all(_says(named.get(f"method.{key}"), value) for key, value in params.items())
-
-
-def _says(text: str | None, value: Any) -> bool:
-    """Whether an override is this value; rows hold a whole number without its decimal point."""
-    if text is None or isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
-        return text == hydra_value(value)
-    try:
-        return float(text) == value
-    except ValueError:
-        return False
 
 
 def hydra_value(value: Any) -> str:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.config import composer
-from kbench.run.command import names_parameters
+from kbench.run.command import hydra_value
 from kbench.run.plan import make_plan
 
 needs_data = pytest.mark.skipif(
@@ -30,6 +30,22 @@ EXPERIMENTS = [
     "meka_fig1",
     "meka_fig9",
 ]
+
+
+def names_parameters(command, params):
+    """Whether a command names all these parameters with these values."""
+    named = dict(word.lstrip("+").partition("=")[::2] for word in shlex.split(command))
+    return all(says(named.get(f"method.{name}"), value) for name, value in params.items())
+
+
+def says(text, value):
+    """Whether an override is this value; rows hold a whole number without its decimal point."""
+    if text is None or isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+        return text == hydra_value(value)
+    try:
+        return float(text) == value
+    except ValueError:
+        return False
 
 
 def test_the_command_of_every_committed_row_names_all_parameters_of_the_row():

@@ -90,32 +90,6 @@ def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
     assert stopped["key"] not in set(results.read_curves()["key"])
 
 
-def test_rows_of_galerkin_links_have_the_name_that_they_have_now(tmp_path, collect):
-    folder = folder_with(tmp_path)
-    environment = next(iter(folder.environments()))
-    for i, link in enumerate(("galerkin", "sampled"), start=1):
-        row = make_row(
-            i,
-            method="meka",
-            params=json.dumps({"link": link}),
-            command="kbench method=meka dataset=digits method.rank=9",
-            environment=environment,
-            dirty=False,
-        )
-        folder.write(row)
-    results = ResultsFolder(tmp_path / "results")
-    collect(folder.path, results.path / "_reference")
-    rows = results.read().set_index("method")
-    assert set(rows.index) == {make_row()["method"], "meka", "meka_galerkin"}
-    ours = rows.loc["meka_galerkin"]
-    assert ours["command"] == "kbench method=meka_galerkin dataset=digits method.rank=9"
-    assert (ours["key"], json.loads(ours["params"])["link"]) == (
-        make_row(1)["key"],
-        "galerkin",
-    )
-    assert json.loads(rows.loc["meka", "params"])["link"] == "sampled"
-
-
 def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect):
     folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
     environment = next(iter(folder.environments()))
@@ -136,31 +110,6 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
         ["svc", 1, "second"],
     ]
     assert set(results.read_curves()["key"]) == set(rows["key"])
-
-
-def test_commands_of_rows_that_stay_name_every_parameter(tmp_path, collect):
-    folder, results = folder_with(tmp_path), ResultsFolder(tmp_path / "results")
-    environment = next(iter(folder.environments()))
-    old = make_row(
-        1,
-        method="svc",
-        params=json.dumps({"C": 2, "class_weight": None, "gamma": "scale"}),
-        command="kbench method=svc dataset=digits limits.wall_s=9 seed=1 method.C=2",
-        environment=environment,
-        dirty=False,
-    )
-    folder.write(old, [curve("objective", 3)])
-    collect(folder.path, results.path / "_reference")
-    later = ResultsFolder(tmp_path / "later")
-    later.store_environment({"cpu": "one"})
-    later.write(make_row(7, environment=environment, dirty=False), [curve("objective", 3)])
-    collect(later.path, results.path / "_reference")
-    assert old["command"] not in results.read()["command"].tolist()
-    row = results.read().set_index("key").loc[old["key"]]
-    assert row["command"] == (
-        "kbench method=svc dataset=digits tuned=none limits.wall_s=9 seed=1"
-        " ++method.C=2 ++method.class_weight=null ++method.gamma=scale"
-    )
 
 
 def test_rows_of_other_machines_do_not_stay(tmp_path, collect):

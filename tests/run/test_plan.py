@@ -7,7 +7,7 @@ import yaml
 
 from kbench.config import composer, options, shipped_root
 from kbench.errors import ConfigError
-from kbench.run.command import canonical, hydra_value, names_parameters
+from kbench.run.command import canonical, hydra_value
 from kbench.run.plan import make_plan
 
 
@@ -260,7 +260,7 @@ def test_a_command_reproduces_its_run_after_defaults_have_changed(here):
 
 def test_a_command_names_the_values_of_a_preset():
     (run,) = plan("method=hss_admm", "dataset=iris", "method.preset=paper_table4").runs
-    assert names_parameters(run.command, run.params)
+    assert all(f"method.{name}=" in run.command for name in run.params)
     (again,) = plan(*shlex.split(run.command)[1:]).runs
     assert (again.params, again.key) == (run.params, run.key)
 
