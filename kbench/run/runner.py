@@ -303,10 +303,10 @@ class Runner:
             path=tuple(dict(run.params) for run in runs) if len(runs) > 1 else (),
             model=str(self.folder.model_path(first.key).absolute()) if keep else None,
         )
+        # Before the worker has it: this process may stand still while the worker goes on.
+        started = datetime.now(UTC)
         job = self._workers.start(work, task, first.limits, task.n_runs)
-        self._jobs[job.connection] = _InProgress(
-            runs, job, datetime.now(UTC), slot, time.monotonic()
-        )
+        self._jobs[job.connection] = _InProgress(runs, job, started, slot, time.monotonic())
         self._show_progress()
 
     def _show_progress(self) -> None:
