@@ -41,16 +41,24 @@ class Trace:
         self.paused_cpu_s = 0.0
         self._callback = callback
         self._open: list[str] = []
-        self._start = self._mark = time.perf_counter()
-        self._cpu_mark = time.process_time()
+        self._start = self._mark = self.wall_s()
+        self._cpu_mark = self.cpu_s()
+
+    def wall_s(self) -> float:
+        """Wall seconds of a clock that runs as long as the fit does something that counts."""
+        return time.perf_counter()
+
+    def cpu_s(self) -> float:
+        """CPU seconds of this process, in the same way."""
+        return time.process_time()
 
     def restart(self) -> None:
         """Discard all measurements and start the clock at zero."""
         self.timings.clear()
         self.cpu_timings.clear()
         self.paused_wall_s = self.paused_cpu_s = 0.0
-        self._start = self._mark = time.perf_counter()
-        self._cpu_mark = time.process_time()
+        self._start = self._mark = self.wall_s()
+        self._cpu_mark = self.cpu_s()
 
     @property
     def active(self) -> bool:
@@ -71,23 +79,23 @@ class Trace:
     def __call__(self, **state: Any) -> None:
         if self._callback is None:
             return
-        seconds = time.perf_counter() - self._start - self.paused_wall_s
+        seconds = self.wall_s() - self._start - self.paused_wall_s
         with self.pause():
             self._callback(seconds, state)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Stop the clock during the block, for measurements that are not part of the fit."""
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = self.wall_s(), self.cpu_s()
         yield
-        paused, paused_cpu = time.perf_counter() - wall, time.process_time() - cpu
+        paused, paused_cpu = self.wall_s() - wall, self.cpu_s() - cpu
         self.paused_wall_s += paused
         self.paused_cpu_s += paused_cpu
         self._mark += paused
         self._cpu_mark += paused_cpu
 
     def _charge(self) -> None:
-        now, cpu_now = time.perf_counter(), time.process_time()
+        now, cpu_now = self.wall_s(), self.cpu_s()
         if self._open:
             name = self._open[-1]
             self.timings[name] = self.timings.get(name, 0.0) + now - self._mark
@@ -120,7 +128,7 @@ class Deadline:
         self._end = math.inf if max_time is None else self._now() + max_time
 
     def _now(self) -> float:
-        return time.perf_counter() - self._trace.paused_wall_s
+        return self._trace.wall_s() - self._trace.paused_wall_s
 
     def seconds_left(self) -> float | None:
         """The `max_time` of a solver that is called now: seconds, or None without a limit."""

@@ -135,23 +135,29 @@ class Live:
 
 
 class _LiveTrace(Trace):
-    """A trace that also reports the phases of the fit as they begin."""
+    """A trace whose clock stands still while numba compiles, and that reports phases as they begin.
+
+    What is compiled in a fit belongs neither to its seconds nor to those of its phases.
+    """
 
     def __init__(self, callback: Callable[[float, dict[str, Any]], None], live: Live) -> None:
-        super().__init__(callback)
         self._live = live
-        self._began = self._clock()
+        super().__init__(callback)
+        self._began = self.cpu_s()
 
     def restart(self) -> None:
         super().restart()
-        self._began = self._clock()
+        self._began = self.cpu_s()
+
+    def wall_s(self) -> float:
+        return super().wall_s() - self._live.compiled.wall_s
 
     def cpu_s(self) -> float:
-        """CPU seconds of this process since the start, without pauses and compiling."""
-        return self._clock() - self._began - self.paused_cpu_s
+        return super().cpu_s() - self._live.compiled.cpu_s
 
-    def _clock(self) -> float:
-        return time.process_time() - self._live.compiled.cpu_s
+    def fit_cpu_s(self) -> float:
+        """CPU seconds of this process since the start, without pauses."""
+        return self.cpu_s() - self._began - self.paused_cpu_s
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -235,7 +241,7 @@ def run(task: Task, live: Live, kept: Kept) -> tuple[dict[str, Any], list[dict[s
 
     trace = _LiveTrace(look, live)
     keywords = {"trace": trace} if "trace" in inspect.signature(estimator.fit).parameters else {}
-    live.started(trace.cpu_s if keywords else None)
+    live.started(trace.fit_cpu_s if keywords else None)
     with _warnings() as warned:
         with joblib_on(task.scheduler, functools.partial(_warm_up_there, task)) as workers_cpu_s:
             trace.restart()

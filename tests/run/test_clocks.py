@@ -1,10 +1,15 @@
 """A clock of the day that jumps during a sweep changes no limit, no time measured and no row."""
 
 import importlib.util
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from harness import furnish, kbench, rows, start, wait_for
+
+from kbench.compiling import CompileClock
+from kbench.run.worker import _LiveTrace
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 DAYS = 2 * 86_400
@@ -22,6 +27,26 @@ def library(tmp_path_factory):
 @pytest.fixture
 def here(tmp_path):
     return furnish(tmp_path)
+
+
+def test_what_is_compiled_in_a_phase_belongs_neither_to_it_nor_to_the_fit():
+    compiled = CompileClock(lambda on: None)
+    told = SimpleNamespace(compiled=compiled, phase_of_fit=lambda name: None)
+    seen = []
+    trace = _LiveTrace(lambda seconds, state: seen.append(seconds), told)
+    begin = time.perf_counter(), time.process_time()
+    with trace.phase("train"):
+        compiled.begin()
+        while time.process_time() - begin[1] < 0.3:
+            pass
+        compiled.end()
+        trace(objective=1.0)
+    wall, cpu = time.perf_counter() - begin[0], time.process_time() - begin[1]
+    assert compiled.cpu_s > 0.2
+    assert trace.timings["train"] <= wall - compiled.wall_s
+    assert trace.cpu_timings["train"] <= cpu - compiled.cpu_s
+    assert trace.fit_cpu_s() < compiled.cpu_s
+    assert seen[0] <= wall - compiled.wall_s
 
 
 def test_jumps_of_the_clock_end_no_run_and_lose_no_row(here, library, monkeypatch):
