@@ -369,6 +369,13 @@ def test_seconds_of_other_or_disturbed_runs_say_nothing_of_equal_ones():
     ]
     found = runs(row, *others)
     assert found.run_to_run_factor(found.machines[0]) == 1.25
+    params = {**json.loads(row["params"]), "multi_class": "ovr"}
+    same = {**again(row, 6.0), "params": json.dumps(params)}
+    two = [{**one, "n_classes": 2} for one in (row, same)]
+    three = [{**one, "n_classes": 3} for one in two]
+    for rows, factor in ((two, 1.5), (three, 1.25)):
+        found = runs(*rows)
+        assert found.run_to_run_factor(found.machines[0]) == factor
 
 
 def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_with_more_rows():

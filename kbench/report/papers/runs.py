@@ -210,18 +210,23 @@ class Runs:
         """The factor by which the training seconds of a run may be off.
 
         The largest quotient of the seconds of two ok runs of one code that are equal but for their
-        limits, at least `_LEAST_FACTOR`. Runs under half a second, and those that other processes
-        disturbed, are left out.
+        limits, and on two classes for `multi_class`, which changes nothing there; at least
+        `_LEAST_FACTOR`. Runs under half a second, and those that other processes disturbed, are
+        left out.
         """
         if machine not in self._factors:
             seconds: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
-            names = ("dataset", "variant", "method", "params", "data_sha256", "seed", "commit")
+            names = ("dataset", "variant", "method", "data_sha256", "seed", "commit")
             for (where, _, _), rows in self._rows.items():
                 for row in rows if where == machine else ():
                     quiet = row["status"] == "ok" and not contended(row)
                     spent = measured(row, "fit_s") if quiet else None
                     if spent is not None and spent >= _LEAST_S:
-                        seconds[tuple(row.get(name) for name in names)].append(spent)
+                        params = self._params[identity(row)]
+                        if row["n_classes"] == 2:
+                            params = {**params, "multi_class": None}
+                        settings = json.dumps(params, sort_keys=True)
+                        seconds[*(row.get(name) for name in names), settings].append(spent)
             quotients = [max(one) / min(one) for one in seconds.values()]
             self._factors[machine] = max([_LEAST_FACTOR, *quotients])
         return self._factors[machine]
