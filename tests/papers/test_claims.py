@@ -7,6 +7,7 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
+from kbench.report.papers import decision
 from kbench.report.papers.claims import _claim, addends, claims, source
 from kbench.report.papers.decision import FAILS, HOLDS, NOT_MEASURABLE, WEAKER, verdict
 from kbench.report.papers.entries import quantity_of
@@ -31,9 +32,11 @@ DECIDED = [one for one in claims() if not one.outside]
 def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, monkeypatch):
     """All repetitions answer alike; of a fraction, as many as the outcome asks for.
 
-    With seconds that are never off: the outcomes of narrow bounds lie less than that apart.
+    With seconds and accuracies that are never off: the outcomes of narrow bounds lie less than
+    that apart.
     """
     monkeypatch.setattr(Runs, "run_to_run_factor", lambda self, machine: 1.0)
+    monkeypatch.setattr(decision, "_CHANCE_ROWS", 0)
     made = MadeRows(claim.paper)
     figure = _figure(claim, outcome)
     within = len(claim.each) if claim.case is None else round(figure * len(claim.each))
@@ -252,7 +255,8 @@ def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():
         assert (found.outcome, found.bounded) == (outcome, bounded)
 
 
-def test_a_comparison_with_unequal_inputs_can_be_refuted_and_cannot_hold():
+def test_a_comparison_with_unequal_inputs_can_be_refuted_and_cannot_hold(monkeypatch):
+    monkeypatch.setattr(decision, "_CHANCE_ROWS", 0)  # the rows have few test rows
     claim = _claim_on("least of all machines")
     better, worse = (verdict(claim, _with_error(claim, error)) for error in (0.1, 0.9))
     assert (better.outcome, better.figure) == (NOT_MEASURABLE, None)

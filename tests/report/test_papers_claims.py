@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -104,6 +105,17 @@ RIVALS = Claim(
     holds=Bound.of(">= 0"),
     weaker=Bound.of(">= -1"),
 )
+
+
+@pytest.mark.parametrize(("rows", "outcome"), [(6, FAILS), (4, NOT_MEASURABLE), (-6, HOLDS)])
+def test_a_difference_of_five_test_rows_is_left_to_chance(rows, outcome):
+    """The early model is ahead by 0.1 points of 10,000 rows, but for so many of them."""
+    claim = replace(RIVALS, holds=Bound.of(">= 0.1"), weaker=Bound.of(">= 0.1"))
+    early = rbf("dcsvm_early", 0.9010 - rows / 10_000, n_test=10_000)
+    rivals = [rbf(name, 0.9, n_test=10_000) for name in ("svc", "dcsvm")]
+    found = verdict(claim, runs(early, *rivals))
+    assert found.outcome == outcome
+    assert ("if chance decides 5 test rows" in found.why) == (outcome == NOT_MEASURABLE)
 
 
 def test_the_best_rival_counts_and_all_rivals_must_have_run():

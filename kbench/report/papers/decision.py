@@ -11,7 +11,8 @@ all of it says the same, the claim is decided; otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
-runs were found to differ there (`Runs.run_to_run_factor`).
+runs were found to differ there (`Runs.run_to_run_factor`). So it is with a difference of accuracies
+or errors that is off by `_CHANCE_ROWS` test rows.
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
 confirmed. Of several machines that counts whose rows answer most repetitions, then one whose rows
@@ -48,6 +49,9 @@ from kbench.report.tables import Machine, of_seconds
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_RUN = "open: not run"
 NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
+# Test rows of a difference that chance may decide, whatever rows they are: of five rows that one of
+# two machines alone has right, all are the same machine's by chance once in sixteen (sign test).
+_CHANCE_ROWS = 5
 # Outcomes with a figure, the best first.
 _DECIDED = (HOLDS, WEAKER, FAILS)
 
@@ -84,8 +88,8 @@ class Verdict:
         For each term of the answer that decides, how many runs its value is the mean of.
     own : int
         Number of values that come from the experiments of the claim's tables.
-    seconds_off : str
-        What the figure might be if seconds are off, where that weakens the verdict.
+    noise : str
+        What the figure might be if seconds or shares are off, where that weakens the verdict.
     machine : Machine, optional
         The machine of all these runs.
     elsewhere : str
@@ -106,7 +110,7 @@ class Verdict:
     keys: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     own: int = 0
-    seconds_off: str = ""
+    noise: str = ""
     machine: Machine | None = None
     elsewhere: str = ""
 
@@ -117,7 +121,7 @@ class _Term:
 
     Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
     says whether the experiments of its table asked for one of the runs, `timed` whether it is in
-    seconds.
+    seconds. `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or an error.
     """
 
     printed: Interval | None
@@ -132,6 +136,7 @@ class _Term:
     runs: int = 0
     own: bool = False
     timed: bool = False
+    chance: float = 0.0
 
 
 def verdict(claim: Claim, runs: Runs) -> Verdict:
@@ -169,7 +174,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
     stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
     factor = 1.0 if machine is None else runs.run_to_run_factor(machine)
-    off = [_off(one, terms, factor) for one, terms in zip(possible, answers, strict=True)]
+    off = [_off(claim, one, terms, factor) for one, terms in zip(possible, answers, strict=True)]
     figures = _summary(claim, possible)
     answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
     used = [term for one in answered for term in one]
@@ -197,7 +202,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
         worst = terms[0].data if len(answered) > 1 else ""
         found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
-    found = _with_seconds_off(found, figures, _summary(claim, off) or figures, factor)
+    found = _within_noise(found, figures, _summary(claim, off) or figures, factor)
     return _comparable(found)
 
 
@@ -209,16 +214,19 @@ def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
     return replace(found, outcome=NOT_MEASURABLE if run else NOT_RUN, why=lacking.why)
 
 
-def _with_seconds_off(found: Verdict, figures: Interval, wider: Interval, factor: float) -> Verdict:
+def _within_noise(found: Verdict, figures: Interval, wider: Interval, factor: float) -> Verdict:
     """The verdict if what it says must stay true with seconds that are off by a factor."""
     claim = found.claim
     assert claim.weaker is not None
     if _decided(claim, wider)[0] == found.outcome:
         return found
     unit = found.unit
-    said = f"{_range(claim, wider, unit)} if seconds are off by {factor:.3g} ×, as on equal runs"
+    why = f"seconds are off by {factor:.3g} ×, as on equal runs"
+    if claim.kind != "ratio":
+        why = f"chance decides {_CHANCE_ROWS} test rows"
+    said = f"{_range(claim, wider, unit)} if {why}"
     if found.outcome != FAILS and claim.weaker.takes_all(wider):
-        return replace(found, outcome=WEAKER, seconds_off=said)
+        return replace(found, outcome=WEAKER, noise=said)
     why = f"{_range(claim, figures, unit)}, {said}"
     return replace(
         found, outcome=NOT_MEASURABLE, why=why, figure=None, bounded="", worst="", counts=()
@@ -266,15 +274,21 @@ def _known(claim: Claim, term: _Term) -> Interval | None:
     return term.measured
 
 
-def _off(figures: Interval | None, terms: Sequence[_Term], factor: float) -> Interval | None:
-    """What a quotient of seconds might be if it was off by a factor.
+def _off(
+    claim: Claim, figures: Interval | None, terms: Sequence[_Term], factor: float
+) -> Interval | None:
+    """What a quotient of seconds might be if it was off by a factor, or a difference by chance.
 
-    The phases of one run are slow or fast together, and other figures are no seconds.
+    The phases of one run are slow or fast together.
     """
-    of_one_run = len({term.keys for term in terms}) == 1
-    if figures is None or len(terms) < 2 or of_one_run or not all(term.timed for term in terms):
+    if figures is None or len(terms) < 2 or len({term.keys for term in terms}) == 1:
         return figures
-    return figures[0] / factor, figures[1] * factor
+    if claim.kind == "ratio":
+        timed = all(term.timed for term in terms)
+        return (figures[0] / factor, figures[1] * factor) if timed else figures
+    least = 0.0 if claim.kind == "range" else -math.inf
+    chance = max(term.chance for term in terms)
+    return max(least, figures[0] - chance), figures[1] + chance
 
 
 def _range(claim: Claim, figures: Interval, unit: str) -> str:
@@ -437,7 +451,14 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         runs=one.n or sum(row["status"] == "ok" for row in one.rows),
         own=made_by(table.experiments, match.line),
         timed=_of_seconds(cell.measure, cell),
+        chance=_chance(cell.measure, match.problem.n_test) * quantity.factor,
     )
+
+
+def _chance(measure: Measure, n_test: int | None) -> float:
+    """The share of the test rows that is left to chance, of accuracies and errors."""
+    shares = isinstance(measure, Columns) and set(measure.of) <= {"accuracy", "error"}
+    return _CHANCE_ROWS / n_test if shares and n_test else 0.0
 
 
 def _of_seconds(measure: Measure, cell: Source) -> bool:

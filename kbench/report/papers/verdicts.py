@@ -21,7 +21,8 @@ LEGEND = (
     " kbench/report/papers/claims.yaml: a claim holds at the paper's own number, and holds weaker"
     " where what it says is true but for the number, by a bound that follows from it. A verdict on"
     " seconds stays true if they are off by as much as those of equal runs were on that machine,"
-    " and by a quarter at least. Claims are paraphrases;"
+    " and by a quarter at least; one on accuracies or errors if five test rows are left to chance."
+    " Claims are paraphrases;"
     " words in quotation marks are the paper's."
 )
 
@@ -182,8 +183,8 @@ def sentence(one: Verdict) -> str:
         WEAKER: f"It holds in a weaker form: {figure}{where}; {asked} is asked, {least} is met.",
         FAILS: f"It fails: {figure}{where}, where {asked} is asked, or {least} in a weaker form.",
     }[one.outcome]
-    if one.seconds_off:
-        said += f" It is {one.seconds_off}."
+    if one.noise:
+        said += f" It is {one.noise}."
     if one.asked > 1:
         said += f" Rows answer {one.answered} of {one.asked} cases."
     if one.printed is not None:
@@ -221,7 +222,7 @@ def _said(one: Verdict) -> str:
         parts.append(f"{one.answered} of {one.asked}")
     names = [name for name in one.data if name != one.worst]
     said = ", ".join(parts) + (f" ({', '.join(names)})" if names else "")
-    return (f"{said}; {one.seconds_off}" if one.seconds_off else said) + elsewhere
+    return (f"{said}; {one.noise}" if one.noise else said) + elsewhere
 
 
 def _figure(one: Verdict, value: float | None) -> str:
