@@ -38,7 +38,7 @@ def test_no_second_line_matches_what_a_claim_selects_itself(reference):
         for machine in reference.machines
     ]
     matches = [match for match in found if match is not None]
-    assert len(matches) >= len(selected)
+    assert len(matches) > len(selected) / 2
     assert [match for match in matches if match.others] == []
 
 

@@ -33,7 +33,7 @@ SECONDS = "seconds"
 
 # Experiments of kbench's own studies, and those that try a cause of a difference (`causes.yaml`):
 # their rows never fill a cell or a line of a paper.
-_STUDIES = {"tables", "tuned", "defaults"}
+_STUDIES = {"tables", "tuned", "defaults", "reference"}
 _TRIED_CAUSE = "cause_"
 
 # Largest difference of logarithms at which a point of a curve counts as the wanted one: a factor of
