@@ -110,7 +110,10 @@ def test_tuned_parameters_that_lose_to_others_of_the_same_method_are_noted(other
     table = paper("dcpred").tables["table1"]
     rows = [
         rbf("llsvm", score, dataset="a9a", tuned=tuned, experiment=experiment)
-        for score, tuned, experiment in ((0.8, "file", "dcpred_table1"), (other, None, "dcpred_fig1"))
+        for score, tuned, experiment in (
+            (0.8, "file", "dcpred_table1"),
+            (other, None, "dcpred_fig1"),
+        )
     ]
     for row, C in zip(rows, (1, 2), strict=True):
         row["params"] = f'{{"C": {C}, "n_components": 50}}'

@@ -337,3 +337,11 @@ def test_a_number_of_numbers_a_row_is_not_rounded_to_a_whole_one():
         if group.measure.label == "numbers a row" and one.value is not None
     }
     assert said == {"99.6"}
+
+
+def test_parameters_that_other_data_need_stand_beside_the_paper_s():
+    table = paper("dcsvm").tables["table4"]
+    where = {"dataset": "mnist", "variant": "round_digits", "n_train": 60_000, "n_features": 784}
+    row = rbf("svc", 0.99, C=8, gamma=2.0**-6, **where)
+    (note, *_) = cell(runs(row), "LIBSVM", "mnist8m", "accuracy", table).notes
+    assert "with C=8 (paper: 1), gamma=0.015625 (paper: 4.77e-07)" in note

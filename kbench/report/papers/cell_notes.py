@@ -96,7 +96,11 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     if different:
         sizes_here = ", ".join(f"{size:,} {names[name]}" for name, (size, _) in different.items())
         printed_ = ", ".join(f"{size:,.0f}" for _, size in different.values())
-        settings = ", ".join(f"{name}={value:g}" for name, value in match.choice.params.items())
+        settings = ", ".join(
+            f"{name}={value:g} (paper: {wanted.all_params[name]:.3g})"
+            for name, value in match.choice.params.items()
+            if name in wanted.all_params
+        )
         with_ = f", with {settings}" if settings else ""
         notes.append(
             f"{title(problem)} has {sizes_here}{with_}; the paper's {wanted.data} {printed_}"
