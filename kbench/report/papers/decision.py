@@ -215,7 +215,7 @@ def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
 
 
 def _within_noise(found: Verdict, figures: Interval, wider: Interval, factor: float) -> Verdict:
-    """The verdict if what it says must stay true with seconds that are off by a factor."""
+    """The verdict if what it says must stay true with seconds or shares that are off."""
     claim = found.claim
     assert claim.weaker is not None
     if _decided(claim, wider)[0] == found.outcome:
