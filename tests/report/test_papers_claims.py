@@ -109,7 +109,7 @@ RIVALS = Claim(
 
 @pytest.mark.parametrize(("rows", "outcome"), [(6, FAILS), (4, NOT_MEASURABLE), (-6, HOLDS)])
 def test_a_difference_of_five_test_rows_is_left_to_chance(rows, outcome):
-    """The early model is ahead by 0.1 points of 10,000 rows, but for so many of them."""
+    """0.1 points are asked for, ten of 10,000 rows; the early model lacks `rows` of them."""
     claim = replace(RIVALS, holds=Bound.of(">= 0.1"), weaker=Bound.of(">= 0.1"))
     early = rbf("dcsvm_early", 0.9010 - rows / 10_000, n_test=10_000)
     rivals = [rbf(name, 0.9, n_test=10_000) for name in ("svc", "dcsvm")]

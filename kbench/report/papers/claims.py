@@ -134,7 +134,7 @@ class Source:
     @property
     def wanted(self) -> Selector:
         """Which runs fill it."""
-        return self.table.rows[self.row] & self.table.columns[self.column]
+        return self.table.wanted(self.row, self.column)
 
     @property
     def measure(self) -> Measure:
@@ -231,7 +231,7 @@ def source(claim: Claim, spelt: Any) -> Source:
     if isinstance(spelt, str):
         name, row, column, label = (part.strip() for part in spelt.split("|"))
         table = of.tables[name]
-        data = of.data_of(table.rows[row] & table.columns[column]) or ""
+        data = of.data_of(table.wanted(row, column)) or ""
         return Source(data=data, table=table, row=row, column=column, label=label)
     keys = dict(spelt)
     asked = measure("", **{key: keys.pop(key) for key in _MEASURES & set(keys)})

@@ -429,9 +429,8 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         stated = _scaled(one.printed.interval, SECONDS_IN.get(one.printed.unit, 1.0))
     match = one.match
     if match is None:
-        why = f'no rows: "kbench -m {table.run}"'
-        if cell.absent:
-            why = f"{ABSENT}: {cell.data}"
+        missing = f'no rows: "kbench -m {table.run}"'
+        why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return _Term(printed=stated, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
     where = title(match.problem)
     why, measured = "", None if one.least is None else (one.least, math.inf)

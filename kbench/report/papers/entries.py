@@ -139,10 +139,8 @@ class Group:
         quantity = quantity_of(self.measure)
         decimals = quantity.decimals_of(entry.value)
         text = quantity.text(entry.value, decimals)
-        if isinstance(
-            self.measure, Total
-        ):  # of seconds: those that are printed name their unit, too
-            return given, f"{text} s"
+        if isinstance(self.measure, Total):
+            return given, f"{text} s"  # as the printed seconds, which name their unit, too
         counted = decimals == 0 and entry.sd == 0.0
         if entry.sd is not None and not counted:
             text += f" ± {quantity.text(entry.sd, decimals)}"
@@ -230,7 +228,7 @@ class Cell:
     @property
     def wanted(self) -> Selector:
         """Which runs fill it."""
-        return self.table.rows[self.row] & self.table.columns[self.column]
+        return self.table.wanted(self.row, self.column)
 
     def printed(self, measure: Measure) -> Printed | None:
         """The value that the paper prints there."""

@@ -29,9 +29,9 @@ from kbench.report.papers.runs import (
     column,
     least_seconds,
     made_by,
+    mean_of,
     of_wall_seconds,
     preference,
-    training_seconds,
     version_of,
 )
 from kbench.report.quantities import QUANTITIES
@@ -517,14 +517,12 @@ def _mean(axis: Axis, line: Line) -> tuple[float, float | None] | None:
     if axis.param:
         value = line.params.get(axis.param)
         return (float(value), None) if isinstance(value, (int, float)) and line.ok else None
-    if axis.column == "fit_s":
-        return mean_sd(training_seconds(line))
-    if line.cut_short(axis.column):
-        return None
     if axis.phase:
+        if line.cut_short(axis.column):
+            return None
         seconds = [column(row, axis.column) for row in line.ok]
         return mean_sd([value for value in seconds if value is not None])
-    measured = line.mean_sd(axis.column)
+    measured = mean_of(line, axis.column)
     if measured is None:
         return None
     factor = QUANTITIES[axis.column].factor

@@ -226,6 +226,10 @@ class Table:
     def id(self) -> str:
         return f"{self.paper}_{self.name}"
 
+    def wanted(self, row: str, column: str) -> Selector:
+        """Which runs fill a cell."""
+        return self.rows[row] & self.columns[column]
+
     @property
     def experiments(self) -> frozenset[str]:
         """The experiments whose rows its cells show before those of other commands."""

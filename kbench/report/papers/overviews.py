@@ -2,12 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from kbench.report.papers.causes import (
-    KINDS,
-    UNEXPLAINED,
-    Cause,
-    thresholds,
-)
+from kbench.report.papers.causes import KINDS, UNEXPLAINED, Cause, thresholds
 from kbench.report.papers.coverage import STATES, Coverage, coverage, percentage
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import Filled

@@ -180,10 +180,11 @@ class Runs:
         def names(row: Row) -> list[str]:
             return [name for name, one in wanted.items() if self._matches(row, one, {})]
 
-        rows = [row for own in self._rows.values() for row in _asked_first(experiments, own)]
+        matching = [[row for row in own if names(row)] for own in self._rows.values()]
+        rows = [row for own in matching for row in _asked_first(experiments, own)]
         return [
             (one, [(name, line) for line in one.lines for name in names(line.rows[0])])
-            for one in comparisons([row for row in rows if names(row)])
+            for one in comparisons(rows)
         ]
 
     def value(
@@ -261,13 +262,13 @@ class Runs:
     def _matches(self, row: Row, wanted: Selector, further: Mapping[str, Any]) -> bool:
         """Whether a row, on the selector's data set, matches it with further parameters."""
         params = {**wanted.all_params, **further}
-        if not self._has(row, params):
+        if not wanted.methods:  # any run has the size of its data, whatever its kernel
+            return self._has(row, params)
+        if row["method"] not in wanted.methods:
             return False
-        if not wanted.methods:  # any run has the size of its data
-            return True
         kernel = self._params[identity(row)].get("kernel", wanted.kernel)
         of_kernel = "kernel" in params or not wanted.kernel or kernel == wanted.kernel
-        return row["method"] in wanted.methods and of_kernel
+        return of_kernel and self._has(row, params)
 
     def _has(self, row: Row, params: Mapping[str, Any]) -> bool:
         own = self._params[identity(row)]
@@ -328,6 +329,11 @@ def training_seconds(line: Line) -> list[float]:
         return []
     seconds = [measured(row, "fit_s") for row in line.ok] + [least_fit_s(row) for row in stopped]
     return [one for one in seconds if one is not None]
+
+
+def mean_of(line: Line, column: str) -> tuple[float, float | None] | None:
+    """Mean and deviation of a column over the ok seeds, of training over all `training_seconds`."""
+    return mean_sd(training_seconds(line)) if column == "fit_s" else line.mean_sd(column)
 
 
 def least_seconds(line: Line) -> float | None:

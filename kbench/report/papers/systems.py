@@ -23,10 +23,10 @@ from typing import Any
 from kbench.report.cells import describe_machine, title
 from kbench.report.papers.cell_notes import ended_as, limits
 from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
-from kbench.report.papers.runs import Runs, phase_seconds, those_of, training_seconds
+from kbench.report.papers.runs import Runs, mean_of, phase_seconds, those_of
 from kbench.report.quantities import Quantity, decimals_for, quantity
 from kbench.report.sheet import Sheet
-from kbench.report.tables import Comparison, Line, Machine, mean_sd
+from kbench.report.tables import Comparison, Line, Machine
 
 # The parameters in which steps agree, in words, and the line of each step.
 Setting = tuple[str, dict[str, Line]]
@@ -53,9 +53,8 @@ class System:
     without: Sequence[str] = ()
 
     def cost_of(self, line: Line) -> float | None:
-        """The mean cost of the ok seeds; None where it was not measured, or cut short."""
-        column = self.cost.column
-        whole = mean_sd(training_seconds(line)) if column == "fit_s" else line.mean_sd(column)
+        """The mean cost (`mean_of`); None where it was not measured, or cut short."""
+        whole = mean_of(line, self.cost.column)
         if whole is None or not self.without:
             return whole and whole[0]
         phases = [phase_seconds(row, name) or 0.0 for row in line.ok for name in self.without]
