@@ -9,7 +9,7 @@ from report_rows import failed, make_row, stopped_in
 
 from kbench.report.papers import decision
 from kbench.report.papers.claims import _claim, addends, claims, source
-from kbench.report.papers.decision import FAILS, HOLDS, NOT_MEASURABLE, WEAKER, verdict
+from kbench.report.papers.decision import FAILS, HOLDS, UNDECIDED, WEAKER, verdict
 from kbench.report.papers.entries import quantity_of
 from kbench.report.papers.layout import (
     CurveValue,
@@ -27,6 +27,12 @@ from kbench.report.papers.verdicts import refutation, sentence, verdict_records
 DECIDED = [one for one in claims() if not one.outside]
 
 
+@pytest.fixture
+def any_number_of_cases(monkeypatch):
+    """A claim may hold however few of its cases have rows."""
+    monkeypatch.setattr(decision, "_LEAST_ANSWERED", 0.0)
+
+
 @pytest.mark.parametrize("outcome", [HOLDS, WEAKER, FAILS])
 @pytest.mark.parametrize("claim", DECIDED, ids=lambda one: one.says[:60])
 def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, monkeypatch):
@@ -35,7 +41,7 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, monkeypatc
     With seconds and accuracies that are never off: the outcomes of narrow bounds lie less than
     that apart.
     """
-    monkeypatch.setattr(Runs, "run_to_run_factor", lambda self, machine: 1.0)
+    monkeypatch.setattr(Runs, "run_to_run_factor", lambda self, machine, column: 1.0)
     monkeypatch.setattr(decision, "_CHANCE_ROWS", 0)
     made = MadeRows(claim.paper)
     figure = _figure(claim, outcome)
@@ -56,7 +62,7 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, monkeypatc
                 made.add(cells, value)
     found = verdict(claim, made.runs())
     if claim.unequal and outcome != FAILS:
-        assert (found.outcome, found.figure) == (NOT_MEASURABLE, None)
+        assert (found.outcome, found.figure) == (UNDECIDED, None)
         assert claim.unequal in found.why
         return
     assert (found.outcome, found.answered, found.bounded) == (outcome, len(claim.each), "")
@@ -132,7 +138,7 @@ def test_a_claim_without_a_query_cannot_be_refuted():
 
 @pytest.mark.parametrize(
     ("limit", "early_s", "outcome", "figure"),
-    [(1500, 10.0, HOLDS, 150.0), (500, 10.0, NOT_MEASURABLE, None), (500, 0.1, HOLDS, 5000.0)],
+    [(1500, 10.0, HOLDS, 150.0), (500, 10.0, UNDECIDED, None), (500, 0.1, HOLDS, 5000.0)],
 )
 def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(
     limit, early_s, outcome, figure
@@ -150,9 +156,9 @@ def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(
     [
         (stopped_in("predict", 1400, limit=1500), HOLDS, 140.0),
         (stopped_in("score", 700, limit=1500), WEAKER, 70.0),
-        (stopped_in("fit", 700, limit=1500), NOT_MEASURABLE, None),
+        (stopped_in("fit", 700, limit=1500), UNDECIDED, None),
         # Of a row that does not tell its stage.
-        ("not done within limits.wall_s=1500", NOT_MEASURABLE, None),
+        ("not done within limits.wall_s=1500", UNDECIDED, None),
     ],
 )
 def test_a_limit_over_fit_and_prediction_is_no_bound_of_the_seconds_of_the_fit(
@@ -171,7 +177,7 @@ def test_a_method_that_ended_at_its_limit_is_refuted_by_a_faster_rival():
     assert "at most 0.5" in sentence(found)
 
 
-def test_a_sum_counts_the_limits_of_its_parts():
+def test_a_sum_counts_the_limits_of_its_parts(any_number_of_cases):
     """Twelve settings of ijcnn1 that end at 150 s decide a claim about the sum of all 25."""
     made = MadeRows("dcsvm")
     for row in paper("dcsvm").tables["table7"].rows:
@@ -189,7 +195,7 @@ def test_a_sum_counts_the_limits_of_its_parts():
     assert found.figure == pytest.approx((12 * 150 + 12) / 25)
 
 
-def test_an_answer_that_is_only_bounded_keeps_a_claim_from_holding():
+def test_an_answer_that_is_only_bounded_keeps_a_claim_from_holding(any_number_of_cases):
     """LIBSVM is 6 times slower on ijcnn1; on census DC-SVM was stopped after LIBSVM's time."""
     claim = _claim_on("The exact solver is faster than LIBSVM")
     made = MadeRows("dcsvm")
@@ -199,7 +205,7 @@ def test_an_answer_that_is_only_bounded_keeps_a_claim_from_holding():
     assert verdict(claim, made.runs()).outcome == WEAKER
     *others, last = made.rows.values()
     ended = {name: last[name] for name in ("method", "dataset", "variant", "params")}
-    for seconds, outcome in ((200.0, NOT_MEASURABLE), (600.0, FAILS)):
+    for seconds, outcome in ((200.0, UNDECIDED), (600.0, FAILS)):
         method, place = ended["method"], {k: v for k, v in ended.items() if k != "method"}
         lost = failed(method, "timeout", message=stopped_in("fit", seconds), **place)
         found = verdict(claim, runs(*others, lost))
@@ -209,7 +215,7 @@ def test_an_answer_that_is_only_bounded_keeps_a_claim_from_holding():
 
 @pytest.mark.parametrize(
     ("slower", "stopped", "outcome", "figure"),
-    [(0, 2, HOLDS, 0.98), (0, 6, NOT_MEASURABLE, None), (60, 6, FAILS, 0.4)],
+    [(0, 2, HOLDS, 0.98), (0, 6, UNDECIDED, None), (60, 6, FAILS, 0.4)],
 )
 def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_fraction(
     slower, stopped, outcome, figure
@@ -235,7 +241,7 @@ def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_fraction(
     found = verdict(claim, runs(*(row for row in rows if row not in libsvm[-stopped:]), *lost))
     assert (found.outcome, found.answered) == (outcome, 100)
     assert found.figure == (figure and pytest.approx(figure))
-    if outcome == NOT_MEASURABLE:
+    if outcome == UNDECIDED:
         assert found.why.endswith("from 94 to 100 %")
 
 
@@ -243,7 +249,7 @@ def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():
     """It may be better than all others, so that the claim can be refuted and cannot hold."""
     claim = _claim_on("landmarks, centres or random features")
     rivals = ("LLSVM", "FastFood", "SpSVM", "LTPU")
-    for early, outcome, bounded in ((99.0, NOT_MEASURABLE, ""), (90.0, FAILS, "at most")):
+    for early, outcome, bounded in ((99.0, UNDECIDED, ""), (90.0, FAILS, "at most")):
         made = MadeRows("dcsvm")
         made.put("table3 | DC-SVM (early) | ijcnn1 | accuracy", early)
         for rival in rivals:
@@ -259,10 +265,64 @@ def test_a_comparison_with_unequal_inputs_can_be_refuted_and_cannot_hold(monkeyp
     monkeypatch.setattr(decision, "_CHANCE_ROWS", 0)  # the rows have few test rows
     claim = _claim_on("least of all machines")
     better, worse = (verdict(claim, _with_error(claim, error)) for error in (0.1, 0.9))
-    assert (better.outcome, better.figure) == (NOT_MEASURABLE, None)
+    assert (better.outcome, better.figure) == (UNDECIDED, None)
     assert better.why.endswith("the figure would be 0.4 points")
     assert worse.outcome == FAILS
     assert worse.figure == pytest.approx(-0.4)
+
+
+@pytest.mark.parametrize(
+    ("cases", "slower", "outcome"), [(4, 0, HOLDS), (3, 0, UNDECIDED), (3, 1, FAILS)]
+)
+def test_a_claim_on_every_data_set_holds_only_if_half_of_them_have_rows(cases, slower, outcome):
+    """One of its seven data sets is enough to refute it."""
+    claim = _claim_on("The exact solver is faster than LIBSVM")
+    found = verdict(claim, _in_cases(claim, cases, slower))
+    assert (found.outcome, found.answered, found.asked) == (outcome, cases, 7)
+    if outcome == UNDECIDED:
+        assert found.why == "rows answer 3 of 7 cases, fewer than half; the figure would be 10 ×"
+
+
+@pytest.mark.parametrize(("cases", "outcome"), [(49, UNDECIDED), (50, FAILS)])
+def test_few_cases_do_not_refute_a_claim_on_a_share_of_them(cases, outcome):
+    claim = _claim_on("in 96 of 100 settings")
+    found = verdict(claim, _in_cases(claim, cases, slower=cases))
+    assert (found.outcome, found.answered) == (outcome, cases)
+
+
+@pytest.mark.parametrize(
+    ("cost", "outcome"), [(15.0, HOLDS), (18.0, WEAKER), (25.0, UNDECIDED), (40.0, FAILS)]
+)
+def test_costs_of_predictions_may_be_off_as_seconds_are(cost, outcome):
+    """At most 21 linear machines, or 28; off by a quarter, as no run was made twice."""
+    claim = _claim_on("cost at most some 20 times")
+    made = MadeRows("dcpred")
+    for names in claim.each:
+        made.put(substituted(claim.terms[0][0], names), cost)
+    found = verdict(claim, made.runs())
+    assert found.outcome == outcome
+    said = "times are off by 1.25 ×" in found.noise + found.why
+    assert said == (outcome in (WEAKER, UNDECIDED))
+
+
+def test_equal_runs_say_by_how_much_costs_of_predictions_are_off():
+    """Not by how much training seconds are; of short predictions the seconds say nothing."""
+    row = make_row("ldkl", 0.9, prediction_cost=30.0, fit_wall_s=1.0, predict_wall_s=0.1)
+    other = {**row, "key": "another", "prediction_cost": 10.0, "fit_wall_s": 2.0}
+    found = runs(row, {**other, "predict_wall_s": 0.4})
+    factors = {
+        name: found.run_to_run_factor(found.machines[0], name)
+        for name in ("fit_s", "predict_s", "prediction_cost")
+    }
+    assert factors == {"fit_s": 2.0, "predict_s": 1.25, "prediction_cost": 3.0}
+
+
+def test_a_verdict_says_what_share_of_the_paper_s_rows_a_data_set_has():
+    claim = _claim_on("hundred times faster")
+    part = {"dataset": "covtype_93k", "n_train": 46481}
+    rows = [{**row, **part} for row in _in_cases(claim, 1, slower=0).rows]
+    (record,) = verdict_records([verdict(claim, runs(*rows))])
+    assert (record["data"], record["shares"]) == ("covtype_93k", "10")
 
 
 @pytest.mark.parametrize(
@@ -290,7 +350,7 @@ def test_sizes_at_equal_cost_have_as_many_multiplications(reference, words, most
     assert compared >= 8
 
 
-def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
+def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too(any_number_of_cases):
     claim = _claim_on("factorisation and ADMM take fewer seconds than our")
     made = MadeRows("hss")
     exact, hss = (
@@ -309,6 +369,16 @@ def test_a_stopped_run_that_a_claim_selects_itself_is_a_bound_too():
 def _claim_on(words):
     (claim,) = (one for one in claims() if words in one.says)
     return claim
+
+
+def _in_cases(claim, cases, slower):
+    """Rows of its first cases, ten times as fast as the other side but in the first `slower`."""
+    made = MadeRows(claim.paper)
+    for number, names in enumerate(claim.each[:cases]):
+        other, own = (substituted(term[0], names) for term in claim.terms)
+        made.put(other, 1.0 if number < slower else 100.0)
+        made.put(own, 10.0)
+    return made.runs()
 
 
 def _with_error(claim, error):

@@ -123,6 +123,14 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     return notes
 
 
+def share_of_rows(table: Table, data: str, problem: Problem) -> float | None:
+    """Training rows of ours over those of the paper's data set; None if as many or not printed."""
+    rows = _sizes(table, data).get("n_train")
+    if rows is None or problem.n_train is None or _rounds_to(problem.n_train, rows):
+        return None
+    return problem.n_train / rows[0]
+
+
 def settings(table: Table, column: str, line: Line) -> str:
     """Settings of the runs that differ from those that the paper states; empty if none does."""
     of = stated(table, column, line.method)

@@ -11,21 +11,26 @@ all of it says the same, the claim is decided; otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
-runs were found to differ there (`Runs.run_to_run_factor`). So it is with a difference of accuracies
-or errors that is off by `_CHANCE_ROWS` test rows.
+runs were found to differ there (`Runs.run_to_run_factor`). So it is with the cost of a prediction,
+itself a quotient of short times, and with a difference of accuracies or errors that is off by
+`_CHANCE_ROWS` test rows.
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
-confirmed. Of several machines that counts whose rows answer most repetitions, then one whose rows
-decide the claim, then the one with most values from the experiments of its tables, then the one
-with the worst outcome. What another machine's rows say instead stands beside the verdict.
+confirmed. So it is with a claim about several data sets or settings, if rows answer fewer than half
+of them; on a share of the cases such rows decide nothing.
+
+Of several machines that counts whose rows answer most repetitions, then one whose rows decide the
+claim, then the one with most values from the experiments of its tables, then the one with the worst
+outcome. What another machine's rows say instead stands beside the verdict.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbench.report.cells import title
+from kbench.report.papers.cell_notes import share_of_rows
 from kbench.report.papers.claims import Claim, Interval, Source, addends, source
 from kbench.report.papers.entries import (
     ABSENT,
@@ -43,15 +48,17 @@ from kbench.report.papers.layout import (
     paper,
     substituted,
 )
-from kbench.report.papers.runs import Runs, made_by
+from kbench.report.papers.runs import PREDICTION, TRAINING, Runs, made_by
 from kbench.report.tables import Machine, of_seconds
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_RUN = "open: not run"
-NOT_MEASURABLE, OUTSIDE = "not measurable here", "outside the scope"
+UNDECIDED, NOT_MEASURABLE, OUTSIDE = "undecided", "not measurable here", "outside the scope"
 # Test rows of a difference that chance may decide, whatever rows they are: of five rows that one of
 # two machines alone has right, all are the same machine's by chance once in sixteen (sign test).
 _CHANCE_ROWS = 5
+# The share of the cases of a claim that rows must answer, if it is to hold. Set by hand.
+_LEAST_ANSWERED = 0.5
 # Outcomes with a figure, the best first.
 _DECIDED = (HOLDS, WEAKER, FAILS)
 
@@ -67,9 +74,9 @@ class Verdict:
     ----------
     claim : Claim
     outcome : str
-        One of the six outcomes above.
+        One of the seven outcomes above.
     why : str
-        Why there is no figure, for the three outcomes without one.
+        Why there is no figure, for the four outcomes without one.
     figure, printed : float, optional
         The figure from the rows, and from the numbers that the paper prints.
     bounded : str
@@ -82,6 +89,8 @@ class Verdict:
         Numbers of repetitions that the rows answer, and of all.
     data : tuple of str
         The data sets of kbench that took part.
+    shares : mapping of str to float
+        For those of them with more or fewer training rows than the paper's: ours over them.
     keys : tuple of str
         The runs behind the figure.
     counts : tuple of int
@@ -107,6 +116,7 @@ class Verdict:
     answered: int = 0
     asked: int = 0
     data: tuple[str, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     own: int = 0
@@ -120,8 +130,10 @@ class _Term:
     """The printed and measured value of one term in the paper's unit, and the runs behind it.
 
     Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
-    says whether the experiments of its table asked for one of the runs, `timed` whether it is in
-    seconds. `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or an error.
+    says whether the experiments of its table asked for one of the runs. `clock` is the factor by
+    which seconds and costs of predictions may be off, 1 of all else; `phase` says that it is the
+    same for all seconds of the run. `chance` is the share of `_CHANCE_ROWS` of the test rows, of an
+    accuracy or an error, and `share` ours of the paper's training rows, if they are not as many.
     """
 
     printed: Interval | None
@@ -135,8 +147,10 @@ class _Term:
     keys: tuple[str, ...] = ()
     runs: int = 0
     own: bool = False
-    timed: bool = False
+    clock: float = 1.0
+    phase: bool = False
     chance: float = 0.0
+    share: float | None = None
 
 
 def verdict(claim: Claim, runs: Runs) -> Verdict:
@@ -173,19 +187,19 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     answers = [_answer(claim, names, runs, machine) for names in claim.each]
     possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
     stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
-    factor = 1.0 if machine is None else runs.run_to_run_factor(machine)
-    off = [_off(claim, one, terms, factor) for one, terms in zip(possible, answers, strict=True)]
+    off = [_off(claim, one, terms) for one, terms in zip(possible, answers, strict=True)]
     figures = _summary(claim, possible)
     answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
     used = [term for one in answered for term in one]
     found = Verdict(
         claim=claim,
-        outcome=NOT_MEASURABLE,
+        outcome=UNDECIDED,
         printed=_decided(claim, _summary(claim, stated))[1],
         unit=_unit(claim, answers[0][0].unit),
         answered=len(answered),
         asked=len(answers),
         data=tuple(dict.fromkeys(term.data for term in used if term.data)),
+        shares={term.data: term.share for term in used if term.share is not None},
         keys=tuple(dict.fromkeys(key for term in used for key in term.keys)),
         own=sum(term.own for term in used),
         machine=machine,
@@ -202,45 +216,58 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
         worst = terms[0].data if len(answered) > 1 else ""
         found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
-    found = _within_noise(found, figures, _summary(claim, off) or figures, factor)
-    return _comparable(found)
+    clock = max(term.clock for term in used)
+    found = _within_noise(found, figures, _summary(claim, off) or figures, clock)
+    return _confirmed(found)
 
 
 def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
     """The verdict without an answer: what is missing, first what a run would change."""
     missing = [term for term in terms if term.measured is None]
     lacking = min(missing, key=lambda term: (not term.matched, term.absent))
-    run = lacking.matched or lacking.absent
-    return replace(found, outcome=NOT_MEASURABLE if run else NOT_RUN, why=lacking.why)
+    if lacking.matched:
+        return replace(found, why=lacking.why)
+    return replace(found, outcome=NOT_MEASURABLE if lacking.absent else NOT_RUN, why=lacking.why)
 
 
-def _within_noise(found: Verdict, figures: Interval, wider: Interval, factor: float) -> Verdict:
-    """The verdict if what it says must stay true with seconds or shares that are off."""
+def _within_noise(found: Verdict, figures: Interval, wider: Interval, clock: float) -> Verdict:
+    """The verdict if what it says must stay true with times or shares that are off."""
     claim = found.claim
     assert claim.weaker is not None
     if _decided(claim, wider)[0] == found.outcome:
         return found
     unit = found.unit
-    why = f"seconds are off by {factor:.3g} ×, as on equal runs"
-    if claim.kind != "ratio":
-        why = f"chance decides {_CHANCE_ROWS} test rows"
+    why = f"chance decides {_CHANCE_ROWS} test rows"
+    if clock > 1.0:
+        why = f"times are off by {clock:.3g} ×, as those of equal runs"
     said = f"{_range(claim, wider, unit)} if {why}"
     if found.outcome != FAILS and claim.weaker.takes_all(wider):
         return replace(found, outcome=WEAKER, noise=said)
-    why = f"{_range(claim, figures, unit)}, {said}"
-    return replace(
-        found, outcome=NOT_MEASURABLE, why=why, figure=None, bounded="", worst="", counts=()
-    )
+    return _open(found, f"{_range(claim, figures, unit)}, {said}")
 
 
-def _comparable(found: Verdict) -> Verdict:
-    """The verdict, which does not confirm a claim if the inputs are not equal."""
-    if not found.claim.unequal or found.outcome not in (HOLDS, WEAKER):
+def _confirmed(found: Verdict) -> Verdict:
+    """The verdict; a claim with unequal inputs or few answers is not confirmed."""
+    claim = found.claim
+    if found.figure is None:
         return found
-    assert found.figure is not None
-    number = f"{found.bounded} {found.figure:.3g} {found.unit}".strip()
-    why = f"the inputs are not equal, {found.claim.unequal}; the figure would be {number}"
-    return replace(found, outcome=NOT_MEASURABLE, why=why, figure=None, bounded="")
+    why = ""
+    few = found.answered < _LEAST_ANSWERED * found.asked
+    if few and (found.outcome != FAILS or claim.case is not None):
+        why = f"rows answer {found.answered} of {found.asked} cases, fewer than half"
+    elif claim.unequal and found.outcome != FAILS:
+        why = f"the inputs are not equal, {claim.unequal}"
+    if not why:
+        return found
+    number = f"{found.bounded} {_range(claim, (found.figure, found.figure), found.unit)}".strip()
+    return _open(found, f"{why}; the figure would be {number}")
+
+
+def _open(found: Verdict, why: str) -> Verdict:
+    """The verdict without its figure, which `why` tells."""
+    return replace(
+        found, outcome=UNDECIDED, why=why, figure=None, bounded="", worst="", counts=(), noise=""
+    )
 
 
 def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None, str]:
@@ -248,7 +275,7 @@ def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None,
     assert claim.holds is not None
     assert claim.weaker is not None
     if figures is None:
-        return NOT_MEASURABLE, None, ""
+        return UNDECIDED, None, ""
     if claim.holds.takes_all(figures):
         outcome, figure = HOLDS, claim.holds.worst(figures)
     elif claim.weaker.takes_none(figures):
@@ -256,7 +283,7 @@ def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None,
     elif claim.weaker.takes_all(figures) and claim.holds.takes_none(figures):
         outcome, figure = WEAKER, claim.holds.worst(figures)
     else:
-        return NOT_MEASURABLE, None, ""
+        return UNDECIDED, None, ""
     low, high = figures
     if low == high:
         return outcome, figure, ""
@@ -274,21 +301,24 @@ def _known(claim: Claim, term: _Term) -> Interval | None:
     return term.measured
 
 
-def _off(
-    claim: Claim, figures: Interval | None, terms: Sequence[_Term], factor: float
-) -> Interval | None:
-    """What a quotient of seconds might be if it was off by a factor, or a difference by chance.
+def _off(claim: Claim, figures: Interval | None, terms: Sequence[_Term]) -> Interval | None:
+    """What a figure might be if times were off by a factor, and accuracies by chance.
 
-    The phases of one run are slow or fast together.
+    Not the quotient of two phases of one run, which are slow or fast together, nor the difference
+    of two scores of one run.
     """
-    if figures is None or len(terms) < 2 or len({term.keys for term in terms}) == 1:
-        return figures
-    if claim.kind == "ratio":
-        timed = all(term.timed for term in terms)
-        return (figures[0] / factor, figures[1] * factor) if timed else figures
-    least = 0.0 if claim.kind == "range" else -math.inf
-    chance = max(term.chance for term in terms)
-    return max(least, figures[0] - chance), figures[1] + chance
+    if figures is None:
+        return None
+    low, high = figures
+    of_one_run = len(terms) > 1 and len({term.keys for term in terms}) == 1
+    if claim.kind in ("ratio", "value") and not (of_one_run and all(one.phase for one in terms)):
+        clock = max(term.clock for term in terms)
+        low, high = low / clock, high * clock
+    if claim.kind != "ratio" and not of_one_run:
+        least = 0.0 if claim.kind == "range" else -math.inf
+        chance = max(term.chance for term in terms)
+        low, high = max(least, low - chance), high + chance
+    return low, high
 
 
 def _range(claim: Claim, figures: Interval, unit: str) -> str:
@@ -433,6 +463,7 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return _Term(printed=stated, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
     where = title(match.problem)
+    clock = _clock(cell.measure, cell)
     why, measured = "", None if one.least is None else (one.least, math.inf)
     if one.value is not None:
         measured = one.value, one.value
@@ -449,8 +480,10 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         keys=tuple(row["key"] for row in one.rows),
         runs=one.n or sum(row["status"] == "ok" for row in one.rows),
         own=made_by(table.experiments, match.line),
-        timed=_of_seconds(cell.measure, cell),
+        clock=runs.run_to_run_factor(match.machine, clock) if clock else 1.0,
+        phase=clock == TRAINING,
         chance=_chance(cell.measure, match.problem.n_test) * quantity.factor,
+        share=share_of_rows(table, cell.data, match.problem),
     )
 
 
@@ -460,15 +493,23 @@ def _chance(measure: Measure, n_test: int | None) -> float:
     return _CHANCE_ROWS / n_test if shares and n_test else 0.0
 
 
-def _of_seconds(measure: Measure, cell: Source) -> bool:
-    """Whether a measure of a cell is in seconds of a clock, for each row or in all."""
+def _clock(measure: Measure, cell: Source) -> str:
+    """The column of times that shows by how much a measure may be off; empty of all else.
+
+    Seconds of phases are off as those of the whole run.
+    """
     if isinstance(measure, Total):
         assert cell.wanted.table is not None
         other = paper(cell.table.paper).tables[cell.wanted.table]
-        return _of_seconds(other.measures[measure.part], cell)
+        return _clock(other.measures[measure.part], cell)
     if isinstance(measure, Sum):
-        return all(_of_seconds(cell.table.measures[part], cell) for part in measure.parts)
-    return isinstance(measure, Columns) and all(map(of_seconds, measure.of))
+        parts = {_clock(cell.table.measures[part], cell) for part in measure.parts}
+        return parts.pop() if len(parts) == 1 else ""
+    if not isinstance(measure, Columns):
+        return ""
+    if set(measure.of) <= PREDICTION:
+        return measure.of[0]
+    return TRAINING if all(map(of_seconds, measure.of)) else ""
 
 
 def _scaled(values: Interval | None, factor: float) -> Interval | None:

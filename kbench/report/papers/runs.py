@@ -19,6 +19,7 @@ from kbench.report.tables import (
     mean_sd,
     measured,
     method_version,
+    of_seconds,
 )
 from kbench.run.stopped import least_fit_s, limit, stopped_at, time_limit, trained
 
@@ -40,6 +41,9 @@ _TRIED_CAUSE = "cause_"
 # 1.5, because levels have somewhat fewer clusters than the paper if some are empty. Set by hand.
 _NEAR = math.log(1.5)
 
+# The columns whose quotients of equal runs say by how much times of a machine may be off.
+TRAINING = "fit_s"
+PREDICTION = frozenset({"predict_s", "prediction_cost", "prediction_cost_loop"})
 # Seconds below which the seconds of equal runs tell little of the machine's speed. Set by hand.
 _LEAST_S = 0.5
 # By how much seconds may always be off, also where few runs or none were made twice: of equal
@@ -92,7 +96,7 @@ class Runs:
             self._rows[machine, row["dataset"], row["variant"]].append(row)
         self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
         self._curves = curves or {}
-        self._factors: dict[Machine, float] = {}
+        self._factors: dict[tuple[Machine, str], float] = {}
         self.machines = sorted(
             {machine for machine, _, _ in self._rows},
             key=lambda one: (one.environment, one.threads, one.jobs or 0),
@@ -207,30 +211,31 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
-    def run_to_run_factor(self, machine: Machine) -> float:
-        """The factor by which the training seconds of a run may be off.
+    def run_to_run_factor(self, machine: Machine, column: str = TRAINING) -> float:
+        """The factor by which a column of times may be off.
 
-        The largest quotient of the seconds of two ok runs of one code that are equal but for their
+        The largest quotient of the values of two ok runs of one code that are equal but for their
         limits, and on two classes for `multi_class`, which changes nothing there; at least
-        `_LEAST_FACTOR`. Runs under half a second, and those that other processes disturbed, are
+        `_LEAST_FACTOR`. Seconds under half a second, and runs that other processes disturbed, are
         left out.
         """
-        if machine not in self._factors:
-            seconds: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
+        if (machine, column) not in self._factors:
+            equal: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
             names = ("dataset", "variant", "method", "data_sha256", "seed", "commit")
+            least = _LEAST_S if of_seconds(column) else 0.0
             for (where, _, _), rows in self._rows.items():
                 for row in rows if where == machine else ():
                     quiet = row["status"] == "ok" and not contended(row)
-                    spent = measured(row, "fit_s") if quiet else None
-                    if spent is not None and spent >= _LEAST_S:
+                    value = measured(row, column) if quiet else None
+                    if value is not None and value >= least:
                         params = self._params[identity(row)]
                         if row["n_classes"] == 2:
                             params = {**params, "multi_class": None}
                         settings = json.dumps(params, sort_keys=True)
-                        seconds[*(row.get(name) for name in names), settings].append(spent)
-            quotients = [max(one) / min(one) for one in seconds.values()]
-            self._factors[machine] = max([_LEAST_FACTOR, *quotients])
-        return self._factors[machine]
+                        equal[*(row.get(name) for name in names), settings].append(value)
+            quotients = [max(one) / min(one) for one in equal.values()]
+            self._factors[machine, column] = max([_LEAST_FACTOR, *quotients])
+        return self._factors[machine, column]
 
     def at_limit(
         self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]

@@ -14,16 +14,16 @@ from kbench.report.sheet import Sheet
 
 LEGEND = (
     "Figures are ratios, differences in points, values, or fractions of the settings. For a claim"
-    " about several data sets the worst figure counts, with the number of data sets that have"
-    " rows. All rows of a claim are of one machine, the one that answers most of it; if others say"
-    " something else, that stands beside it. `paper` is the"
-    " same query over the printed numbers. Verdicts are computed, bounds are in"
+    " about several data sets the worst figure counts, with the number of data sets that have rows;"
+    " it does not hold if fewer than half of them have. All rows of a claim are of one machine, the"
+    " one that answers most of it; if others say something else, that stands beside it. `paper` is"
+    " the same query over the printed numbers. Verdicts are computed, bounds are in"
     " kbench/report/papers/claims.yaml: a claim holds at the paper's own number, and holds weaker"
     " where what it says is true but for the number, by a bound that follows from it. A verdict on"
-    " seconds stays true if they are off by as much as those of equal runs were on that machine,"
-    " and by a quarter at least; one on accuracies or errors if five test rows are left to chance."
-    " Claims are paraphrases;"
-    " words in quotation marks are the paper's."
+    " times stays true if they are off by as much as those of equal runs were on that machine, and"
+    " by a quarter at least; one on accuracies or errors if five test rows are left to chance."
+    " In brackets after a data set stands its share of the paper's training rows, if it has more or"
+    " fewer. Claims are paraphrases; words in quotation marks are the paper's."
 )
 
 # Columns of `verdict_records`.
@@ -38,6 +38,7 @@ VERDICT_COLUMNS += [
     "quantity",
     "refuted",
     "data",
+    "shares",
     "runs",
     "environment",
     "threads",
@@ -136,6 +137,7 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             "quantity": one.claim.quantity,
             "refuted": refutation(one),
             "data": "; ".join(one.data),
+            "shares": "; ".join(_share(one, name) for name in one.data),
             "runs": " ".join(map(str, one.counts)),
             "environment": one.machine and one.machine.environment,
             "threads": one.machine and one.machine.threads,
@@ -172,7 +174,7 @@ def sentence(one: Verdict) -> str:
         undecided = "Not decided" if one.answered else "Not measured"
         said = f"{'No run can tell' if one.outcome == OUTSIDE else undecided}: {one.why}."
         return f"{said} Other machines: {one.elsewhere}." if one.elsewhere else said
-    where = f" on {one.worst}" if one.worst else ""
+    where = f" on {_place(one, one.worst)}" if one.worst else ""
     figure, asked, least = (
         _amount(one, one.figure),
         _limit(one, one.claim.holds),
@@ -217,12 +219,23 @@ def _said(one: Verdict) -> str:
         return one.why + elsewhere
     parts = [f"{one.bounded} {_figure(one, one.figure)}".strip()]
     if one.worst:
-        parts[0] += f" on {one.worst}"
+        parts[0] += f" on {_place(one, one.worst)}"
     if one.asked > 1:
         parts.append(f"{one.answered} of {one.asked}")
-    names = [name for name in one.data if name != one.worst]
+    names = [_place(one, name) for name in one.data if name != one.worst]
     said = ", ".join(parts) + (f" ({', '.join(names)})" if names else "")
     return (f"{said}; {one.noise}" if one.noise else said) + elsewhere
+
+
+def _place(one: Verdict, data: str) -> str:
+    """A data set, with its share of the paper's training rows if it has more or fewer."""
+    share = _share(one, data)
+    return f"{data} [{share} %]" if share else data
+
+
+def _share(one: Verdict, data: str) -> str:
+    """Training rows in per cent of the paper's; empty if they are as many."""
+    return f"{100 * one.shares[data]:.3g}" if data in one.shares else ""
 
 
 def _figure(one: Verdict, value: float | None) -> str:

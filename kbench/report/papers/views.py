@@ -18,6 +18,7 @@ from kbench.report.papers.decision import (
     NOT_MEASURABLE,
     NOT_RUN,
     OUTSIDE,
+    UNDECIDED,
     WEAKER,
     Verdict,
 )
@@ -177,7 +178,7 @@ def studies_view(
 def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
     """Number of measured cells, and of claims by outcome."""
     outcomes = Counter(one.outcome for one in verdicts)
-    order = (HOLDS, WEAKER, FAILS, NOT_RUN, NOT_MEASURABLE, OUTSIDE)
+    order = (HOLDS, WEAKER, FAILS, NOT_RUN, UNDECIDED, NOT_MEASURABLE, OUTSIDE)
     counts = ", ".join(f"{name} {outcomes[name]}" for name in order)
     return f"{coverage(filled)} · {len(verdicts)} claims ({counts})"
 
