@@ -13,7 +13,6 @@ from paper_rows import rbf, runs
 from report_rows import failed, make_row
 
 from kbench.report import make_papers
-from kbench.report.papers import decision
 from kbench.report.papers.claims import Bound, Claim, _looser, claims
 from kbench.report.papers.decision import (
     FAILS,
@@ -134,12 +133,6 @@ def test_the_best_rival_counts_and_all_rivals_must_have_run():
     assert found.figure == pytest.approx(-5.0)
 
 
-@pytest.fixture
-def any_number_of_cases(monkeypatch):
-    """A claim may hold however few of its cases have rows."""
-    monkeypatch.setattr(decision, "_LEAST_ANSWERED", 0.0)
-
-
 def test_the_worst_repetition_counts_and_fractions_are_of_answered_ones(any_number_of_cases):
     (grid,) = [one for one in claims() if "96 of 100" in one.says]
     rows = []
@@ -174,6 +167,20 @@ def test_the_machine_with_most_answers_decides(any_number_of_cases):
     assert (record["environment"], record["threads"], record["runs"]) == ("ffff0000", 1, "1 1")
     (sheet,) = verdict_sheets([found])
     assert any("ffff0000, 1 thread: 1" in note for note in sheet.notes)
+
+
+def test_of_machines_without_answers_one_with_failed_runs_is_told():
+    """Another machine, whose name comes first, has rows that the claim does not ask for."""
+    elsewhere = rbf("lasvm", 0.9, environment="00000000")
+    lost = failed("svc", "timeout", dataset="covtype_93k", params=on_covtype("svc", 1.0)["params"])
+    found = verdict(SPEED, runs(elsewhere, on_covtype("dcsvm_early", 2.0), lost))
+    assert found.outcome == UNDECIDED
+    assert sentence(found) == "Not decided: svc on covtype_93k: timeout."
+
+
+def test_a_quotient_by_zero_decides_nothing():
+    found = verdict(SPEED, runs(on_covtype("svc", 1.0), on_covtype("dcsvm_early", 0.0)))
+    assert (found.outcome, found.why) == (UNDECIDED, "what it is divided by is zero")
 
 
 def test_without_answers_a_machine_says_what_is_missing():
@@ -394,14 +401,14 @@ def test_seconds_of_other_or_disturbed_runs_say_nothing_of_equal_ones():
         {**again(row, 5.0), "other_cpus": 1.0},
     ]
     found = runs(row, *others)
-    assert found.run_to_run_factor(found.machines[0]) == 1.25
+    assert found.run_to_run_factor(found.machines[0], "fit_s") == 1.25
     params = {**json.loads(row["params"]), "multi_class": "ovr"}
     same = {**again(row, 6.0), "params": json.dumps(params)}
     two = [{**one, "n_classes": 2} for one in (row, same)]
     three = [{**one, "n_classes": 3} for one in two]
     for rows, factor in ((two, 1.5), (three, 1.25)):
         found = runs(*rows)
-        assert found.run_to_run_factor(found.machines[0]) == factor
+        assert found.run_to_run_factor(found.machines[0], "fit_s") == factor
 
 
 def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_with_more_rows():

@@ -75,8 +75,7 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     assert wanted.data is not None
     sizes = _sizes(table, wanted.data)
     problem = match.problem
-    n, test, features = problem.n_train, problem.n_test, problem.n_features
-    total = None if n is None or test is None else n + test
+    n, features, total = problem.n_train, problem.n_features, _total(problem)
     names = {"n_train": "training rows", "n_features": "features"}
     # Kernel errors are of the training rows alone, however many the paper has.
     on_training = any(
@@ -124,11 +123,18 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
 
 
 def share_of_rows(table: Table, data: str, problem: Problem) -> float | None:
-    """Training rows of ours over those of the paper's data set; None if as many or not printed."""
-    rows = _sizes(table, data).get("n_train")
-    if rows is None or problem.n_train is None or _rounds_to(problem.n_train, rows):
+    """Training rows of ours over those of the paper's data set; None if as many or not printed.
+
+    Of a paper that prints the number of all rows the share of all rows.
+    """
+    sizes = _sizes(table, data)
+    ours, of = problem.n_train, sizes.get("n_train")
+    if of is None:
+        of, ours = sizes.get("n"), _total(problem)
+    training = ours is not None and of is not None and _rounds_to(problem.n_train, of)
+    if of is None or ours is None or training or _rounds_to(ours, of):
         return None
-    return problem.n_train / rows[0]
+    return ours / of[0]
 
 
 def settings(table: Table, column: str, line: Line) -> str:
@@ -136,6 +142,12 @@ def settings(table: Table, column: str, line: Line) -> str:
     of = stated(table, column, line.method)
     said = departures(of, line) if of is not None else []
     return f"{line.method}: {'; '.join(said)}" if said else ""
+
+
+def _total(problem: Problem) -> int | None:
+    """The number of training and test rows."""
+    n, test = problem.n_train, problem.n_test
+    return None if n is None or test is None else n + test
 
 
 def _rounds_to(mine: int | None, size: tuple[float, float]) -> bool:

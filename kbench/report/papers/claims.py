@@ -245,7 +245,7 @@ def source(claim: Claim, spelt: Any) -> Source:
         columns={"": Selector()},
         measures={"": asked},
         printed="",
-        sizes="",
+        sizes=of.sizes,
     )
     return Source(data=wanted.data or "", table=table)
 

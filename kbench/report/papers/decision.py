@@ -11,9 +11,9 @@ all of it says the same, the claim is decided; otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
-runs were found to differ there (`Runs.run_to_run_factor`). So it is with the cost of a prediction,
-itself a quotient of short times, and with a difference of accuracies or errors that is off by
-`_CHANCE_ROWS` test rows.
+runs were found to differ there (`Runs.run_to_run_factor`). So it is with seconds of predictions,
+with their costs, which are quotients of short times themselves, and with a difference of accuracies
+or errors that is off by `_CHANCE_ROWS` test rows.
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
 confirmed. So it is with a claim about several data sets or settings, if rows answer fewer than half
@@ -42,8 +42,9 @@ from kbench.report.papers.entries import (
 from kbench.report.papers.layout import (
     Choice,
     Columns,
+    CurveValue,
+    Growth,
     Measure,
-    Sum,
     Total,
     paper,
     substituted,
@@ -57,7 +58,8 @@ UNDECIDED, NOT_MEASURABLE, OUTSIDE = "undecided", "not measurable here", "outsid
 # Test rows of a difference that chance may decide, whatever rows they are: of five rows that one of
 # two machines alone has right, all are the same machine's by chance once in sixteen (sign test).
 _CHANCE_ROWS = 5
-# The share of the cases of a claim that rows must answer, if it is to hold. Set by hand.
+# The share of the cases of a claim that rows must answer, if it is to hold: `_confirmed` and the
+# legend call it half. Set by hand.
 _LEAST_ANSWERED = 0.5
 # Outcomes with a figure, the best first.
 _DECIDED = (HOLDS, WEAKER, FAILS)
@@ -90,7 +92,7 @@ class Verdict:
     data : tuple of str
         The data sets of kbench that took part.
     shares : mapping of str to float
-        For those of them with more or fewer training rows than the paper's: ours over them.
+        For those of them with more or fewer rows than the paper's, our rows over the paper's.
     keys : tuple of str
         The runs behind the figure.
     counts : tuple of int
@@ -98,7 +100,7 @@ class Verdict:
     own : int
         Number of values that come from the experiments of the claim's tables.
     noise : str
-        What the figure might be if seconds or shares are off, where that weakens the verdict.
+        What the figure might be if times or scores are off, where that weakens the verdict.
     machine : Machine, optional
         The machine of all these runs.
     elsewhere : str
@@ -130,10 +132,10 @@ class _Term:
     """The printed and measured value of one term in the paper's unit, and the runs behind it.
 
     Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
-    says whether the experiments of its table asked for one of the runs. `clock` is the factor by
-    which seconds and costs of predictions may be off, 1 of all else; `phase` says that it is the
-    same for all seconds of the run. `chance` is the share of `_CHANCE_ROWS` of the test rows, of an
-    accuracy or an error, and `share` ours of the paper's training rows, if they are not as many.
+    says whether the experiments of its table asked for one of the runs. `times_off` is the factor
+    by which times may be off, 1 of all else; `of_training` says that it is that of all training
+    seconds of the run. `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or
+    an error, and `share` that of our rows of the paper's, if they are not as many.
     """
 
     printed: Interval | None
@@ -147,8 +149,8 @@ class _Term:
     keys: tuple[str, ...] = ()
     runs: int = 0
     own: bool = False
-    clock: float = 1.0
-    phase: bool = False
+    times_off: float = 1.0
+    of_training: bool = False
     chance: float = 0.0
     share: float | None = None
 
@@ -164,6 +166,7 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
         key=lambda one: (
             one.answered,
             one.figure is not None,
+            one.outcome == UNDECIDED,
             one.own,
             _DECIDED.index(one.outcome) if one.outcome in _DECIDED else -1,
         ),
@@ -175,11 +178,15 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
 def _elsewhere(one: Verdict) -> str:
     """What the rows of a machine say that does not count."""
     assert one.machine is not None
-    assert one.figure is not None
-    figure = _range(one.claim, (one.figure, one.figure), one.unit)
-    bounded = f"{one.bounded} {figure}".strip()
     cases = f" in {one.answered} of {one.asked} cases" if one.asked > 1 else ""
-    return f"environment {one.machine.environment}{cases}: {one.outcome}, {bounded}"
+    figure = _figure_in_words(one)
+    return f"environment {one.machine.environment}{cases}: {one.outcome}, {figure}"
+
+
+def _figure_in_words(one: Verdict) -> str:
+    """The figure, as a bound if it is one, with its unit."""
+    assert one.figure is not None
+    return f"{one.bounded} {_range(one.claim, (one.figure, one.figure), one.unit)}".strip()
 
 
 def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
@@ -216,30 +223,33 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
         worst = terms[0].data if len(answered) > 1 else ""
         found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
-    clock = max(term.clock for term in used)
-    found = _within_noise(found, figures, _summary(claim, off) or figures, clock)
+    times_off = max(term.times_off for term in used)
+    found = _within_noise(found, figures, _summary(claim, off) or figures, times_off)
     return _confirmed(found)
 
 
 def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
     """The verdict without an answer: what is missing, first what a run would change."""
     missing = [term for term in terms if term.measured is None]
+    if not missing:
+        return replace(found, why="what it is divided by is zero")
     lacking = min(missing, key=lambda term: (not term.matched, term.absent))
     if lacking.matched:
         return replace(found, why=lacking.why)
     return replace(found, outcome=NOT_MEASURABLE if lacking.absent else NOT_RUN, why=lacking.why)
 
 
-def _within_noise(found: Verdict, figures: Interval, wider: Interval, clock: float) -> Verdict:
+def _within_noise(found: Verdict, figures: Interval, wider: Interval, times_off: float) -> Verdict:
     """The verdict if what it says must stay true with times or shares that are off."""
     claim = found.claim
     assert claim.weaker is not None
     if _decided(claim, wider)[0] == found.outcome:
         return found
     unit = found.unit
-    why = f"chance decides {_CHANCE_ROWS} test rows"
-    if clock > 1.0:
-        why = f"times are off by {clock:.3g} ×, as those of equal runs"
+    if times_off > 1.0:
+        why = f"times are off by {times_off:.3g} ×, as those of equal runs may be"
+    else:
+        why = f"chance decides {_CHANCE_ROWS} test rows"
     said = f"{_range(claim, wider, unit)} if {why}"
     if found.outcome != FAILS and claim.weaker.takes_all(wider):
         return replace(found, outcome=WEAKER, noise=said)
@@ -259,8 +269,7 @@ def _confirmed(found: Verdict) -> Verdict:
         why = f"the inputs are not equal, {claim.unequal}"
     if not why:
         return found
-    number = f"{found.bounded} {_range(claim, (found.figure, found.figure), found.unit)}".strip()
-    return _open(found, f"{why}; the figure would be {number}")
+    return _open(found, f"{why}; the figure would be {_figure_in_words(found)}")
 
 
 def _open(found: Verdict, why: str) -> Verdict:
@@ -302,23 +311,24 @@ def _known(claim: Claim, term: _Term) -> Interval | None:
 
 
 def _off(claim: Claim, figures: Interval | None, terms: Sequence[_Term]) -> Interval | None:
-    """What a figure might be if times were off by a factor, and accuracies by chance.
+    """What a ratio or value of times might be if they were off, and a difference of scores.
 
-    Not the quotient of two phases of one run, which are slow or fast together, nor the difference
-    of two scores of one run.
+    Phases of one run are slow or fast together, and its scores are of the same test rows.
     """
     if figures is None:
         return None
     low, high = figures
     of_one_run = len(terms) > 1 and len({term.keys for term in terms}) == 1
-    if claim.kind in ("ratio", "value") and not (of_one_run and all(one.phase for one in terms)):
-        clock = max(term.clock for term in terms)
-        low, high = low / clock, high * clock
-    if claim.kind != "ratio" and not of_one_run:
-        least = 0.0 if claim.kind == "range" else -math.inf
-        chance = max(term.chance for term in terms)
-        low, high = max(least, low - chance), high + chance
-    return low, high
+    if claim.kind in ("ratio", "value"):
+        if of_one_run and all(term.of_training for term in terms):
+            return figures
+        times_off = max(term.times_off for term in terms)
+        return low / times_off, high * times_off
+    if of_one_run:
+        return figures
+    least = 0.0 if claim.kind == "range" else -math.inf
+    chance = max(term.chance for term in terms)
+    return max(least, low - chance), high + chance
 
 
 def _range(claim: Claim, figures: Interval, unit: str) -> str:
@@ -463,7 +473,7 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return _Term(printed=stated, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
     where = title(match.problem)
-    clock = _clock(cell.measure, cell)
+    times = _times(cell.measure, cell)
     why, measured = "", None if one.least is None else (one.least, math.inf)
     if one.value is not None:
         measured = one.value, one.value
@@ -480,8 +490,8 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         keys=tuple(row["key"] for row in one.rows),
         runs=one.n or sum(row["status"] == "ok" for row in one.rows),
         own=made_by(table.experiments, match.line),
-        clock=runs.run_to_run_factor(match.machine, clock) if clock else 1.0,
-        phase=clock == TRAINING,
+        times_off=runs.run_to_run_factor(match.machine, times) if times else 1.0,
+        of_training=times == TRAINING,
         chance=_chance(cell.measure, match.problem.n_test) * quantity.factor,
         share=share_of_rows(table, cell.data, match.problem),
     )
@@ -489,25 +499,24 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
 
 def _chance(measure: Measure, n_test: int | None) -> float:
     """The share of the test rows that is left to chance, of accuracies and errors."""
-    shares = isinstance(measure, Columns) and set(measure.of) <= {"accuracy", "error"}
-    return _CHANCE_ROWS / n_test if shares and n_test else 0.0
+    of = measure.of if isinstance(measure, Columns) else ()
+    if isinstance(measure, CurveValue):
+        of = (measure.curve,)
+    return _CHANCE_ROWS / n_test if n_test and of and {"accuracy", "error"}.issuperset(of) else 0.0
 
 
-def _clock(measure: Measure, cell: Source) -> str:
+def _times(measure: Measure, cell: Source) -> str:
     """The column of times that shows by how much a measure may be off; empty of all else.
 
-    Seconds of phases are off as those of the whole run.
+    Seconds of phases are off as those of the whole training.
     """
     if isinstance(measure, Total):
         assert cell.wanted.table is not None
         other = paper(cell.table.paper).tables[cell.wanted.table]
-        return _clock(other.measures[measure.part], cell)
-    if isinstance(measure, Sum):
-        parts = {_clock(cell.table.measures[part], cell) for part in measure.parts}
-        return parts.pop() if len(parts) == 1 else ""
-    if not isinstance(measure, Columns):
+        return _times(other.measures[measure.part], cell)
+    if not isinstance(measure, Columns) or isinstance(measure, Growth):
         return ""
-    if set(measure.of) <= PREDICTION:
+    if PREDICTION.issuperset(measure.of):
         return measure.of[0]
     return TRAINING if all(map(of_seconds, measure.of)) else ""
 

@@ -248,13 +248,15 @@ class Table:
 class Paper:
     """One paper: its short title, the machine of its times, its data sets and tables.
 
-    `absent` are the data sets that were not available for the reference rows, and for which no
-    other data set stands. `kernel` is the kernel of its runs where no selector names another one.
+    `sizes` is the table that prints the sizes of the data sets. `absent` are the data sets that
+    were not available for the reference rows, and for which no other data set stands. `kernel` is
+    the kernel of its runs where no selector names another one.
     """
 
     name: str
     title: str
     machine: str
+    sizes: str
     data: Mapping[str, tuple[Choice, ...]]
     tables: Mapping[str, Table]
     absent: frozenset[str]
@@ -287,7 +289,16 @@ def paper(name: str) -> Paper:
     absent = frozenset(read["absent"])
     if unknown := sorted(absent - set(data)):
         raise ValueError(f"{name}.yaml: absent names {unknown[0]}, which is not in data")
-    return Paper(name, read["paper"], read["machine"], data, tables, absent, read["kernel"])
+    return Paper(
+        name=name,
+        title=read["paper"],
+        machine=read["machine"],
+        sizes=read["sizes"],
+        data=data,
+        tables=tables,
+        absent=absent,
+        kernel=read["kernel"],
+    )
 
 
 def load(file: str) -> Any:

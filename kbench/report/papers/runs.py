@@ -19,7 +19,6 @@ from kbench.report.tables import (
     mean_sd,
     measured,
     method_version,
-    of_seconds,
 )
 from kbench.run.stopped import least_fit_s, limit, stopped_at, time_limit, trained
 
@@ -44,11 +43,12 @@ _NEAR = math.log(1.5)
 # The columns whose quotients of equal runs say by how much times of a machine may be off.
 TRAINING = "fit_s"
 PREDICTION = frozenset({"predict_s", "prediction_cost", "prediction_cost_loop"})
-# Seconds below which the seconds of equal runs tell little of the machine's speed. Set by hand.
+# Training seconds below which equal runs tell little of the machine's speed. Set by hand.
 _LEAST_S = 0.5
-# By how much seconds may always be off, also where few runs or none were made twice: of equal
-# undisturbed runs of the reference rows nine in ten differ by less.
-_LEAST_FACTOR = 1.25
+# By how much training seconds and times of predictions, which are shorter, may always be off, also
+# where few runs or none were made twice. Of equal undisturbed runs of the reference rows three in
+# four differ by less in the first, nine in ten in the second.
+_LEAST_FACTOR, _LEAST_OF_PREDICTION = 1.25, 2.0
 
 
 @dataclass(frozen=True)
@@ -211,31 +211,32 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
-    def run_to_run_factor(self, machine: Machine, column: str = TRAINING) -> float:
+    def run_to_run_factor(self, machine: Machine, times: str) -> float:
         """The factor by which a column of times may be off.
 
         The largest quotient of the values of two ok runs of one code that are equal but for their
         limits, and on two classes for `multi_class`, which changes nothing there; at least
-        `_LEAST_FACTOR`. Seconds under half a second, and runs that other processes disturbed, are
-        left out.
+        `_LEAST_FACTOR`, or `_LEAST_OF_PREDICTION`. Training under half a second, and runs that
+        other processes disturbed, are left out.
         """
-        if (machine, column) not in self._factors:
+        if (machine, times) not in self._factors:
             equal: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
             names = ("dataset", "variant", "method", "data_sha256", "seed", "commit")
-            least = _LEAST_S if of_seconds(column) else 0.0
+            least = _LEAST_S if times == TRAINING else 0.0
             for (where, _, _), rows in self._rows.items():
                 for row in rows if where == machine else ():
                     quiet = row["status"] == "ok" and not contended(row)
-                    value = measured(row, column) if quiet else None
-                    if value is not None and value >= least:
+                    value = measured(row, times) if quiet else None
+                    if value is not None and value > least:
                         params = self._params[identity(row)]
                         if row["n_classes"] == 2:
                             params = {**params, "multi_class": None}
                         settings = json.dumps(params, sort_keys=True)
                         equal[*(row.get(name) for name in names), settings].append(value)
             quotients = [max(one) / min(one) for one in equal.values()]
-            self._factors[machine, column] = max([_LEAST_FACTOR, *quotients])
-        return self._factors[machine, column]
+            floor = _LEAST_OF_PREDICTION if times in PREDICTION else _LEAST_FACTOR
+            self._factors[machine, times] = max([floor, *quotients])
+        return self._factors[machine, times]
 
     def at_limit(
         self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]

@@ -7,23 +7,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.report.papers.claims import Bound, Claim
-from kbench.report.papers.decision import FAILS, HOLDS, OUTSIDE, WEAKER, Verdict
+from kbench.report.papers.decision import (
+    FAILS,
+    HOLDS,
+    OUTSIDE,
+    UNDECIDED,
+    WEAKER,
+    Verdict,
+)
 from kbench.report.papers.layout import paper
 from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet
 
 LEGEND = (
-    "Figures are ratios, differences in points, values, or fractions of the settings. For a claim"
-    " about several data sets the worst figure counts, with the number of data sets that have rows;"
-    " it does not hold if fewer than half of them have. All rows of a claim are of one machine, the"
-    " one that answers most of it; if others say something else, that stands beside it. `paper` is"
-    " the same query over the printed numbers. Verdicts are computed, bounds are in"
-    " kbench/report/papers/claims.yaml: a claim holds at the paper's own number, and holds weaker"
-    " where what it says is true but for the number, by a bound that follows from it. A verdict on"
-    " times stays true if they are off by as much as those of equal runs were on that machine, and"
-    " by a quarter at least; one on accuracies or errors if five test rows are left to chance."
-    " In brackets after a data set stands its share of the paper's training rows, if it has more or"
-    " fewer. Claims are paraphrases; words in quotation marks are the paper's."
+    "Figures are ratios, differences in points, values, or fractions of the settings. For a"
+    " claim about several data sets the worst figure counts, with the number of data sets that"
+    " have rows; it does not hold if rows answer fewer than half of its cases. All rows of a"
+    " claim are of one machine, the one that answers most of it; if others say something else,"
+    " that stands beside it. `paper` is the same query over the printed numbers. Verdicts are"
+    " computed, bounds are in kbench/report/papers/claims.yaml: a claim holds at the paper's own"
+    " number, and holds weaker where what it says is true but for the number, by a bound that"
+    " follows from it. A verdict on times stays true if they are off by as much as those of equal"
+    " runs were on that machine, by a quarter at least, of predictions by a factor of two; one on"
+    " differences of accuracies or errors if five test rows are left to chance. In brackets after"
+    " a data set stands its share of the paper's rows, if it has others and the paper prints how"
+    " many it has. Claims are paraphrases; words in quotation marks are the paper's."
 )
 
 # Columns of `verdict_records`.
@@ -137,7 +145,7 @@ def verdict_records(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
             "quantity": one.claim.quantity,
             "refuted": refutation(one),
             "data": "; ".join(one.data),
-            "shares": "; ".join(_share(one, name) for name in one.data),
+            "shares": "; ".join(f"{name}={share}" for name, share in one.shares.items()),
             "runs": " ".join(map(str, one.counts)),
             "environment": one.machine and one.machine.environment,
             "threads": one.machine and one.machine.threads,
@@ -171,8 +179,8 @@ def refutation(one: Verdict) -> str:
 def sentence(one: Verdict) -> str:
     """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
     if one.figure is None or one.claim.holds is None or one.claim.weaker is None:
-        undecided = "Not decided" if one.answered else "Not measured"
-        said = f"{'No run can tell' if one.outcome == OUTSIDE else undecided}: {one.why}."
+        begin = {OUTSIDE: "No run can tell", UNDECIDED: "Not decided"}
+        said = f"{begin.get(one.outcome, 'Not measured')}: {one.why}."
         return f"{said} Other machines: {one.elsewhere}." if one.elsewhere else said
     where = f" on {_place(one, one.worst)}" if one.worst else ""
     figure, asked, least = (
@@ -228,14 +236,9 @@ def _said(one: Verdict) -> str:
 
 
 def _place(one: Verdict, data: str) -> str:
-    """A data set, with its share of the paper's training rows if it has more or fewer."""
-    share = _share(one, data)
-    return f"{data} [{share} %]" if share else data
-
-
-def _share(one: Verdict, data: str) -> str:
-    """Training rows in per cent of the paper's; empty if they are as many."""
-    return f"{100 * one.shares[data]:.3g}" if data in one.shares else ""
+    """A data set, with its share of the paper's rows if it has more or fewer."""
+    share = f"{100 * one.shares.get(data, 1.0):.3g}"
+    return data if share == "100" else f"{data} [{share} %]"
 
 
 def _figure(one: Verdict, value: float | None) -> str:

@@ -48,8 +48,10 @@ from kbench.report.tags import (
 _CLAIMS = (
     "A verdict compares a figure of the rows with a bound that the paper's own numbers keep, and"
     " with a looser one. A claim about several data sets is decided by the worst of those with"
-    " rows. Claims are paraphrases; words in quotation marks are the paper's. Queries and bounds"
-    " stand in kbench/report/papers/claims.yaml."
+    " rows, and does not hold if rows answer fewer than half of its cases. In brackets stands the"
+    " share of the paper's rows that a data set has, if it has others. Claims are paraphrases;"
+    " words in quotation marks are the paper's. Queries and bounds stand in"
+    " kbench/report/papers/claims.yaml."
 )
 
 _TABLES = (
