@@ -203,7 +203,9 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
 
     Those of kbench's own methods of the commits of `fresh`, and those of other packages' methods in
     the environments of all these; with `keep_old` all. A row goes if `fresh` has its run, that of
-    the method, parameters, data, seed, threads and jobs, and takes its place (`_replaces`).
+    the method, parameters, data, seed, threads and jobs, and takes its place (`_replaces`). One of
+    the same code stays if an experiment asked for it, with another limit, that did not ask for the
+    new one.
     """
     path = target / "reference.parquet"
     if not path.exists():
@@ -221,6 +223,9 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
         row["environment"] for row in [*news, *(one for one in rows if one["commit"] in commits)]
     }
 
+    def asked(row: Mapping[str, Any]) -> set[str]:
+        return set((row["experiment"] or "").split(",")) - {""}
+
     def stays(row: Mapping[str, Any]) -> bool:
         others = foreign(row["method"])
         present = row["environment"] in environments if others else row["commit"] in commits
@@ -232,6 +237,7 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
             _replaces(new, row)
             for new in again[run_of(row)]
             if not lasting or new["environment"] == row["environment"]
+            if not (others or new["commit"] == row["commit"]) or asked(row) <= asked(new)
         )
 
     return olds.filter(pa.array([stays(row) for row in rows], pa.bool_()))
@@ -305,6 +311,7 @@ def collect(
     merged = folder.merge().path
     assert merged is not None
     finished = pq.read_table(merged, filters=pc.field("status") != "interrupted")
+    finished = named(finished, asked or {})  # which tells the experiments that lose no row
     curves = thinned(folder.read_curves(reference=False))
     curves = curves[curves["key"].isin(finished["key"].to_pylist())]
     table = pa.Table.from_pandas(curves, schema=curve_schema(), preserve_index=False)

@@ -99,7 +99,8 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
     collect(folder.path, results.path / "_reference")
     later = ResultsFolder(tmp_path / "later")
     later.store_environment({"cpu": "one"})
-    again = make_row(7, environment=environment, dirty=False, experiment="second") | {"seed": 1}
+    again = make_row(7, environment=environment, dirty=False, experiment="first,second")
+    again["seed"] = 1
     later.write(again, [curve("objective", 3)])
     collect(later.path, results.path / "_reference")
     rows = results.read()
@@ -107,7 +108,7 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
     assert sorted(found) == [
         ["linear_svc", 3, "first"],
         ["svc", 0, ""],
-        ["svc", 1, "second"],
+        ["svc", 1, "first,second"],
     ]
     assert set(results.read_curves()["key"]) == set(rows["key"])
 
@@ -194,7 +195,9 @@ def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_mor
         ("dcsvm_table3", {"cpu": "two", "commit": "new", "method": "svc"}, True),
         ("dcsvm_table3", {}, False),
         ("dcsvm_table3", {"commit": "new"}, False),
-        ("cause_rows", {}, False),
+        ("dcsvm_fig3", {}, True),
+        ("dcsvm_fig3", {"commit": "new"}, False),
+        ("dcsvm_fig3,dcsvm_table3", {}, False),
         ("cause_rows", {"cpu": "two", "commit": "new"}, True),
         ("cause_rows,dcsvm_table3", {"cpu": "two", "commit": "new"}, False),
     ],
@@ -202,7 +205,7 @@ def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_mor
 def test_a_row_takes_the_place_of_another_machine_s_only_where_code_has_changed(
     tmp_path, collect, experiment, changes, stays
 ):
-    """Nor does a row that tries a cause take one that fills a cell."""
+    """Nor that of an experiment which did not ask for it, nor one that tries a cause a cell's."""
     results = ResultsFolder(tmp_path / "results")
     common = {"method": "kernel_svc", "commit": "old", "cpu": "one"}
     old = {**common, "method": changes.get("method", "kernel_svc"), "experiment": "dcsvm_table3"}
