@@ -123,18 +123,18 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
 
 
 def share_of_rows(table: Table, data: str, problem: Problem) -> float | None:
-    """Training rows of ours over those of the paper's data set; None if as many or not printed.
+    """Our training rows over the paper's, or all rows if it prints their number alone.
 
-    Of a paper that prints the number of all rows the share of all rows.
+    None if it prints neither, or as many rows as ours.
     """
     sizes = _sizes(table, data)
-    ours, of = problem.n_train, sizes.get("n_train")
-    if of is None:
-        of, ours = sizes.get("n"), _total(problem)
-    training = ours is not None and of is not None and _rounds_to(problem.n_train, of)
-    if of is None or ours is None or training or _rounds_to(ours, of):
+    counted = {"n_train": problem.n_train, "n": _total(problem)}
+    name = next((one for one in counted if one in sizes), None)
+    if name is None:
         return None
-    return ours / of[0]
+    ours, of = counted[name], sizes[name]
+    as_many = _rounds_to(ours, of) or _rounds_to(problem.n_train, of)
+    return None if ours is None or as_many else ours / of[0]
 
 
 def settings(table: Table, column: str, line: Line) -> str:
