@@ -132,7 +132,12 @@ def test_a_claim_without_a_query_cannot_be_refuted():
 
 @pytest.mark.parametrize(
     ("limit", "early_s", "outcome", "figure"),
-    [(1500, 10.0, HOLDS, 150.0), (500, 10.0, UNDECIDED, None), (500, 0.1, HOLDS, 5000.0)],
+    [
+        (1500, 10.0, HOLDS, 150.0),
+        (500, 10.0, WEAKER, 50.0),
+        (50, 10.0, UNDECIDED, None),
+        (500, 0.1, HOLDS, 5000.0),
+    ],
 )
 def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(
     limit, early_s, outcome, figure
@@ -150,7 +155,8 @@ def test_a_run_that_ended_at_its_limit_counts_as_the_least_it_takes(
     [
         (stopped_in("predict", 1400, limit=1500), HOLDS, 140.0),
         (stopped_in("score", 700, limit=1500), WEAKER, 70.0),
-        (stopped_in("fit", 700, limit=1500), UNDECIDED, None),
+        (stopped_in("fit", 700, limit=1500), WEAKER, 70.0),
+        (stopped_in("fit", 70, limit=1500), UNDECIDED, None),
         # Of a row that does not tell its stage.
         ("not done within limits.wall_s=1500", UNDECIDED, None),
     ],
@@ -209,7 +215,7 @@ def test_an_answer_that_is_only_bounded_keeps_a_claim_from_holding(any_number_of
 
 @pytest.mark.parametrize(
     ("slower", "stopped", "outcome", "figure"),
-    [(0, 2, HOLDS, 0.98), (0, 6, UNDECIDED, None), (60, 6, FAILS, 0.4)],
+    [(0, 2, HOLDS, 0.98), (0, 6, WEAKER, 0.94), (0, 30, UNDECIDED, None), (60, 6, FAILS, 0.4)],
 )
 def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_fraction(
     slower, stopped, outcome, figure
@@ -236,7 +242,7 @@ def test_settings_that_a_limit_leaves_open_are_not_left_out_of_a_fraction(
     assert (found.outcome, found.answered) == (outcome, 100)
     assert found.figure == (figure and pytest.approx(figure))
     if outcome == UNDECIDED:
-        assert found.why.endswith("from 94 to 100 %")
+        assert found.why.endswith("from 70 to 100 %")
 
 
 def test_what_a_rival_without_an_outcome_would_have_reached_is_unknown():

@@ -7,7 +7,8 @@ without rows leaves the claim unanswered.
 Every value is an interval, of one number where it was measured. A stopped run takes at least the
 CPU seconds that its fit had taken. A rival that failed might have reached any value, and so might a
 failed setting where a fraction of the settings is asked. The figure is then an interval, too. If
-all of it says the same, the claim is decided; otherwise it is left open.
+all of it says the same, the claim is decided; if all of it keeps the looser bound, it holds weaker;
+otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
@@ -289,7 +290,7 @@ def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None,
         outcome, figure = HOLDS, claim.holds.worst(figures)
     elif claim.weaker.takes_none(figures):
         outcome, figure = FAILS, claim.holds.best(figures)
-    elif claim.weaker.takes_all(figures) and claim.holds.takes_none(figures):
+    elif claim.weaker.takes_all(figures):
         outcome, figure = WEAKER, claim.holds.worst(figures)
     else:
         return UNDECIDED, None, ""
