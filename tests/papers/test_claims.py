@@ -35,7 +35,7 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, monkeypatc
     With seconds and accuracies that are never off: the outcomes of narrow bounds lie less than
     that apart.
     """
-    monkeypatch.setattr(Runs, "run_to_run_factor", lambda self, machine, column: 1.0)
+    monkeypatch.setattr(Runs, "run_to_run_factor", lambda self, machine, times: 1.0)
     monkeypatch.setattr(decision, "_CHANCE_ROWS", 0)
     made = MadeRows(claim.paper)
     figure = _figure(claim, outcome)

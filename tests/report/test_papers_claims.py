@@ -347,6 +347,7 @@ def test_claims_and_systems_in_every_format(folder):
     narrow = make_papers(folder, tables=["claims"], width=80)
     assert all(len(line) <= 80 and "…" not in line for line in narrow.splitlines())
     assert "150 × (covtype_93k [10.8" in narrow
+    assert "%]); paper:" in narrow
     assert "150 × (covtype\\_93k \\[10.8 %\\])" in make_papers(
         folder, tables=["claims"], format="markdown"
     )

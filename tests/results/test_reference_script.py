@@ -195,6 +195,7 @@ def test_a_finished_row_is_not_lost_to_a_run_that_was_stopped_earlier_or_had_mor
         ("dcsvm_table3", {"cpu": "two", "commit": "new", "method": "svc"}, True),
         ("dcsvm_table3", {}, False),
         ("dcsvm_table3", {"commit": "new"}, False),
+        ("cause_rows", {}, True),
         ("dcsvm_fig3", {}, True),
         ("dcsvm_fig3", {"commit": "new"}, False),
         ("dcsvm_fig3,dcsvm_table3", {}, False),
