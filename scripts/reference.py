@@ -53,7 +53,7 @@ from kbench.files import atomic_file
 from kbench.report import make_papers
 from kbench.report.papers.figures import figures
 from kbench.report.papers.layout import PAPERS, experiments_of, paper
-from kbench.report.papers.runs import fills_cells
+from kbench.report.papers.runs import asking, fills_cells
 from kbench.run.plan import Run, make_plan
 from kbench.run.results import ResultsFolder, curve_schema
 from kbench.run.stopped import limit, stopped_at, time_limit
@@ -223,9 +223,6 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
         row["environment"] for row in [*news, *(one for one in rows if one["commit"] in commits)]
     }
 
-    def asked(row: Mapping[str, Any]) -> set[str]:
-        return set((row["experiment"] or "").split(",")) - {""}
-
     def stays(row: Mapping[str, Any]) -> bool:
         others = foreign(row["method"])
         present = row["environment"] in environments if others else row["commit"] in commits
@@ -237,7 +234,8 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
             _replaces(new, row)
             for new in again[run_of(row)]
             if not lasting or new["environment"] == row["environment"]
-            if not (others or new["commit"] == row["commit"]) or asked(row) <= asked(new)
+            if not (others or new["commit"] == row["commit"])
+            or set(asking(row)) <= set(asking(new))
         )
 
     return olds.filter(pa.array([stays(row) for row in rows], pa.bool_()))
@@ -272,8 +270,8 @@ def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
     """Rows that name all experiments which ask for their run: key -> names, `asked_for`."""
     experiments = []
     for row in rows.select(["key", "experiment"]).to_pylist():
-        names = f"{row['experiment'] or ''},{asked.get(row['key'], '')}".split(",")
-        experiments.append(",".join(dict.fromkeys(filter(None, names))) or None)
+        names = [*asking(row), *filter(None, asked.get(row["key"], "").split(","))]
+        experiments.append(",".join(dict.fromkeys(names)) or None)
     place = rows.schema.get_field_index("experiment")
     field = rows.schema.field("experiment")
     return rows.set_column(place, field, pa.array(experiments, field.type))
@@ -311,7 +309,7 @@ def collect(
     merged = folder.merge().path
     assert merged is not None
     finished = pq.read_table(merged, filters=pc.field("status") != "interrupted")
-    finished = named(finished, asked or {})  # which tells the experiments that lose no row
+    finished = named(finished, asked or {})  # before `staying`, which compares experiments
     curves = thinned(folder.read_curves(reference=False))
     curves = curves[curves["key"].isin(finished["key"].to_pylist())]
     table = pa.Table.from_pandas(curves, schema=curve_schema(), preserve_index=False)
@@ -326,10 +324,9 @@ def collect(
             f"of {n_before} rows that were there {len(stay) - own} of other packages' methods and"
             f" {own} of kbench's stay, {n_before - len(stay)} go; {len(finished)} are new"
         )
-        finished = pa.concat_tables([finished, stay], promote_options="default")
+        finished = pa.concat_tables([finished, named(stay, asked or {})], promote_options="default")
         for name in stay["environment"].to_pylist():
             environments.setdefault(name, target / "_environments")
-    finished = named(finished, asked or {})
     texts = {name: (place / f"{name}.json").read_bytes() for name, place in environments.items()}
     # Old files go last: rows that an interruption leaves have their curves and environments.
     files = {target / "_environments" / f"{name}.json": text for name, text in texts.items()}

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.tables import REPEATS, contended, method_version
+from kbench.report.tables import REPEATS, began, contended, method_version
 from kbench.run.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that say how and when an attempt ran. They, and texts, are those of the newest attempt.
@@ -57,15 +57,11 @@ def _current(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def _counting(attempts: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The attempts that count, the newest last."""
-    by_age = sorted(attempts, key=_age)
+    by_age = sorted(attempts, key=began)
     ended = [row for row in by_age if row["status"] not in WITHOUT_OUTCOME] or by_age
     newest = [row for row in ended if _code(row) == _code(ended[-1])]
     ok = [row for row in newest if row["status"] == "ok"]
     return ok if 2 * len(ok) > len(newest) else newest[-1:]
-
-
-def _age(row: Mapping[str, Any]) -> float:
-    return row["started_at"].timestamp() if row["started_at"] is not None else 0.0
 
 
 def _code(row: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -315,10 +315,11 @@ def _one_a_seed(rows: list[Row]) -> list[Row]:
 def _says_most(row: Row) -> tuple[bool, float, float]:
     """Sort key of the rows of a seed: ok rows last, those that had most time last of the others."""
     ok = row["status"] == "ok"
-    return ok, 0.0 if ok else time_limit(row), _age(row)
+    return ok, 0.0 if ok else time_limit(row), began(row)
 
 
-def _age(row: Row) -> float:
+def began(row: Row) -> float:
+    """When a run began, in seconds since 1970; 0 of a row that does not say so."""
     return row["started_at"].timestamp() if row["started_at"] is not None else 0.0
 
 

@@ -21,7 +21,7 @@ from kbench.report.papers.layout import (
     selector,
     substituted,
 )
-from kbench.report.papers.runs import Runs
+from kbench.report.papers.runs import Drift, Runs
 from kbench.report.papers.verdicts import refutation, sentence, verdict_records
 
 DECIDED = [one for one in claims() if not one.outside]
@@ -35,7 +35,7 @@ def test_rows_exist_on_which_a_claim_has_each_outcome(claim, outcome, monkeypatc
     With seconds and accuracies that are never off: the outcomes of narrow bounds lie less than
     that apart.
     """
-    monkeypatch.setattr(Runs, "run_to_run_factor", lambda self, machine, times: 1.0)
+    monkeypatch.setattr(Runs, "drift", lambda self, machine, times, apart: Drift(1.0))
     monkeypatch.setattr(decision, "_CHANCE_ROWS", 0)
     made = MadeRows(claim.paper)
     figure = _figure(claim, outcome)
@@ -318,7 +318,7 @@ def test_equal_runs_say_by_how_much_times_of_predictions_are_off():
     other = {**row, "key": "another", "prediction_cost": 10.0, "fit_wall_s": 2.0}
     found = runs(row, {**other, "predict_wall_s": 0.4, "prediction_cost_loop": 9.0})
     factors = {
-        name: found.run_to_run_factor(found.machines[0], name)
+        name: found.drift(found.machines[0], name, apart=False).factor
         for name in ("fit_s", "predict_s", "prediction_cost", "prediction_cost_loop")
     }
     assert factors == {
@@ -334,7 +334,7 @@ def test_equal_runs_say_by_how_much_times_of_predictions_are_off():
     [
         ("hundred times faster", {"dataset": "covtype_93k", "n_train": 46481}, 0.1),
         # Runs that a claim selects itself.
-        ("with a tolerance of .1", {"n_train": 24995}, 0.5),
+        ("with a tolerance of .1 for both the early model in two levels", {"n_train": 24995}, 0.5),
         # A paper that prints the number of all rows.
         ("On Forest its test error", {"n_train": 48000, "n_test": 2000}, 0.1),
         ("On Forest its test error", {"n_train": 581012, "n_test": 500}, None),

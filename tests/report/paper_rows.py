@@ -21,7 +21,7 @@ def rbf(method, accuracy, seed=0, C=32, gamma=2, dataset="ijcnn1", level_tol=0.1
     sizes = {"n_train": 49990, "n_test": 91701, "n_features": 22, "task": "binary"}
     params = {"C": C, "gamma": gamma, "kernel": "rbf", "tol": 0.001}
     if method == "kernel_svc":
-        params |= {"fit_intercept": False, "multi_class": "ovo"}
+        params |= {"fit_intercept": False, "multi_class": "ovo", "cache_size": 200}
     if method == "dcsvm_early":
         params |= {"combine": "early", "n_levels": 2, "n_clusters": 64}
     if method == "dcsvm":

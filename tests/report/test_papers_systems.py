@@ -89,7 +89,7 @@ def test_steps_whose_parameters_are_tuned_each_have_their_own():
 
 
 def test_validation_that_only_reports_a_score_is_no_cost_of_a_step():
-    exact = on_covtype("kernel_svc", 8.0)
+    exact = with_params(on_covtype("kernel_svc", 8.0), fit_intercept=True)
     admm = on_covtype("hss_admm", 6.0, phases_cpu={"validate": 2.0})
     admm = with_params(admm, preset="paper_table5")
     values, notes = shown(exact, admm, name="HSS-ADMM")

@@ -53,6 +53,8 @@ class Coverage:
         return percentage(done, self.with_data)
 
     def __str__(self) -> str:
+        if not self.cells:
+            return "No cell counts: sums, ratios and sizes do not"
         words = (
             f"{self.measured:,} of {self.with_data:,} cells with data measured"
             + (f", {self.ended:,} ended at the limit" if self.ended else "")

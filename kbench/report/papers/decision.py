@@ -12,9 +12,9 @@ otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
-runs were found to differ there (`Runs.run_to_run_factor`). So it is with seconds of predictions,
-with their costs, which are quotients of short times themselves, and with a difference of accuracies
-or errors that is off by `_CHANCE_ROWS` test rows.
+runs differ there, which is smaller within an hour (`Runs.drift`). So it is with seconds of
+predictions, with their costs, which are quotients of short times themselves, and with a difference
+of accuracies or errors that is off by `_CHANCE_ROWS` test rows.
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
 confirmed. So it is with a claim about several data sets or settings, if rows answer fewer than half
@@ -50,8 +50,15 @@ from kbench.report.papers.layout import (
     paper,
     substituted,
 )
-from kbench.report.papers.runs import PREDICTION, TRAINING, Runs, made_by
-from kbench.report.tables import Machine, of_seconds
+from kbench.report.papers.runs import (
+    PREDICTION,
+    TRAINING,
+    Drift,
+    Runs,
+    made_by,
+    of_one_hour,
+)
+from kbench.report.tables import Machine, began, of_seconds
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_RUN = "open: not run"
@@ -67,6 +74,7 @@ _DECIDED = (HOLDS, WEAKER, FAILS)
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 _UNKNOWN: Interval = (0.0, math.inf)
+_NO_DRIFT = Drift(1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +141,9 @@ class _Term:
     """The printed and measured value of one term in the paper's unit, and the runs behind it.
 
     Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
-    says whether the experiments of its table asked for one of the runs. `times_off` is the factor
-    by which times may be off, 1 of all else; `of_training` says that it is that of all training
-    seconds of the run. `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or
+    says whether the experiments of its table asked for one of the runs, and `starts` when they
+    began. `times` is the column that shows by how much times may be off, empty of all else.
+    `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or
     an error, and `share` that of our rows of the paper's, if they are not as many.
     """
 
@@ -150,8 +158,8 @@ class _Term:
     keys: tuple[str, ...] = ()
     runs: int = 0
     own: bool = False
-    times_off: float = 1.0
-    of_training: bool = False
+    starts: tuple[float, ...] = ()
+    times: str = ""
     chance: float = 0.0
     share: float | None = None
 
@@ -195,7 +203,9 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     answers = [_answer(claim, names, runs, machine) for names in claim.each]
     possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
     stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
-    off = [_off(claim, one, terms) for one, terms in zip(possible, answers, strict=True)]
+    drifts = [_drift(terms, runs, machine) for terms in answers]
+    pairs = zip(possible, answers, drifts, strict=True)
+    off = [_off(claim, one, terms, drift.factor) for one, terms, drift in pairs]
     figures = _summary(claim, possible)
     answered = [one for one, value in zip(answers, possible, strict=True) if value is not None]
     used = [term for one in answered for term in one]
@@ -224,8 +234,8 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
         worst = terms[0].data if len(answered) > 1 else ""
         found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
-    times_off = max(term.times_off for term in used)
-    found = _within_noise(found, figures, _summary(claim, off) or figures, times_off)
+    drift = max(one for one, value in zip(drifts, possible, strict=True) if value is not None)
+    found = _within_noise(found, figures, _summary(claim, off) or figures, drift)
     return _confirmed(found)
 
 
@@ -240,15 +250,16 @@ def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
     return replace(found, outcome=NOT_MEASURABLE if lacking.absent else NOT_RUN, why=lacking.why)
 
 
-def _within_noise(found: Verdict, figures: Interval, wider: Interval, times_off: float) -> Verdict:
+def _within_noise(found: Verdict, figures: Interval, wider: Interval, drift: Drift) -> Verdict:
     """The verdict if what it says must stay true with times or shares that are off."""
     claim = found.claim
     assert claim.weaker is not None
     if _decided(claim, wider)[0] == found.outcome:
         return found
     unit = found.unit
-    if times_off > 1.0:
-        why = f"times are off by {times_off:.3g} ×, as those of equal runs may be"
+    if drift.factor > 1.0:
+        seen = f"of {drift.seen_of} were" if drift.seen_of else "may be"
+        why = f"times are off by {drift.factor:.3g} ×, as those of equal runs {seen}"
     else:
         why = f"chance decides {_CHANCE_ROWS} test rows"
     said = f"{_range(claim, wider, unit)} if {why}"
@@ -311,7 +322,18 @@ def _known(claim: Claim, term: _Term) -> Interval | None:
     return term.measured
 
 
-def _off(claim: Claim, figures: Interval | None, terms: Sequence[_Term]) -> Interval | None:
+def _drift(terms: Sequence[_Term], runs: Runs, machine: Machine | None) -> Drift:
+    """By how much the times of one repetition may be off."""
+    columns = {term.times for term in terms} - {""}
+    if machine is None or not columns:
+        return _NO_DRIFT
+    apart = not of_one_hour([start for term in terms for start in term.starts])
+    return max(runs.drift(machine, name, apart=apart) for name in columns)
+
+
+def _off(
+    claim: Claim, figures: Interval | None, terms: Sequence[_Term], factor: float
+) -> Interval | None:
     """What a ratio or value of times might be if they were off, and a difference of scores.
 
     Phases of one run are slow or fast together, and its scores are of the same test rows.
@@ -321,10 +343,9 @@ def _off(claim: Claim, figures: Interval | None, terms: Sequence[_Term]) -> Inte
     low, high = figures
     of_one_run = len(terms) > 1 and len({term.keys for term in terms}) == 1
     if claim.kind in ("ratio", "value"):
-        if of_one_run and all(term.of_training for term in terms):
+        if of_one_run and all(term.times == TRAINING for term in terms):
             return figures
-        times_off = max(term.times_off for term in terms)
-        return low / times_off, high * times_off
+        return low / factor, high * factor
     if of_one_run:
         return figures
     least = 0.0 if claim.kind == "range" else -math.inf
@@ -423,6 +444,7 @@ def _added(terms: Sequence[_Term]) -> _Term:
         printed=_sum_of([term.printed for term in terms]),
         measured=_sum_of([term.measured for term in terms]),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
+        starts=tuple(start for term in terms for start in term.starts),
     )
 
 
@@ -474,7 +496,6 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         why = f"{ABSENT}: {cell.data}" if cell.absent else missing
         return _Term(printed=stated, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
     where = title(match.problem)
-    times = _times(cell.measure, cell)
     why, measured = "", None if one.least is None else (one.least, math.inf)
     if one.value is not None:
         measured = one.value, one.value
@@ -491,8 +512,8 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         keys=tuple(row["key"] for row in one.rows),
         runs=one.n or sum(row["status"] == "ok" for row in one.rows),
         own=made_by(table.experiments, match.line),
-        times_off=runs.run_to_run_factor(match.machine, times) if times else 1.0,
-        of_training=times == TRAINING,
+        starts=tuple(began(row) for row in one.rows if row["status"] == "ok"),
+        times=_times(cell.measure, cell),
         chance=_chance(cell.measure, match.problem.n_test) * quantity.factor,
         share=share_of_rows(table, cell.data, match.problem),
     )

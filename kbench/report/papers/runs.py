@@ -1,11 +1,12 @@
 """Selection of runs: which line of which comparison fills a cell."""
 
+import itertools
 import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kbench.report.papers.layout import Choice, Columns, CurveValue, Selector
 from kbench.report.tables import (
@@ -14,6 +15,7 @@ from kbench.report.tables import (
     Machine,
     Problem,
     Row,
+    began,
     comparisons,
     contended,
     mean_sd,
@@ -45,10 +47,14 @@ TRAINING = "fit_s"
 PREDICTION = frozenset({"predict_s", "prediction_cost", "prediction_cost_loop"})
 # Training seconds below which equal runs tell little of the machine's speed. Set by hand.
 _LEAST_S = 0.5
-# By how much training seconds and times of predictions, which are shorter, may always be off, also
-# where few runs or none were made twice. Of equal undisturbed runs of the reference rows three in
-# four differ by less in the first, nine in ten in the second.
-_LEAST_FACTOR, _LEAST_OF_PREDICTION = 1.25, 2.0
+# Runs that began within as many seconds count as of one hour.
+_HOUR_S = 3600.0
+# By how much training seconds of one hour, those of several hours, and times of predictions, which
+# are shorter, may always be off, also where few runs or none were made twice. The exact solver's
+# ten runs of `dcsvm_idea`, each made three times within 15 minutes, took up to 1.25 times as many
+# seconds. Of 24 runs of DC-SVM that were made anew three hours later on the same idle machine 23
+# had taken up to 1.5 times as many, one 1.51.
+_LEAST_FACTOR, _LEAST_APART, _LEAST_OF_PREDICTION = 1.25, 1.5, 2.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,13 @@ class Match:
     others: int
 
 
+class Drift(NamedTuple):
+    """The factor by which times may be off, and the method and data of the equal runs that were."""
+
+    factor: float
+    seen_of: str = ""
+
+
 class Runs:
     """The rows of a results folder, and the curves that belong to them.
 
@@ -96,7 +109,7 @@ class Runs:
             self._rows[machine, row["dataset"], row["variant"]].append(row)
         self._params = {identity(row): json.loads(row["params"] or "{}") for row in rows}
         self._curves = curves or {}
-        self._factors: dict[tuple[Machine, str], float] = {}
+        self._drifts: dict[tuple[Machine, str, bool], Drift] = {}
         self.machines = sorted(
             {machine for machine, _, _ in self._rows},
             key=lambda one: (one.environment, one.threads, one.jobs or 0),
@@ -211,32 +224,38 @@ class Runs:
         values = [self._read(row, measure, at) for row in match.line.ok]
         return [value for value in values if value is not None]
 
-    def run_to_run_factor(self, machine: Machine, times: str) -> float:
-        """The factor by which a column of times may be off.
+    def drift(self, machine: Machine, times: str, *, apart: bool) -> Drift:
+        """By how much a column of times may be off, of runs of several hours or of one.
 
-        The largest quotient of the values of two ok runs of one code that are equal but for their
-        limits, and on two classes for `multi_class`, which changes nothing there; at least
-        `_LEAST_FACTOR`, or `_LEAST_OF_PREDICTION`. Training under half a second, and runs that
-        other processes disturbed, are left out.
+        The factor is the largest quotient of the values of two ok runs of one code that are equal
+        but for their limits, and on two classes for `multi_class`, which changes nothing there; if
+        not `apart`, of two runs that began within an hour. It is at least `_LEAST_APART` or
+        `_LEAST_FACTOR`, of predictions `_LEAST_OF_PREDICTION`. Training under half a second, and
+        runs that other processes disturbed, are left out.
         """
-        if (machine, times) not in self._factors:
-            equal: defaultdict[tuple[Any, ...], list[float]] = defaultdict(list)
+        if (machine, times, apart) not in self._drifts:
+            equal: defaultdict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
             names = ("dataset", "variant", "method", "data_sha256", "seed", "commit")
-            least = _LEAST_S if times == TRAINING else 0.0
+            counted = _LEAST_S if times == TRAINING else 0.0
             for (where, _, _), rows in self._rows.items():
                 for row in rows if where == machine else ():
                     quiet = row["status"] == "ok" and not contended(row)
                     value = measured(row, times) if quiet else None
-                    if value is not None and value > least:
+                    if value is not None and value > counted:
                         params = self._params[identity(row)]
                         if row["n_classes"] == 2:
                             params = {**params, "multi_class": None}
                         settings = json.dumps(params, sort_keys=True)
-                        equal[*(row.get(name) for name in names), settings].append(value)
-            quotients = [max(one) / min(one) for one in equal.values()]
-            floor = _LEAST_OF_PREDICTION if times in PREDICTION else _LEAST_FACTOR
-            self._factors[machine, times] = max([floor, *quotients])
-        return self._factors[machine, times]
+                        of_run = (*(row.get(name) for name in names), settings)
+                        equal[of_run].append((began(row), value))
+            least = _LEAST_APART if apart else _LEAST_FACTOR
+            found = [Drift(_LEAST_OF_PREDICTION if times in PREDICTION else least)]
+            for (dataset, _, method, *_), same in equal.items():
+                for (first, a), (second, b) in itertools.combinations(same, 2):
+                    if apart or abs(first - second) <= _HOUR_S:
+                        found.append(Drift(max(a, b) / min(a, b), f"{method} on {dataset}"))
+            self._drifts[machine, times, apart] = max(found)
+        return self._drifts[machine, times, apart]
 
     def at_limit(
         self, line: Line, problem: Problem, machine: Machine, experiments: Container[str]
@@ -375,7 +394,7 @@ def made_by(experiments: Container[str], line: Line) -> bool:
 
 def asked_by(experiments: Container[str], row: Row) -> bool:
     """Whether one of `experiments` asked for the run of a row."""
-    return any(name in experiments for name in _experiments(row))
+    return any(name in experiments for name in asking(row))
 
 
 def those_of(
@@ -410,13 +429,21 @@ def most_first(of_machines: Iterable[T], n_measured: Callable[[T], int]) -> list
     return sorted(filter(n_measured, of_machines), key=n_measured, reverse=True)
 
 
-def _experiments(row: Row) -> list[str]:
-    return (row.get("experiment") or "").split(",")
+def asking(row: Row) -> list[str]:
+    """The experiments that asked for the run of a row."""
+    return [name for name in (row.get("experiment") or "").split(",") if name]
+
+
+def of_one_hour(starts: Sequence[float]) -> bool:
+    """Whether runs began within an hour."""
+    return not starts or max(starts) - min(starts) <= _HOUR_S
 
 
 def fills_cells(row: Row) -> bool:
     """Whether a row may fill a cell: not all its experiments are studies or try causes."""
-    return not all(name in _STUDIES or name.startswith(_TRIED_CAUSE) for name in _experiments(row))
+    names = asking(row)
+    studies = [name in _STUDIES or name.startswith(_TRIED_CAUSE) for name in names]
+    return not names or not all(studies)
 
 
 def of_wall_seconds(curve: str) -> bool:
@@ -439,10 +466,7 @@ def preference(line: Line) -> tuple[Any, ...]:
 
     Lines with ok runs, of those the newest version of the method, the most seeds, the newest run.
     """
-    newest = max(
-        (row["started_at"].timestamp() for row in line.rows if row["started_at"] is not None),
-        default=0.0,
-    )
+    newest = max(map(began, line.rows), default=0.0)
     return bool(line.ok), version_of(line), len(line.ok), newest, line.address
 
 
