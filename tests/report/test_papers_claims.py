@@ -437,6 +437,17 @@ def test_a_verdict_on_seconds_of_several_hours_needs_a_larger_margin(hours, outc
     assert verdict(SPEED, runs(*rows)).outcome == outcome
 
 
+def test_an_undecided_verdict_names_the_data_set_that_leaves_it_open():
+    (claim,) = (
+        one for one in claims() if one.says.startswith("The exact solver is faster than LIB")
+    )
+    rows = [rbf("svc", 0.9, fit_wall_s=2.2), rbf("dcsvm", 0.9, fit_wall_s=2.0)]
+    rows += [on_covtype("svc", 90.0), on_covtype("dcsvm", 2.0)]
+    found = verdict(claim, runs(*rows))
+    assert found.outcome == UNDECIDED
+    assert found.why.startswith("1.1 × on ijcnn1, from 0.88 to 1.38 × if times are off by 1.25 ×")
+
+
 def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_with_more_rows():
     (forest,) = (one for one in claims() if "On Forest its test error" in one.says)
     params = '{"n_epochs": 1}'

@@ -265,7 +265,8 @@ def _within_noise(found: Verdict, figures: Interval, wider: Interval, drift: Dri
     said = f"{_range(claim, wider, unit)} if {why}"
     if found.outcome != FAILS and claim.weaker.takes_all(wider):
         return replace(found, outcome=WEAKER, noise=said)
-    return _open(found, f"{_range(claim, figures, unit)}, {said}")
+    where = f" on {found.worst}" if found.worst else ""
+    return _open(found, f"{_range(claim, figures, unit)}{where}, {said}")
 
 
 def _confirmed(found: Verdict) -> Verdict:

@@ -3,8 +3,8 @@
 A system is a list of steps, from a common program to the paper's method. Its table has a line for
 each problem and machine: for the paper's own setting if the last step and another one have ok runs
 of it, otherwise for the setting that most steps have run. A second line has the medians over all
-other settings, such as those of a grid. A part is the quotient of the costs of two steps: 5 means
-that the second step costs a fifth.
+other settings, such as those of a grid. A part is the quotient of the costs of two steps, or of a
+phase of each: 5 means that the second costs a fifth.
 
 One run stands for a step: that of the system's experiments, or the only one that matches. If
 several match and these experiments do not tell which one counts, the step is left out and a note
@@ -35,6 +35,20 @@ Matching = defaultdict[tuple[Any, ...], defaultdict[str, list[Line]]]
 
 
 @dataclass(frozen=True)
+class Part:
+    """Two steps whose costs are divided, or the seconds of a phase of the first and the second."""
+
+    before: str
+    after: str
+    phases: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        if self.phases is None:
+            return f"{self.before} over {self.after}"
+        return f"{self.before}, {self.phases[0]}, over {self.after}, {self.phases[1]}"
+
+
+@dataclass(frozen=True)
 class System:
     """Steps by label, the parameters in which they agree, and what is compared.
 
@@ -48,7 +62,7 @@ class System:
     same: Sequence[str]
     cost: Quantity
     score: Quantity
-    parts: Mapping[str, tuple[str, str]]
+    parts: Mapping[str, Part]
     own: Sequence[str] = ()
     without: Sequence[str] = ()
 
@@ -75,12 +89,21 @@ def systems() -> tuple[System, ...]:
             one["same"],
             quantity(one["cost"]),
             quantity(one["score"]),
-            {label: (before, after) for label, (before, after) in one["parts"].items()},
+            {label: _spelt(part) for label, part in one["parts"].items()},
             one.get("own", ()),
             one.get("without", ()),
         )
         for one in load("systems.yaml")
     )
+
+
+def _spelt(part: Sequence[str] | Mapping[str, Sequence[str]]) -> Part:
+    """A part as the file spells it: two steps, or `steps` and `phases` of two each."""
+    if not isinstance(part, Mapping):
+        before, after = part
+        return Part(before, after)
+    (before, after), (first, second) = part["steps"], part["phases"]
+    return Part(before, after, (first, second))
 
 
 def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
@@ -103,14 +126,15 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
             line += [_cost(own, system), _text(own, system.score)]
             if own is not None and own.failures:
                 ended |= dict.fromkeys(limits(own, comparison.problem))
-        rows.append(line + [_ratio(_part(steps, *part, system)) for part in _parts(system)])
+        parts = system.parts.values()
+        rows.append(line + [_ratio(_quotient(steps, part, system)) for part in parts])
         if others:
             line = ["… median of others", str(len(others)), *[""] * (2 * len(shown))]
-            for part in _parts(system):
-                known = [_part(steps, *part, system) for _, steps in others]
+            for part in parts:
+                known = [_quotient(steps, part, system) for _, steps in others]
                 line.append(_median([one for one in known if one is not None]))
             rows += [line] if any(line[2:]) else []
-    words = "; ".join(f"{name}: {a} over {b}" for name, (a, b) in system.parts.items())
+    words = "; ".join(f"{name}: {part}" for name, part in system.parts.items())
     notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
@@ -228,16 +252,23 @@ def _text(line: Line | None, of: Quantity) -> str:
     return ended_as(line) if line.failures else ""
 
 
-def _parts(system: System) -> list[tuple[str, str]]:
-    return list(system.parts.values())
-
-
-def _part(steps: Mapping[str, Line], before: str, after: str, system: System) -> float | None:
-    """The cost of one step over that of another."""
-    costs = [system.cost_of(steps[one]) for one in (before, after) if one in steps]
-    if len(costs) < 2 or costs[0] is None or not costs[1]:
+def _quotient(steps: Mapping[str, Line], part: Part, system: System) -> float | None:
+    """The cost of one step, or of its phase, over that of another; None if one is not known."""
+    if part.before not in steps or part.after not in steps:
         return None
-    return costs[0] / costs[1]
+    lines = steps[part.before], steps[part.after]
+    if part.phases is None:
+        before, after = map(system.cost_of, lines)
+    else:
+        before, after = map(_seconds_of, lines, part.phases)
+    return None if before is None or not after else before / after
+
+
+def _seconds_of(line: Line, phase: str) -> float | None:
+    """The mean seconds of a phase; None if a run lacks it."""
+    seconds = [phase_seconds(row, phase) for row in line.ok]
+    known = [one for one in seconds if one is not None]
+    return statistics.fmean(known) if known and len(known) == len(seconds) else None
 
 
 def _ratio(value: float | None) -> str:
