@@ -14,7 +14,7 @@ from paper_rows import rbf, runs
 from report_rows import START, failed, make_row
 
 from kbench.report import make_papers
-from kbench.report.papers.claims import Bound, Claim, _looser, claims
+from kbench.report.papers.claims import Bound, Claim, _claim, _looser, claims
 from kbench.report.papers.decision import (
     FAILS,
     HOLDS,
@@ -437,6 +437,34 @@ def test_a_verdict_on_seconds_of_several_hours_needs_a_larger_margin(hours, outc
     assert verdict(SPEED, runs(*rows)).outcome == outcome
 
 
+def claim_on(first, second, of):
+    """A claim that the quotient of two methods is at least 1.1, weaker at least 1."""
+    terms = [{"data": "ijcnn1", "method": name} for name in (first, second)]
+    ratio = [{**term, "of": column} for term, column in zip(terms, of, strict=True)]
+    words = {"paper": "dcsvm", "where": "", "says": "", "quantity": "q", "run": "experiment=x"}
+    return _claim(**words, ratio=ratio, holds=">= 1.1", weaker=">= 1")
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(8.0, HOLDS), (0.8, UNDECIDED)])
+def test_phases_of_less_than_a_second_are_off_as_predictions_are(seconds, outcome):
+    claim = claim_on("kernel_svc", "dcsvm", ["phases.solve", "phases.conquer"])
+    before = rbf("kernel_svc", 0.9, phases_cpu={"solve": seconds})
+    after = rbf("dcsvm", 0.9, phases_cpu={"conquer": seconds / 1.6})
+    assert verdict(claim, runs(before, after)).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("rmse", "outcome"), [(1.2, HOLDS), (1.13, WEAKER), (1.03, UNDECIDED), (0.9, FAILS)]
+)
+def test_a_quotient_of_errors_is_off_by_as_much_as_equal_scores_may_differ(rmse, outcome):
+    claim = claim_on("nystrom", "meka", ["rmse", "rmse"])
+    rows = [make_row("nystrom", None, rmse=rmse), make_row("meka", None, rmse=1.0)]
+    rows = [{**row, "dataset": "ijcnn1", "params": '{"kernel": "rbf"}'} for row in rows]
+    found = verdict(claim, runs(*rows))
+    assert found.outcome == outcome
+    assert ("errors are off by 1.05 ×" in found.why + found.noise) == (1.0 < rmse < 1.2)
+
+
 def test_an_undecided_verdict_names_the_data_set_that_leaves_it_open():
     (claim,) = (
         one for one in claims() if one.says.startswith("The exact solver is faster than LIB")
@@ -445,7 +473,9 @@ def test_an_undecided_verdict_names_the_data_set_that_leaves_it_open():
     rows += [on_covtype("svc", 90.0), on_covtype("dcsvm", 2.0)]
     found = verdict(claim, runs(*rows))
     assert found.outcome == UNDECIDED
-    assert found.why.startswith("1.1 × on ijcnn1, from 0.88 to 1.38 × if times are off by 1.25 ×")
+    assert found.why.startswith(
+        "1.1 × on ijcnn1, 2 of 7, from 0.88 to 1.38 × if times are off by 1.25 ×"
+    )
 
 
 def test_the_machine_whose_rows_the_table_s_experiment_made_decides_before_one_with_more_rows():

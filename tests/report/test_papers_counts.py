@@ -90,6 +90,7 @@ def test_a_fraction_below_all_is_not_a_hundred_per_cent():
     assert figure_sheet(drawings_).rows[0][-1] == "99 %"
     drawings_ = [Drawing(EQUAL_TIME, (), (), (), drawn=199, wanted=200, ended=1)]
     assert figure_sheet(drawings_).rows[0][-4:] == ["200", "199", "1", "100 %"]
+    assert "drawn alone are" in figure_sheet(drawings_).notes[0]
 
 
 def test_levels_in_wall_seconds_say_so_and_leave_disturbed_runs_out():

@@ -7,12 +7,15 @@ from kbench.report.papers.layout import Columns, Selector, Table
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import Match, column, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
-from kbench.report.quantities import QUANTITIES
+from kbench.report.quantities import QUANTITIES, SCORES
 from kbench.report.tables import Line, Problem, contended
 from kbench.run.stopped import without_seconds
 
 # Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
 _TIMED = ("fit_", "predict_", "prediction_cost")
+
+# Columns that are scores. Kernel errors are of training rows, all others of test rows.
+_SCORES = {one.column for one in SCORES} | {"kernel_error"}
 
 # Seconds of the runs of a cell that differ by more than this factor are told. Set by hand: seeds
 # of one setting differ by a tenth, and a run that something disturbed unseen by several times.
@@ -77,10 +80,10 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     problem = match.problem
     n, features, total = problem.n_train, problem.n_features, _total(problem)
     names = {"n_train": "training rows", "n_features": "features"}
-    # Kernel errors are of the training rows alone, however many the paper has.
-    on_training = any(
-        isinstance(one, Columns) and "kernel_error" in one.of for one in table.measures.values()
-    )
+    # A table of kernel errors is of the training rows alone, however many the paper has.
+    measures = [one for one in table.measures.values() if isinstance(one, Columns)]
+    scores = {name for one in measures for name in one.of if name in _SCORES}
+    on_training = scores == {"kernel_error"}
     alone = "n" in sizes and _rounds_to(n, sizes["n"]) and not _rounds_to(total, sizes["n"])
     trained = on_training or alone
     names["n"] = "training rows" if trained else "rows"

@@ -13,8 +13,9 @@ otherwise it is left open.
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
 runs differ there, which is smaller within an hour (`Runs.drift`). So it is with seconds of
-predictions, with their costs, which are quotients of short times themselves, and with a difference
-of accuracies or errors that is off by `_CHANCE_ROWS` test rows.
+predictions, with their costs, which are quotients of short times themselves, and with phases of
+less than a second; with a quotient of RMSE or kernel errors that is off by `_CHANCE_QUOTIENT`; and
+with a difference of accuracies or errors that is off by `_CHANCE_ROWS` test rows.
 
 A claim whose praised side has inputs that the other side has not can be refuted by them, but not
 confirmed. So it is with a claim about several data sets or settings, if rows answer fewer than half
@@ -52,6 +53,7 @@ from kbench.report.papers.layout import (
 )
 from kbench.report.papers.runs import (
     PREDICTION,
+    SECONDS_OF_PREDICTION,
     TRAINING,
     Drift,
     Runs,
@@ -66,11 +68,20 @@ UNDECIDED, NOT_MEASURABLE, OUTSIDE = "undecided", "not measurable here", "outsid
 # Test rows of a difference that chance may decide, whatever rows they are: of five rows that one of
 # two machines alone has right, all are the same machine's by chance once in sixteen (sign test).
 _CHANCE_ROWS = 5
+# The factor by which two values of RMSE or of a kernel error may differ and count as equal, also
+# beside the printed ones.
+_CHANCE_QUOTIENT = 1.05
+# Seconds of a phase below which they vary as those of predictions do: the same phase of .6 s took
+# 1.3 s with another seed.
+_SHORT_S = 1.0
 # The share of the cases of a claim that rows must answer, if it is to hold: `_confirmed` and the
 # legend call it half. Set by hand.
 _LEAST_ANSWERED = 0.5
 # Outcomes with a figure, the best first.
 _DECIDED = (HOLDS, WEAKER, FAILS)
+
+# Columns of scores of which a quotient is taken.
+_INEXACT = frozenset({"rmse", "mae", "kernel_error"})
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 _UNKNOWN: Interval = (0.0, math.inf)
@@ -142,7 +153,8 @@ class _Term:
 
     Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
     says whether the experiments of its table asked for one of the runs, and `starts` when they
-    began. `times` is the column that shows by how much times may be off, empty of all else.
+    began. `times` is the column that shows by how much times may be off, empty of all else; `short`
+    says that they are those of a short phase, and `inexact` that it is an RMSE or a kernel error.
     `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or
     an error, and `share` that of our rows of the paper's, if they are not as many.
     """
@@ -160,6 +172,8 @@ class _Term:
     own: bool = False
     starts: tuple[float, ...] = ()
     times: str = ""
+    short: bool = False
+    inexact: bool = False
     chance: float = 0.0
     share: float | None = None
 
@@ -260,12 +274,14 @@ def _within_noise(found: Verdict, figures: Interval, wider: Interval, drift: Dri
     if drift.factor > 1.0:
         seen = f"of {drift.seen_of} were" if drift.seen_of else "may be"
         why = f"times are off by {drift.factor:.3g} ×, as those of equal runs {seen}"
+    elif claim.kind == "ratio":
+        why = f"errors are off by {_CHANCE_QUOTIENT:.3g} ×"
     else:
         why = f"chance decides {_CHANCE_ROWS} test rows"
     said = f"{_range(claim, wider, unit)} if {why}"
     if found.outcome != FAILS and claim.weaker.takes_all(wider):
         return replace(found, outcome=WEAKER, noise=said)
-    where = f" on {found.worst}" if found.worst else ""
+    where = f" on {found.worst}, {found.answered} of {found.asked}" if found.worst else ""
     return _open(found, f"{_range(claim, figures, unit)}{where}, {said}")
 
 
@@ -329,6 +345,8 @@ def _drift(terms: Sequence[_Term], runs: Runs, machine: Machine | None) -> Drift
     if machine is None or not columns:
         return _NO_DRIFT
     apart = not of_one_hour([start for term in terms for start in term.starts])
+    if any(term.short for term in terms):
+        columns.add(SECONDS_OF_PREDICTION)
     return max(runs.drift(machine, name, apart=apart) for name in columns)
 
 
@@ -346,6 +364,8 @@ def _off(
     if claim.kind in ("ratio", "value"):
         if of_one_run and all(term.times == TRAINING for term in terms):
             return figures
+        if any(term.inexact for term in terms):
+            factor = max(factor, _CHANCE_QUOTIENT)
         return low / factor, high * factor
     if of_one_run:
         return figures
@@ -515,6 +535,8 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         own=made_by(table.experiments, match.line),
         starts=tuple(began(row) for row in one.rows if row["status"] == "ok"),
         times=_times(cell.measure, cell),
+        short=_short(cell.measure, one.value),
+        inexact=isinstance(cell.measure, Columns) and _INEXACT.issuperset(cell.measure.of),
         chance=_chance(cell.measure, match.problem.n_test) * quantity.factor,
         share=share_of_rows(table, cell.data, match.problem),
     )
@@ -526,6 +548,12 @@ def _chance(measure: Measure, n_test: int | None) -> float:
     if isinstance(measure, CurveValue):
         of = (measure.curve,)
     return _CHANCE_ROWS / n_test if n_test and of and {"accuracy", "error"}.issuperset(of) else 0.0
+
+
+def _short(measure: Measure, seconds: float | None) -> bool:
+    """Whether a measure is of phases that take less than `_SHORT_S`."""
+    phases = isinstance(measure, Columns) and all(one.startswith("phases.") for one in measure.of)
+    return phases and seconds is not None and seconds < _SHORT_S
 
 
 def _times(measure: Measure, cell: Source) -> str:

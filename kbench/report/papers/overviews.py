@@ -12,11 +12,10 @@ from kbench.report.sheet import Sheet
 _LEGEND = (
     "Cells are those that a paper prints and a run can fill: no ratios, sums, totals, settings, nor"
     " methods of our own; an order of growth counts where its exponent is fitted. Printed sizes of"
-    " data sets are counted apart. Ended are"
-    " runs that had as many seconds as any run of the table's experiments on the same data, which"
-    " may be far fewer than they need: LIBSVM's in DC-SVM's Tables 9 and 10 are such; failed"
-    " are those that had fewer, or ended by an error. Cells whose runs keep"
-    " other memory than the paper's have no rows. The last column is the percentage of"
+    " data sets are counted apart. Ended are runs that had as many seconds as any run of the"
+    " table's experiments on the same data, which may be far fewer than they need: LIBSVM's in"
+    " DC-SVM's Tables 9 and 10 are such; failed are those that had fewer, or ended by an error."
+    " Cells whose runs keep other memory than the paper's have no rows. Percentages are those of"
     " cells with data that are measured or ended at the limit."
 )
 
@@ -32,7 +31,8 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
         [name, *(f"{n:,}" for n in (one.absent, one.with_data)), *map(str, _columns(one))]
         for name, one in lines.items()
     ]
-    notes = [_LEGEND]
+    alone = [f"{name} {percentage(one.measured, one.with_data)}" for name, one in lines.items()]
+    notes = [f"{_LEGEND} Measured alone are {', '.join(alone)}."]
     absent = [
         f"{paper(name).title}: {', '.join(sorted(paper(name).absent))}"
         for name, filled in own.items()
@@ -56,7 +56,7 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
     groups = {paper(name).title: [d for d in drawings if d.figure.paper == name] for name in names}
     if len(groups) > 1:
         groups["all"] = list(drawings)
-    rows = []
+    rows, alone = [], []
     for name, group in groups.items():
         panels = sum(len(one.figure.panels) for one in group)
         absent = sum(
@@ -70,12 +70,14 @@ def figure_sheet(drawings: Sequence[Drawing]) -> Sheet:
         counts = (len(group), panels, absent, panels - absent, charts, lines, drawn, ended)
         share = percentage(drawn + ended, lines)
         rows.append([name, *(f"{n:,}" for n in counts), share])
+        alone.append(f"{name} {percentage(drawn, lines)}")
     note = (
         "Panels of the papers' figures, and lines of those whose data are available. A panel is"
         " drawn if two of its lines have points, or its only one; one of curves if a line has. A"
         " line through several settings or sizes has at least two points. Ended are lines without"
         " points whose runs ended at a limit that no run of the figure's experiments on the same"
-        " data exceeds. The last column is the percentage of lines that are drawn or ended."
+        " data exceeds. Percentages are those of lines drawn or ended; drawn alone are"
+        f" {', '.join(alone)}."
     )
     return Sheet("Figures drawn", 1, header, rows, [note])
 

@@ -44,7 +44,8 @@ _NEAR = math.log(1.5)
 
 # The columns whose quotients of equal runs say by how much times of a machine may be off.
 TRAINING = "fit_s"
-PREDICTION = frozenset({"predict_s", "prediction_cost", "prediction_cost_loop"})
+SECONDS_OF_PREDICTION = "predict_s"
+PREDICTION = frozenset({SECONDS_OF_PREDICTION, "prediction_cost", "prediction_cost_loop"})
 # Training seconds below which equal runs tell little of the machine's speed. Set by hand.
 _LEAST_S = 0.5
 # Runs that began within as many seconds count as of one hour.

@@ -53,7 +53,8 @@ class System:
     """Steps by label, the parameters in which they agree, and what is compared.
 
     `own` are tables whose settings are the paper's own; `kbench -m <run>` makes the rows. `without`
-    are phases of the cost that no step needs, such as the validation that reports a score.
+    are phases of the cost that no step needs, such as the validation that reports a score; `notes`
+    say what the steps do not have in common.
     """
 
     name: str
@@ -65,6 +66,7 @@ class System:
     parts: Mapping[str, Part]
     own: Sequence[str] = ()
     without: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     def cost_of(self, line: Line) -> float | None:
         """The mean cost (`mean_of`); None where it was not measured, or cut short."""
@@ -92,6 +94,7 @@ def systems() -> tuple[System, ...]:
             {label: _spelt(part) for label, part in one["parts"].items()},
             one.get("own", ()),
             one.get("without", ()),
+            one.get("notes", ()),
         )
         for one in load("systems.yaml")
     )
@@ -136,6 +139,7 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
             rows += [line] if any(line[2:]) else []
     words = "; ".join(f"{name}: {part}" for name, part in system.parts.items())
     notes = [f"× is {system.cost.title} of one step over that of another, {words}."]
+    notes += system.notes if met else []
     if phases := ", ".join(system.without):
         notes.append(f"Seconds are without those of phases that no step needs: {phases}.")
     lines = [line for _, settings in met for line in settings[0][1].values()]
