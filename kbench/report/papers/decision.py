@@ -155,8 +155,8 @@ class _Term:
     says whether the experiments of its table asked for one of the runs, and `starts` when they
     began. `times` is the column that shows by how much times may be off, empty of all else; `short`
     says that they are those of a short phase, and `inexact` that it is an RMSE or a kernel error.
-    `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or
-    an error, and `share` that of our rows of the paper's, if they are not as many.
+    `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or an error, and `share`
+    that of our rows of the paper's, if they are not as many.
     """
 
     printed: Interval | None
@@ -533,7 +533,7 @@ def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) ->
         keys=tuple(row["key"] for row in one.rows),
         runs=one.n or sum(row["status"] == "ok" for row in one.rows),
         own=made_by(table.experiments, match.line),
-        starts=tuple(began(row) for row in one.rows if row["status"] == "ok"),
+        starts=tuple(map(began, one.rows)),
         times=_times(cell.measure, cell),
         short=_short(cell.measure, one.value),
         inexact=isinstance(cell.measure, Columns) and _INEXACT.issuperset(cell.measure.of),
