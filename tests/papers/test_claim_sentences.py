@@ -74,8 +74,8 @@ OWN = {
 # first or second.
 PRAISED = {
     "LaSVM, one pass": 0,
-    "on the whole of covtype our": 1,
-    "our exact solver from zero is": 1,
+    "Against our exact solver: on the whole": 1,
+    "Against our exact solver: from zero": 1,
     "than the sum of all local machines": 0,
     "than the Bayesian committee machine": 0,
     "several times faster than either": 1,

@@ -49,13 +49,18 @@ def test_a_part_of_phases_is_the_quotient_of_their_means():
     """From zero 2 s; from the divided solution 1.6 s, of which all but 0.4 and 0.6 make it."""
     exact = on_covtype("kernel_svc", 2.0, phases_cpu={"prepare": 0.1, "solve": 1.9})
     starts = [
-        on_covtype("dcsvm", 1.6, seed=seed, phases_cpu={"train": 1.6 - last, "conquer": last})
+        on_covtype(
+            "dcsvm",
+            1.6,
+            seed=seed,
+            phases_cpu={"train": 1.6 - last, "refine": 0.1, "conquer": last - 0.1},
+        )
         for seed, last in enumerate((0.4, 0.6))
     ]
     early = on_covtype("dcsvm_early", 0.5)
     values, notes = shown(exact, *starts, early)
     assert (values["× divide and conquer"], values["× the start alone"]) == ("1.2", "3.8")
-    assert "the start alone: exact, from zero, solve, over DC-SVM, conquer" in notes[0]
+    assert "the start alone: exact, from zero, solve, over DC-SVM, refine and conquer" in notes[0]
     without = {**starts[1], "phases_cpu": {"train": 1.0}}
     values, _ = shown(exact, starts[0], without, early)
     assert values["× the start alone"] == ""

@@ -155,8 +155,8 @@ class _Term:
     says whether the experiments of its table asked for one of the runs, and `starts` when they
     began. `times` is the column that shows by how much times may be off, empty of all else; `short`
     says that they are those of a short phase, and `inexact` that it is an RMSE or a kernel error.
-    `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or an error, and `share`
-    that of our rows of the paper's, if they are not as many.
+    `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or an error, and
+    `share` that of our rows of the paper's, if they are not as many.
     """
 
     printed: Interval | None
@@ -241,14 +241,15 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     outcome, figure, bounded = _decided(claim, figures)
     if figure is None:
         left = _range(claim, figures, found.unit)
-        return replace(found, why=f"runs that failed leave it open: {left}")
+        cases = f" in {found.answered} of {found.asked} cases" if found.asked > 1 else ""
+        return replace(found, why=f"runs that failed leave it open: {left}{cases}")
     found = replace(found, outcome=outcome, figure=figure, bounded=bounded)
     if claim.case is None:
         at_end = [value is not None and figure in value for value in possible]
         terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
         worst = terms[0].data if len(answered) > 1 else ""
         found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
-    drift = max(one for one, value in zip(drifts, possible, strict=True) if value is not None)
+    drift = _deciding(claim, off, drifts)
     found = _within_noise(found, figures, _summary(claim, off) or figures, drift)
     return _confirmed(found)
 
@@ -298,7 +299,8 @@ def _confirmed(found: Verdict) -> Verdict:
         why = f"the inputs are not equal, {claim.unequal}"
     if not why:
         return found
-    return _open(found, f"{why}; the figure would be {_figure_in_words(found)}")
+    where = f" on {found.worst}" if found.worst else ""
+    return _open(found, f"{why}; the figure would be {_figure_in_words(found)}{where}")
 
 
 def _open(found: Verdict, why: str) -> Verdict:
@@ -350,19 +352,30 @@ def _drift(terms: Sequence[_Term], runs: Runs, machine: Machine | None) -> Drift
     return max(runs.drift(machine, name, apart=apart) for name in columns)
 
 
+def _deciding(claim: Claim, off: Sequence[Interval | None], drifts: Sequence[Drift]) -> Drift:
+    """By how much the times of the worst repetition may be off, of a fraction those of any."""
+    known = [(one, drift) for one, drift in zip(off, drifts, strict=True) if one is not None]
+    if claim.case is not None or claim.holds is None:
+        return max(drift for _, drift in known)
+    if claim.holds.sign == ">=":
+        return min(known, key=lambda pair: pair[0][0])[1]
+    return max(known, key=lambda pair: pair[0][1])[1]
+
+
 def _off(
     claim: Claim, figures: Interval | None, terms: Sequence[_Term], factor: float
 ) -> Interval | None:
     """What a ratio or value of times might be if they were off, and a difference of scores.
 
-    Phases of one run are slow or fast together, and its scores are of the same test rows.
+    Phases of one run that take a second or more are slow or fast together, and its scores are of
+    the same test rows.
     """
     if figures is None:
         return None
     low, high = figures
     of_one_run = len(terms) > 1 and len({term.keys for term in terms}) == 1
     if claim.kind in ("ratio", "value"):
-        if of_one_run and all(term.times == TRAINING for term in terms):
+        if of_one_run and all(term.times == TRAINING and not term.short for term in terms):
             return figures
         if any(term.inexact for term in terms):
             factor = max(factor, _CHANCE_QUOTIENT)
@@ -466,6 +479,7 @@ def _added(terms: Sequence[_Term]) -> _Term:
         measured=_sum_of([term.measured for term in terms]),
         keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
         starts=tuple(start for term in terms for start in term.starts),
+        short=any(term.short for term in terms),
     )
 
 

@@ -3,8 +3,8 @@
 A system is a list of steps, from a common program to the paper's method. Its table has a line for
 each problem and machine: for the paper's own setting if the last step and another one have ok runs
 of it, otherwise for the setting that most steps have run. A second line has the medians over all
-other settings, such as those of a grid. A part is the quotient of the costs of two steps, or of a
-phase of each: 5 means that the second costs a fifth.
+other settings, such as those of a grid. A part is the quotient of the costs of two steps, or of
+phases of each: 5 means that the second costs a fifth.
 
 One run stands for a step: that of the system's experiments, or the only one that matches. If
 several match and these experiments do not tell which one counts, the step is left out and a note
@@ -21,7 +21,7 @@ from functools import cache
 from typing import Any
 
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.cell_notes import ended_as, limits
+from kbench.report.papers.cell_notes import clocks, ended_as, limits
 from kbench.report.papers.layout import Selector, experiments_of, load, paper, selector
 from kbench.report.papers.runs import Runs, mean_of, phase_seconds, those_of
 from kbench.report.quantities import Quantity, decimals_for, quantity
@@ -36,16 +36,17 @@ Matching = defaultdict[tuple[Any, ...], defaultdict[str, list[Line]]]
 
 @dataclass(frozen=True)
 class Part:
-    """Two steps whose costs are divided, or the seconds of a phase of the first and the second."""
+    """Two steps whose costs are divided, or the seconds of phases of the first and the second."""
 
     before: str
     after: str
-    phases: tuple[str, str] | None = None
+    phases: tuple[Sequence[str], Sequence[str]] | None = None
 
     def __str__(self) -> str:
         if self.phases is None:
             return f"{self.before} over {self.after}"
-        return f"{self.before}, {self.phases[0]}, over {self.after}, {self.phases[1]}"
+        first, second = map(" and ".join, self.phases)
+        return f"{self.before}, {first}, over {self.after}, {second}"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def systems() -> tuple[System, ...]:
 
 
 def _spelt(part: Sequence[str] | Mapping[str, Sequence[str]]) -> Part:
-    """A part as the file spells it: two steps, or `steps` and `phases` of two each."""
+    """A part as the file spells it: two steps, or `steps`, and `phases` of each."""
     if not isinstance(part, Mapping):
         before, after = part
         return Part(before, after)
@@ -145,6 +146,9 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     lines = [line for _, settings in met for line in settings[0][1].values()]
     for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
         notes += [f"{name} fits several C at once: seconds of all, the score of the best."]
+    for comparison, (setting, *_) in met:
+        for line in setting[1].values():
+            notes += clocks(line, comparison.problem, [system.cost.column])
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
     notes += ended
@@ -268,11 +272,16 @@ def _quotient(steps: Mapping[str, Line], part: Part, system: System) -> float | 
     return None if before is None or not after else before / after
 
 
-def _seconds_of(line: Line, phase: str) -> float | None:
-    """The mean seconds of a phase; None if a run lacks it."""
-    seconds = [phase_seconds(row, phase) for row in line.ok]
-    known = [one for one in seconds if one is not None]
-    return statistics.fmean(known) if known and len(known) == len(seconds) else None
+def _seconds_of(line: Line, phases: Sequence[str]) -> float | None:
+    """The mean seconds of phases together; None if a run has none of them."""
+    whole = []
+    for row in line.ok:
+        seconds = [phase_seconds(row, one) for one in phases]
+        known = [one for one in seconds if one is not None]
+        if not known:
+            return None
+        whole.append(math.fsum(known))
+    return statistics.fmean(whole) if whole else None
 
 
 def _ratio(value: float | None) -> str:
