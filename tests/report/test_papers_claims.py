@@ -437,6 +437,25 @@ def test_a_verdict_on_seconds_of_several_hours_needs_a_larger_margin(hours, outc
     assert verdict(SPEED, runs(*rows)).outcome == outcome
 
 
+def test_a_margin_names_the_data_set_whose_times_it_widens():
+    """The worst quotient is of an hour; with their margins that of several hours is the worst."""
+    (claim,) = (
+        one for one in claims() if one.says.startswith("The exact solver is faster than LIB")
+    )
+    later = {"started_at": START + timedelta(hours=2)}
+    rows = [rbf("svc", 0.9, fit_wall_s=4.0), rbf("dcsvm", 0.9, fit_wall_s=2.0)]
+    rows += [on_covtype("svc", 4.2, **later), on_covtype("dcsvm", 2.0)]
+    found = verdict(claim, runs(*rows))
+    assert found.outcome == UNDECIDED
+    assert "fewer than half" in found.why
+    slow = [on_covtype("svc", 2.2, **later), on_covtype("dcsvm", 2.0)]
+    rows[0] = rbf("svc", 0.9, fit_wall_s=2.1)
+    found = verdict(claim, runs(*rows[:2], *slow))
+    assert found.why.startswith(
+        "1.05 × on ijcnn1, 2 of 7, from 0.733 to 1.31 × if times on covtype_93k are off by 1.5 ×"
+    )
+
+
 def claim_on(first, second, of):
     """A claim that the quotient of two methods is at least 1.1, weaker at least 1."""
     terms = [{"data": "ijcnn1", "method": name} for name in (first, second)]

@@ -249,8 +249,10 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
         terms = next(one for one, is_worst in zip(answers, at_end, strict=True) if is_worst)
         worst = terms[0].data if len(answered) > 1 else ""
         found = replace(found, worst=worst, counts=tuple(term.runs for term in terms))
-    drift = _deciding(claim, off, drifts)
-    found = _within_noise(found, figures, _summary(claim, off) or figures, drift)
+    place = _deciding(claim, off, drifts)
+    data = answers[place][0].data if claim.case is None else ""
+    wider = _summary(claim, off) or figures
+    found = _within_noise(found, figures, wider, drifts[place], data)
     return _confirmed(found)
 
 
@@ -265,8 +267,13 @@ def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
     return replace(found, outcome=NOT_MEASURABLE if lacking.absent else NOT_RUN, why=lacking.why)
 
 
-def _within_noise(found: Verdict, figures: Interval, wider: Interval, drift: Drift) -> Verdict:
-    """The verdict if what it says must stay true with times or shares that are off."""
+def _within_noise(
+    found: Verdict, figures: Interval, wider: Interval, drift: Drift, data: str
+) -> Verdict:
+    """The verdict if what it says must stay true with times or shares that are off.
+
+    `drift` is that of the worst answer then, which is of `data`.
+    """
     claim = found.claim
     assert claim.weaker is not None
     if _decided(claim, wider)[0] == found.outcome:
@@ -274,7 +281,8 @@ def _within_noise(found: Verdict, figures: Interval, wider: Interval, drift: Dri
     unit = found.unit
     if drift.factor > 1.0:
         seen = f"of {drift.seen_of} were" if drift.seen_of else "may be"
-        why = f"times are off by {drift.factor:.3g} ×, as those of equal runs {seen}"
+        there = f" on {data}" if found.worst not in ("", data) else ""
+        why = f"times{there} are off by {drift.factor:.3g} ×, as those of equal runs {seen}"
     elif claim.kind == "ratio":
         why = f"errors are off by {_CHANCE_QUOTIENT:.3g} ×"
     else:
@@ -352,14 +360,14 @@ def _drift(terms: Sequence[_Term], runs: Runs, machine: Machine | None) -> Drift
     return max(runs.drift(machine, name, apart=apart) for name in columns)
 
 
-def _deciding(claim: Claim, off: Sequence[Interval | None], drifts: Sequence[Drift]) -> Drift:
-    """By how much the times of the worst repetition may be off, of a fraction those of any."""
-    known = [(one, drift) for one, drift in zip(off, drifts, strict=True) if one is not None]
+def _deciding(claim: Claim, off: Sequence[Interval | None], drifts: Sequence[Drift]) -> int:
+    """Which repetition is the worst if times are off; of a fraction that whose are off most."""
+    known = {place: one for place, one in enumerate(off) if one is not None}
     if claim.case is not None or claim.holds is None:
-        return max(drift for _, drift in known)
+        return max(known, key=lambda place: drifts[place])
     if claim.holds.sign == ">=":
-        return min(known, key=lambda pair: pair[0][0])[1]
-    return max(known, key=lambda pair: pair[0][1])[1]
+        return min(known, key=lambda place: known[place][0])
+    return max(known, key=lambda place: known[place][1])
 
 
 def _off(

@@ -147,8 +147,8 @@ def sheet(system: System, runs: Runs, environments: Mapping[str, Any]) -> Sheet:
     for name in sorted({line.method for line in lines if isinstance(line.params.get("C"), list)}):
         notes += [f"{name} fits several C at once: seconds of all, the score of the best."]
     for comparison, (setting, *_) in met:
-        for line in setting[1].values():
-            notes += clocks(line, comparison.problem, [system.cost.column])
+        for own in setting[1].values():
+            notes += clocks(own, comparison.problem, [system.cost.column])
     if gone := [step for step in system.steps if step not in shown]:
         notes.append(f"Without runs at these settings: {', '.join(gone)}.")
     notes += ended
