@@ -3,19 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from kbench.report.cells import title
+from kbench.report.papers.causes import SCORE_COLUMNS
 from kbench.report.papers.layout import Columns, Selector, Table
 from kbench.report.papers.printed import printed
 from kbench.report.papers.runs import Match, column, of_wall_seconds
 from kbench.report.papers.settings import departures, stated
-from kbench.report.quantities import QUANTITIES, SCORES
+from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Problem, contended
 from kbench.run.stopped import without_seconds
 
 # Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
 _TIMED = ("fit_", "predict_", "prediction_cost")
-
-# Columns that are scores. Kernel errors are of training rows, all others of test rows.
-_SCORES = {one.column for one in SCORES} | {"kernel_error"}
 
 # Seconds of the runs of a cell that differ by more than this factor are told. Set by hand: seeds
 # of one setting differ by a tenth, and a run that something disturbed unseen by several times.
@@ -82,7 +80,7 @@ def differences(table: Table, wanted: Selector, match: Match) -> list[str]:
     names = {"n_train": "training rows", "n_features": "features"}
     # A table of kernel errors is of the training rows alone, however many the paper has.
     measures = [one for one in table.measures.values() if isinstance(one, Columns)]
-    scores = {name for one in measures for name in one.of if name in _SCORES}
+    scores = {name for one in measures for name in one.of if name in SCORE_COLUMNS}
     on_training = scores == {"kernel_error"}
     alone = "n" in sizes and _rounds_to(n, sizes["n"]) and not _rounds_to(total, sizes["n"])
     trained = on_training or alone
