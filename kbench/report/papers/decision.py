@@ -29,39 +29,18 @@ outcome. What another machine's rows say instead stands beside the verdict.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from kbench.report.cells import title
 from kbench.report.papers.causes import MOST_RELATIVE
-from kbench.report.papers.cell_notes import share_of_rows
-from kbench.report.papers.claims import Claim, Interval, Source, addends, source
-from kbench.report.papers.entries import (
-    ABSENT,
-    SECONDS_IN,
-    Cell,
-    entry,
-    quantity_of,
-)
-from kbench.report.papers.layout import (
-    Choice,
-    Columns,
-    CurveValue,
-    Growth,
-    Measure,
-    Total,
-    paper,
-    substituted,
-)
+from kbench.report.papers.claims import Claim, Interval
 from kbench.report.papers.runs import (
-    PREDICTION,
     SECONDS_OF_PREDICTION,
     TRAINING,
     Drift,
     Runs,
-    made_by,
     of_one_hour,
 )
-from kbench.report.tables import Machine, began, of_seconds
+from kbench.report.papers.terms import UNKNOWN, Term, terms_of
+from kbench.report.tables import Machine
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_RUN = "open: not run"
@@ -72,21 +51,12 @@ _CHANCE_ROWS = 5
 # The factor by which two values of RMSE or of a kernel error may differ and count as equal: that of
 # a measured and a printed one.
 _CHANCE_QUOTIENT = 1.0 + MOST_RELATIVE
-# Seconds of a phase below which they vary as those of predictions do. Set by hand: ADMM on cod-rna
-# took 1.28 s with one seed and .57 to .61 with four others (rows of `hss_table4`,
-# `cause_hss_seeds`).
-_SHORT_S = 1.0
 # The share of the cases of a claim that rows must answer, if it is to hold: `_confirmed` and the
 # legend call it half. Set by hand.
 _LEAST_ANSWERED = 0.5
 # Outcomes with a figure, the best first.
 _DECIDED = (HOLDS, WEAKER, FAILS)
 
-# Columns of scores of which a quotient is taken.
-_INEXACT = frozenset({"rmse", "mae", "kernel_error"})
-
-# What is known of a run that failed: no seconds, accuracy or error is negative.
-_UNKNOWN: Interval = (0.0, math.inf)
 _NO_DRIFT = Drift(1.0)
 
 
@@ -149,37 +119,6 @@ class Verdict:
     elsewhere: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Term:
-    """The printed and measured value of one term in the paper's unit, and the runs behind it.
-
-    Without runs it is not `matched`; `absent` says that there are no data to make them with. `own`
-    says whether the experiments of its table asked for one of the runs, and `starts` when they
-    began. `times` is the column that shows by how much times may be off, empty of all else; `short`
-    says that they are those of a short phase, and `inexact` that it is an RMSE or a kernel error.
-    `chance` is the share of `_CHANCE_ROWS` of the test rows, of an accuracy or an error, and
-    `share` that of our rows of the paper's, if they are not as many.
-    """
-
-    printed: Interval | None
-    measured: Interval | None = None
-    sign: int
-    why: str = ""
-    matched: bool = False
-    absent: bool = False
-    data: str = ""
-    unit: str = ""
-    keys: tuple[str, ...] = ()
-    runs: int = 0
-    own: bool = False
-    starts: tuple[float, ...] = ()
-    times: str = ""
-    short: bool = False
-    inexact: bool = False
-    chance: float = 0.0
-    share: float | None = None
-
-
 def verdict(claim: Claim, runs: Runs) -> Verdict:
     """The verdict by the rows of the machine that answers the claim best."""
     if claim.outside:
@@ -220,7 +159,7 @@ def _figure_in_words(one: Verdict) -> str:
 
 def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     """The verdict by the rows of one machine."""
-    answers = [_answer(claim, names, runs, machine) for names in claim.each]
+    answers = [terms_of(claim, names, runs, machine) for names in claim.each]
     possible = [_possible(claim.kind, [_known(claim, term) for term in one]) for one in answers]
     stated = [_possible(claim.kind, [term.printed for term in one]) for one in answers]
     drifts = [_drift(terms, runs, machine) for terms in answers]
@@ -261,7 +200,7 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     return _confirmed(found)
 
 
-def _unanswered(found: Verdict, terms: Sequence[_Term]) -> Verdict:
+def _unanswered(found: Verdict, terms: Sequence[Term]) -> Verdict:
     """The verdict without an answer: what is missing, first what a run would change."""
     missing = [term for term in terms if term.measured is None]
     if not missing:
@@ -343,18 +282,18 @@ def _decided(claim: Claim, figures: Interval | None) -> tuple[str, float | None,
     return outcome, figure, "at least" if figure == low else "at most"
 
 
-def _known(claim: Claim, term: _Term) -> Interval | None:
+def _known(claim: Claim, term: Term) -> Interval | None:
     """The values that the runs of a term leave possible; None if it counts as not run.
 
     Of a fraction no failed run is left out: settings in which a method fails are those where it is
     slow.
     """
     if term.measured is None and term.matched and claim.case is not None:
-        return _UNKNOWN
+        return UNKNOWN
     return term.measured
 
 
-def _drift(terms: Sequence[_Term], runs: Runs, machine: Machine | None) -> Drift:
+def _drift(terms: Sequence[Term], runs: Runs, machine: Machine | None) -> Drift:
     """By how much the times of one repetition may be off."""
     columns = {term.times for term in terms} - {""}
     if machine is None or not columns:
@@ -377,7 +316,7 @@ def _deciding(claim: Claim, off: Sequence[Interval | None], drifts: Sequence[Dri
 
 
 def _off(
-    claim: Claim, figures: Interval | None, terms: Sequence[_Term], factor: float
+    claim: Claim, figures: Interval | None, terms: Sequence[Term], factor: float
 ) -> Interval | None:
     """What a ratio or value of times might be if they were off, and a difference of scores.
 
@@ -397,7 +336,7 @@ def _off(
     if of_one_run:
         return figures
     least = 0.0 if claim.kind == "range" else -math.inf
-    chance = max(term.chance for term in terms)
+    chance = _CHANCE_ROWS * max(term.row for term in terms)
     return max(least, low - chance), high + chance
 
 
@@ -422,34 +361,6 @@ def _unit(claim: Claim, unit: str) -> str:
     if claim.kind == "ratio":
         return "×"
     return "points" if unit == "%" and claim.kind != "value" else unit
-
-
-def _answer(
-    claim: Claim, names: Mapping[str, Any], runs: Runs, machine: Machine | None
-) -> list[_Term]:
-    """The terms of one repetition, on the first data set on which all of them have a value."""
-    terms = [
-        [[source(claim, substituted(cell, names)) for cell in addends(spelt)] for spelt in term]
-        for term in claim.terms
-    ]
-    (data,) = {cell.data for term in terms for cells in term for cell in cells}
-    answers = []
-    for choice in paper(claim.paper).data[data]:
-        values = [
-            [_added([_value(cell, runs, machine, choice) for cell in cells]) for cells in term]
-            for term in terms
-        ]
-        answers.append([_best(term) for term in values])
-        if all(term.measured is not None for term in answers[-1]):
-            break
-    # The one that ended the loop, or else that with values, and then with rows, for most terms.
-    return max(
-        answers,
-        key=lambda terms: (
-            sum(term.measured is not None for term in terms),
-            sum(term.matched for term in terms),
-        ),
-    )
 
 
 def _summary(claim: Claim, answers: Sequence[Interval | None]) -> Interval | None:
@@ -480,125 +391,3 @@ def _possible(kind: str, values: Sequence[Interval | None]) -> Interval | None:
     if not highs[1]:
         return None
     return lows[0] / highs[1], highs[0] / lows[1] if lows[1] else math.inf
-
-
-def _added(terms: Sequence[_Term]) -> _Term:
-    """Several cells added up, as one term."""
-    if len(terms) == 1:
-        return terms[0]
-    lacking = next((term for term in terms if term.measured is None), None)
-    return replace(
-        lacking or terms[0],
-        printed=_sum_of([term.printed for term in terms]),
-        measured=_sum_of([term.measured for term in terms]),
-        keys=tuple(dict.fromkeys(key for term in terms for key in term.keys)),
-        starts=tuple(start for term in terms for start in term.starts),
-        short=any(term.short for term in terms),
-    )
-
-
-def _sum_of(values: Sequence[Interval | None]) -> Interval | None:
-    """The sum of intervals; None if one of them is not known."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None
-    lows, highs = zip(*known, strict=True)
-    return math.fsum(lows), math.fsum(highs)
-
-
-def _best(terms: Sequence[_Term]) -> _Term:
-    """The best printed and the best measured value of several cells, as one term."""
-    if len(terms) == 1:
-        return terms[0]
-    sign = terms[0].sign
-    printed = _best_of([term.printed for term in terms if term.printed is not None], sign)
-    absent = next((term for term in terms if not term.matched), None)
-    known = [term for term in terms if term.measured is not None]
-    if absent is not None or not known:
-        return replace(absent or terms[0], printed=printed)
-    measured = _best_of([term.measured or _UNKNOWN for term in terms], sign)
-    best = max(known, key=lambda term: sign * term.measured[0] if term.measured else -math.inf)
-    return replace(best, printed=printed, measured=measured)
-
-
-def _best_of(values: Sequence[Interval], sign: int) -> Interval | None:
-    """The interval of the best of several values."""
-    if not values:
-        return None
-    best = max if sign > 0 else min
-    lows, highs = zip(*values, strict=True)
-    return best(lows), best(highs)
-
-
-def _value(cell: Source, runs: Runs, machine: Machine | None, choice: Choice) -> _Term:
-    """The term of one cell, on one of the data sets that stand for the paper's."""
-    table = cell.table
-    one = entry(Cell(table, runs, machine, cell.row, cell.column, choice), cell.measure)
-    quantity = quantity_of(cell.measure)
-    stated, unit = None, "%" if quantity.title.endswith("%") else ""
-    if one.printed is not None:
-        unit = "s" if one.printed.unit in SECONDS_IN else one.printed.unit
-        stated = _scaled(one.printed.interval, SECONDS_IN.get(one.printed.unit, 1.0))
-    match = one.match
-    if match is None:
-        missing = f'no rows: "kbench -m {table.run}"'
-        why = f"{ABSENT}: {cell.data}" if cell.absent else missing
-        return _Term(printed=stated, sign=quantity.sign, why=why, absent=cell.absent, unit=unit)
-    where = title(match.problem)
-    why, measured = "", None if one.least is None else (one.least, math.inf)
-    if one.value is not None:
-        measured = one.value, one.value
-    else:
-        why = f"{match.line.method} on {where}: {one.status or 'no value'}"
-    return _Term(
-        printed=stated,
-        measured=_scaled(measured, quantity.factor),
-        sign=quantity.sign,
-        why=why,
-        matched=True,
-        data=where,
-        unit=unit,
-        keys=tuple(row["key"] for row in one.rows),
-        runs=one.n or sum(row["status"] == "ok" for row in one.rows),
-        own=made_by(table.experiments, match.line),
-        starts=tuple(map(began, one.rows)),
-        times=_times(cell.measure, cell),
-        short=_short(cell.measure, one.value),
-        inexact=isinstance(cell.measure, Columns) and _INEXACT.issuperset(cell.measure.of),
-        chance=_chance(cell.measure, match.problem.n_test) * quantity.factor,
-        share=share_of_rows(table, cell.data, match.problem),
-    )
-
-
-def _chance(measure: Measure, n_test: int | None) -> float:
-    """The share of the test rows that is left to chance, of accuracies and errors."""
-    of = measure.of if isinstance(measure, Columns) else ()
-    if isinstance(measure, CurveValue):
-        of = (measure.curve,)
-    return _CHANCE_ROWS / n_test if n_test and of and {"accuracy", "error"}.issuperset(of) else 0.0
-
-
-def _short(measure: Measure, seconds: float | None) -> bool:
-    """Whether a measure is of phases that take less than `_SHORT_S`."""
-    phases = isinstance(measure, Columns) and all(one.startswith("phases.") for one in measure.of)
-    return phases and seconds is not None and seconds < _SHORT_S
-
-
-def _times(measure: Measure, cell: Source) -> str:
-    """The column of times that shows by how much a measure may be off; empty of all else.
-
-    Seconds of phases are off as those of the whole training.
-    """
-    if isinstance(measure, Total):
-        assert cell.wanted.table is not None
-        other = paper(cell.table.paper).tables[cell.wanted.table]
-        return _times(other.measures[measure.part], cell)
-    if not isinstance(measure, Columns) or isinstance(measure, Growth):
-        return ""
-    if PREDICTION.issuperset(measure.of):
-        return measure.of[0]
-    return TRAINING if all(map(of_seconds, measure.of)) else ""
-
-
-def _scaled(values: Interval | None, factor: float) -> Interval | None:
-    return None if values is None else (values[0] * factor, values[1] * factor)
