@@ -43,6 +43,7 @@ class Place:
     table: str
     row: str
     column: str
+    quantity: str = ""
     dataset: str
     variant: str | None = None
 
@@ -61,9 +62,9 @@ class Cause:
         What shows it: rows, printed numbers, a command.
     tables : tuple of str
         The tables that it is about, such as `dcsvm_table3`.
-    rows, columns, data, variant : str
-        Regular expressions that the row, the column, and the data set and variant of kbench must
-        match in full. A data set without variants has the variant "".
+    rows, columns, quantities, data, variant : str
+        Regular expressions that the row, the column, the quantity, and the data set and variant of
+        kbench must match in full. A data set without variants has the variant "".
     sign : int
         1 or -1 if only larger or only smaller measured values are explained.
     """
@@ -74,14 +75,15 @@ class Cause:
     tables: tuple[str, ...]
     rows: str = ".*"
     columns: str = ".*"
+    quantities: str = ".*"
     data: str = ".*"
     variant: str = ".*"
     sign: int = 0
 
     def explains(self, place: Place, *, larger: bool) -> bool:
         """Whether a difference at this place, to larger values or not, is of this cause."""
-        names = place.row, place.column, place.dataset, place.variant or ""
-        patterns = self.rows, self.columns, self.data, self.variant
+        names = place.row, place.column, place.quantity, place.dataset, place.variant or ""
+        patterns = self.rows, self.columns, self.quantities, self.data, self.variant
         return (
             place.table in self.tables
             and self.sign in (0, 1 if larger else -1)

@@ -335,7 +335,7 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     cause = None
     if given is not None and scored and differs(given, value[0], quantity):
         larger = value[0] * quantity.factor > float(given.text)
-        cause = cause_of(_place(cell, match), larger=larger)
+        cause = cause_of(_place(cell, measure, match), larger=larger)
         notes.append(cause.note)
     return replace(
         known,
@@ -348,12 +348,13 @@ def _measured(cell: Cell, machine: Machine, measure: Columns | CurveValue) -> En
     )
 
 
-def _place(cell: Cell, match: Match) -> Place:
+def _place(cell: Cell, measure: Measure, match: Match) -> Place:
     """The cell and the data of its rows, for the causes of differences."""
     return Place(
         table=cell.table.id,
         row=cell.row,
         column=cell.column,
+        quantity=measure.label,
         dataset=match.problem.dataset,
         variant=match.problem.variant,
     )
