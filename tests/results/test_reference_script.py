@@ -319,9 +319,11 @@ COMMANDS = [command for stage in PLAN.values() for command in stage["commands"]]
 OWN = ("comparison", "DC-SVM", "MEKA", "HSS-ADMM", "DC-Pred++", "doubly SGD")
 
 
-def test_the_rows_of_our_own_methods_come_first_and_take_three_hours():
+def test_the_rows_of_our_own_methods_come_first_and_take_the_stated_hours():
     assert tuple(PLAN)[: len(OWN)] == OWN
-    assert round(sum(PLAN[name]["hours"] for name in OWN)) == 3
+    hours = sum(PLAN[name]["hours"] for name in OWN)
+    head = SCRIPT.with_suffix(".yaml").read_text()
+    assert f"methods in the papers' tables, take {hours:.1f} hours." in head
     assert {"tuned", "tables", "chunks", "LIBSVM"} <= set(PLAN)
 
 
