@@ -47,9 +47,14 @@ class RowBasis(Protocol):
         Precision of W.
     """
 
-    ranks: list[int]
-    link: np.ndarray | None
-    dtype: np.dtype
+    @property
+    def ranks(self) -> list[int]: ...
+
+    @property
+    def link(self) -> np.ndarray | None: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
 
     def blocks(self, X: Any) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """The block s of rows of X : (u, d), their indices, and their rows of W : (.., k_s)."""
@@ -93,18 +98,9 @@ class NormalEquations:
         If G + alpha I is not positive definite, the negative eigenvalues of G are replaced by zero,
         with a RuntimeWarning, as `KernelApproximation.solve` does.
         """
-        link, itemsize = self._basis.link, self._basis.dtype.itemsize
-        core = _Core([_root(gram, itemsize) for gram in self.grams], link)
-        try:
-            return core.weights(self.products, alpha)
-        except scipy.linalg.LinAlgError:
-            inner = core.clipped_weights(self.products, alpha)
-        parts = [
-            product - gram @ inner[columns]
-            for gram, product, columns in zip(self.grams, self.products, core.columns, strict=True)
-        ]
-        coef = np.vstack(parts) / alpha
-        return coef if link is None else link.astype(np.float64) @ coef
+        itemsize = self._basis.dtype.itemsize
+        core = _Core([_root(gram, itemsize) for gram in self.grams], self._basis.link)
+        return core.ridge_weights(self.products, alpha)
 
 
 class _Core:
@@ -127,35 +123,54 @@ class _Core:
         values, vectors = scipy.linalg.eigh(self.matrix)
         return values, vectors
 
-    def weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
-        """L R' t for the blocks W_s'Y of `products`; (r, m).
+    def ridge_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
+        """L W' (G + alpha I)^-1 Y = L R' t for the blocks W_s'Y of `products`; (r, m).
 
-        Raises
-        ------
-        LinAlgError
-            S + alpha I is not positive definite.
+        Negative eigenvalues of G are replaced by zero in the solve if G + alpha I is not positive
+        definite.
         """
+        try:
+            inner = self._solved(products, alpha)
+        except scipy.linalg.LinAlgError:
+            values, vectors = self._clipped(alpha)
+            rotated = vectors.T @ self._right(products)
+            inner = vectors @ (rotated / (values + alpha)[:, None])
+        return self._linked(inner)
+
+    def dual_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
+        """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y, as `ridge_weights`; (r, m)."""
+        try:
+            return self._linked(self._solved(products, alpha))
+        except scipy.linalg.LinAlgError:
+            values, vectors = self._clipped(alpha)
+        rotated = vectors.T @ self._right(products)
+        # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
+        inverse = [_pinv(root) for root in self.roots]
+        return self._lifted(inverse, vectors @ ((values / (values + alpha))[:, None] * rotated))
+
+    def _solved(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
+        """t = (S + alpha I)^-1 R^-T W'Y, or a LinAlgError if S + alpha I is indefinite."""
         shifted = self.matrix + alpha * np.eye(len(self.matrix))
         factor = scipy.linalg.cho_factor(shifted, overwrite_a=True)
-        inner = scipy.linalg.cho_solve(factor, self._right(products))
-        lifted = self._lifted([root.T for root in self.roots], inner)
-        return lifted if self.link is None else self.link.astype(lifted.dtype) @ lifted
+        return scipy.linalg.cho_solve(factor, self._right(products))
 
-    def clipped_weights(self, products: list[np.ndarray], alpha: float) -> np.ndarray:
-        """Weights u of (Y - W u) / alpha = (G + alpha I)^-1 Y, negative eigenvalues of G as 0."""
+    def _clipped(self, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of S, with zero for negative ones, and eigenvectors; after a warning."""
         values, vectors = self.spectrum
         if values[0] + alpha <= 0:
             warnings.warn(
                 f"the approximate kernel matrix has eigenvalues down to {values[0]:.3g}, below "
                 f"-alpha = {-alpha:.3g}: negative ones are replaced by zero",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
             values = np.maximum(values, 0.0)
-        rotated = vectors.T @ self._right(products)
-        # G = Q V diag(values) V' Q' with orthonormal Q = W R^-1.
-        inverse = [_pinv(root) for root in self.roots]
-        return self._lifted(inverse, vectors @ ((values / (values + alpha))[:, None] * rotated))
+        return values, vectors
+
+    def _linked(self, inner: np.ndarray) -> np.ndarray:
+        """L R' inner."""
+        lifted = self._lifted([root.T for root in self.roots], inner)
+        return lifted if self.link is None else self.link.astype(lifted.dtype) @ lifted
 
     def _right(self, products: list[np.ndarray]) -> np.ndarray:
         """R^-T W' Y."""
@@ -170,33 +185,38 @@ class _Core:
 
 
 class FactoredKernel(KernelApproximation):
-    """G = W L W'; a subclass computes the rows of W of new points.
+    """G = W L W'; a subclass computes the rows of G of new points.
 
     Parameters
     ----------
+    basis : RowBasis
+        Computes the rows of W of new points, and holds L.
     groups : list of (n_s,) indices
         Training rows of each block; together 0 .. n-1.
     bases : list of (n_s, k_s) arrays
         W_s, float32 or float64.
-    link : (r, r) array or None
-        L, symmetric, r = sum k_s; None is the identity, for one block.
     kernel_entries : int
         Number of kernel values computed for bases and link.
     """
 
     def __init__(
         self,
+        basis: RowBasis,
         groups: list[np.ndarray],
         bases: list[np.ndarray],
-        link: np.ndarray | None,
         kernel_entries: int = 0,
     ) -> None:
         super().__init__(sum(len(rows) for rows in groups), kernel_entries)
-        self.groups, self.bases, self.link = groups, bases, link
+        self.basis, self.groups, self.bases = basis, groups, bases
         self._columns = _spans([basis.shape[1] for basis in bases])
         self._positions = np.empty((2, self.shape[0]), np.intp)
         for s, rows in enumerate(groups):
             self._positions[:, rows] = [np.full(len(rows), s), np.arange(len(rows))]
+
+    @property
+    def link(self) -> np.ndarray | None:
+        """L : (r, r), symmetric; None is the identity, for one block."""
+        return self.basis.link
 
     @property
     def rank(self) -> int:
@@ -268,12 +288,22 @@ class FactoredKernel(KernelApproximation):
 
     def solve(self, Y: np.ndarray, alpha: float) -> np.ndarray:
         """(G + alpha I)^-1 Y. O(n k^2 + r^3 / 3) time, O(r^2) memory."""
-        products = self._products(Y)
-        try:
-            weights = self._core.weights(products, alpha)
-        except scipy.linalg.LinAlgError:
-            weights = self._core.clipped_weights(products, alpha)
-        return self._dual(Y, weights, alpha)
+        return self._dual(Y, self._core.dual_weights(self._products(Y), alpha), alpha)
+
+    def ridge_machine(
+        self, Y: np.ndarray, alpha: float, scale: np.ndarray | None = None
+    ) -> Machine:
+        """As in `KernelApproximation`, by the weights of the columns of W; the cost of `solve`.
+
+        Coefficients of rows are differences (Y - W u) / alpha, which lose all digits of float32
+        where the eigenvalues of G are 10^6 alpha and more, as with rows that are repeated often.
+        """
+        if scale is not None:
+            return self.scaled(scale).ridge_machine(scale[:, None] * Y, alpha)
+        return self.basis.machine(self._core.ridge_weights(self._products(Y), alpha))
+
+    def machine(self, coef: np.ndarray) -> Machine:
+        return self.basis.machine(self.weights(coef))
 
     def preconditioner(self, alpha: float, rank: int = 1024) -> Callable[[np.ndarray], np.ndarray]:
         """(G~ + alpha I)^-1 with G~ exact on `rank` directions and block diagonal on the others.
@@ -360,20 +390,18 @@ class LowRankKernel(FactoredKernel):
     dtype : float32 or float64
     """
 
+    basis: "FeatureBasis"
+
     def __init__(self, feature_map: FeatureMap, X: Any, dtype: Any = np.float32) -> None:
         features = np.empty((X.shape[0], feature_map.n_features_out_), dtype)
         feature_map.fill(X, features)
         entries = feature_map.kernel_entries_ + len(features) * feature_map.n_landmarks_
-        super().__init__([np.arange(len(features))], [features], None, entries)
-        self.feature_map = feature_map
+        super().__init__(FeatureBasis(feature_map), [np.arange(len(features))], [features], entries)
 
     def cross(self, X: Any) -> np.ndarray:
         features = np.empty((X.shape[0], self.rank), self.bases[0].dtype)
-        self.feature_map.fill(X, features)
+        self.basis.feature_map.fill(X, features)
         return features @ self.bases[0].T
-
-    def machine(self, coef: np.ndarray) -> Machine:
-        return FeatureBasis(self.feature_map).machine(self.weights(coef))
 
 
 class FeatureBasis:

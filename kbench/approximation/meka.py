@@ -110,33 +110,15 @@ class MEKABasis:
 
 
 class MEKAKernel(FactoredKernel):
-    """The approximate kernel matrix that `MEKA` makes.
+    """The approximate kernel matrix that `MEKA` makes."""
 
-    Parameters
-    ----------
-    basis : MEKABasis
-    groups, bases, kernel_entries
-        As in `FactoredKernel`.
-    """
-
-    def __init__(
-        self,
-        basis: MEKABasis,
-        groups: list[np.ndarray],
-        bases: list[np.ndarray],
-        kernel_entries: int,
-    ) -> None:
-        super().__init__(groups, bases, basis.link, kernel_entries)
-        self.basis = basis
+    basis: MEKABasis
 
     def cross(self, X: Any) -> np.ndarray:
         linked = np.empty((X.shape[0], self.rank), self._linked_dtype)
         for s, rows, features in self.basis.blocks(X):
             linked[rows] = self._linked_features(s, features)
         return self._expand(linked)
-
-    def machine(self, coef: np.ndarray) -> Machine:
-        return self.basis.machine(self.weights(coef))
 
 
 class MEKA(BaseEstimator):

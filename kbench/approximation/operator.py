@@ -114,6 +114,23 @@ class KernelApproximation(LinearOperator, ABC):
         with a RuntimeWarning.
         """
 
+    def ridge_machine(
+        self, Y: np.ndarray, alpha: float, scale: np.ndarray | None = None
+    ) -> Machine:
+        """The function X -> cross(X) @ (G + alpha I)^-1 Y for Y : (n, m).
+
+        scale : (n,), square roots s of weights of the rows: (G + alpha diag(1/s^2))^-1 Y.
+
+        Raises
+        ------
+        ValueError
+            As `scaled`, if there is a scale.
+        """
+        if scale is None:
+            return self.machine(self.solve(Y, alpha))
+        columns = scale[:, None]
+        return self.machine(columns * self.scaled(scale).solve(columns * Y, alpha))
+
     @abstractmethod
     def preconditioner(self, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
         """A map R : (n, m) -> (n, m) float64 close to (G + alpha I)^-1 R, for conjugate gradients.

@@ -90,18 +90,17 @@ class _ApproximateRidge(RidgeMachine):
             self.kernel_entries_ = matrix.kernel_entries_
         with trace.phase("solve"):
             self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y, weight)
-            weighted, targets = matrix, Y
-            if weight is not None:
-                scale = np.sqrt(weight)
-                weighted, targets = matrix.scaled(scale), scale[:, None] * Y
+            scale = None if weight is None else np.sqrt(weight)
             if self.solver == "direct":
-                coef = weighted.solve(targets, self.alpha_)
+                machine = matrix.ridge_machine(Y, self.alpha_, scale)
                 self.n_iter_, self.converged_ = 1, True
+            elif scale is None:
+                coef = self._conjugate_gradients(matrix, Y, deadline, trace)
+                machine = matrix.machine(coef)
             else:
-                coef = self._conjugate_gradients(weighted, targets, deadline, trace)
-            if weight is not None:
-                coef = scale[:, None] * coef
-            machine = matrix.machine(coef)
+                scaled, targets = matrix.scaled(scale), scale[:, None] * Y
+                coef = self._conjugate_gradients(scaled, targets, deadline, trace)
+                machine = matrix.machine(scale[:, None] * coef)
         if self.error_rows:
             with trace.pause():
                 exact = KernelMatrix(part.kernel_, X)

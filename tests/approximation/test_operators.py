@@ -185,7 +185,7 @@ class TestOperator:
         assert H.rows(np.arange(3)).dtype == np.float32
         np.testing.assert_allclose(H.rows(np.arange(len(X))), dense, atol=2e-3)
         # Ranks of a compressed matrix follow its pivots, which rounding may change.
-        assert G.n_parameters_ == pytest.approx(H.n_parameters_, rel=1e-3)
+        assert G.n_parameters_ == pytest.approx(H.n_parameters_, rel=1e-2)
         # Row numbers are held beside the values.
         assert H.nbytes_ <= 0.5 * G.nbytes_ + 2 * 8 * 3 * 160
         assert G.nbytes_ >= 8 * G.n_parameters_

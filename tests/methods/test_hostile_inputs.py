@@ -15,6 +15,7 @@ from sklearn.base import is_classifier, is_regressor
 
 import kbench.methods
 from kbench.errors import UnavailableError
+from kbench.methods import ApproximateRidgeClassifier
 
 
 def blobs(n=60, d=3):
@@ -223,3 +224,14 @@ def test_ten_rows_ten_thousand_times_each(name):
     model = fitted(Machine(getattr(kbench.methods, name)), X, y)
     assert model is not None
     require_right(X[::1000], y[::1000], model)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_repeated_rows_keep_the_digits_of_ridge_machines(seed, weighted):
+    """Eigenvalues of 10^4 alpha and more; with so many equal rows ridge machines interpolate."""
+    X, y = blobs(10)
+    X, y = np.repeat(X, 10_000, axis=0).astype(np.float32), np.repeat(y, 10_000)
+    weight = np.full(len(y), 0.5) if weighted else None
+    model = ApproximateRidgeClassifier(random_state=seed).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.decision_function(X[::10_000]), 2 * y[::10_000] - 1, atol=1e-3)
