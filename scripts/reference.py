@@ -62,6 +62,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from reference_plan import Costs, asked_for, open_places, planned, words_of
 
 MOST_POINTS = 500
+# What tells a run from another one, but for its seed and its machine.
+RUN = ["method", "dataset", "variant", "data_sha256", "params", "threads", "jobs"]
+# Curves of a solver's progress: figures draw those of a run's first seed, no cell is made of them.
+PROGRESS = ["objective", "violation", "n_active", "n_support", "n_visited", "samples"]
 
 PLAN = Path(__file__).with_suffix(".yaml")
 REFERENCE = Path(__file__).parents[1] / "results" / "_reference"
@@ -210,7 +214,7 @@ def staying(target: Path, fresh: pa.Table, *, keep_old: bool = False) -> pa.Tabl
     path = target / "reference.parquet"
     if not path.exists():
         return None
-    names = ["method", "dataset", "variant", "data_sha256", "seed", "params", "threads", "jobs"]
+    names = [*RUN, "seed"]
     read = [*names, "commit", "experiment", "message", "command", "environment"]
     run_of = itemgetter(*names)
     news, olds = fresh.select(read).to_pylist(), pq.read_table(path)
@@ -264,6 +268,21 @@ def thinned(curves: pd.DataFrame) -> pd.DataFrame:
     places = pd.MultiIndex.from_frame(curves[[*run, "x"]])
     shared = places.isin(places[length <= MOST_POINTS])
     return curves[(place % step == 0) | (place == length - 1) | shared]
+
+
+def of_first_seeds(curves: pa.Table, rows: pa.Table) -> pa.Table:
+    """Curves without those of progress (`PROGRESS`) of the further seeds of a run on a machine.
+
+    rows : the rows of all curves; the first seed is the smallest that has a curve of progress.
+    """
+    place = ["key", "environment"]
+    progress = pc.is_in(curves["curve"], pa.array(PROGRESS))
+    runs = rows.select([*place, *RUN, "seed"]).to_pandas().drop_duplicates(place)
+    runs = curves.filter(progress).select(place).to_pandas().drop_duplicates().merge(runs, on=place)
+    first = runs.groupby(["environment", *RUN], dropna=False)["seed"].transform("min")
+    further = pd.MultiIndex.from_frame(runs.loc[runs["seed"] > first, place])
+    of_further = pd.MultiIndex.from_frame(curves.select(place).to_pandas()).isin(further)
+    return curves.filter(pc.invert(pc.and_(progress, pa.array(of_further))))
 
 
 def named(rows: pa.Table, asked: Mapping[str, str]) -> pa.Table:
@@ -327,6 +346,7 @@ def collect(
         finished = pa.concat_tables([finished, named(stay, asked or {})], promote_options="default")
         for name in stay["environment"].to_pylist():
             environments.setdefault(name, target / "_environments")
+    table = of_first_seeds(table, finished)
     texts = {name: (place / f"{name}.json").read_bytes() for name, place in environments.items()}
     # Old files go last: rows that an interruption leaves have their curves and environments.
     files = {target / "_environments" / f"{name}.json": text for name, text in texts.items()}

@@ -78,6 +78,31 @@ def test_long_curves_keep_the_places_of_short_ones(tmp_path, collect):
     assert len(curves.loc["precision"]) <= 503
 
 
+def test_progress_is_kept_of_the_first_seed_of_a_run_alone(tmp_path, collect):
+    folder = folder_with(tmp_path, seed=1)
+    environment = next(iter(folder.environments()))
+    other = folder.store_environment({"cpu": "two"})
+    of_other = {"params": '{"C": 7}'}
+    for number, place, changes in (
+        (5, environment, {}),
+        (6, environment, of_other),
+        (7, other, {}),
+    ):
+        row = make_row(number, environment=place, dirty=False, **changes)
+        folder.write(row, [curve("objective", 3), curve("level", 3)])
+    results = ResultsFolder(tmp_path / "results")
+    collect(folder.path, results.path / "_reference")
+    rows = results.read().set_index("key")
+    curves = results.read_curves()
+    of_progress = rows.loc[curves["key"][curves["curve"] == "objective"].unique()]
+    assert sorted(zip(of_progress["seed"], of_progress["params"], strict=True)) == [
+        (1, rows["params"][rows["seed"] == 1].item()),
+        (6, '{"C": 7}'),
+        (7, rows["params"][rows["seed"] == 7].item()),
+    ]
+    assert set(curves["key"][curves["curve"] == "level"]) == set(rows.index[rows["seed"] > 1])
+
+
 def test_runs_that_somebody_stopped_stay_out(tmp_path, collect):
     folder = folder_with(tmp_path)
     environment = next(iter(folder.environments()))
@@ -101,7 +126,7 @@ def test_rows_of_other_packages_stay_until_they_are_run_again(tmp_path, collect)
     later.store_environment({"cpu": "one"})
     again = make_row(7, environment=environment, dirty=False, experiment="first,second")
     again["seed"] = 1
-    later.write(again, [curve("objective", 3)])
+    later.write(again, [curve("gap", 3)])
     collect(later.path, results.path / "_reference")
     rows = results.read()
     found = rows[["method", "seed", "experiment"]].fillna("").to_numpy().tolist()
