@@ -4,11 +4,10 @@ It is answered twice, by the printed numbers and by the measured ones, in the un
 prints. All terms of one repetition are of one data set. All rival methods must have been run; one
 without rows leaves the claim unanswered.
 
-Every value is an interval, of one number where it was measured. A stopped run takes at least the
-CPU seconds that its fit had taken. A rival that failed might have reached any value, and so might a
-failed setting where a fraction of the settings is asked. The figure is then an interval, too. If
-all of it says the same, the claim is decided; if all of it keeps the looser bound, it holds weaker;
-otherwise it is left open.
+Terms are intervals (`kbench.report.papers.terms`): a rival that failed might have reached any
+value, and so might a failed setting where a fraction of the settings is asked. The figure is then
+an interval, too. If all of it says the same, the claim is decided; if all of it keeps the looser
+bound, it holds weaker; otherwise it is left open.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
