@@ -91,16 +91,19 @@ class _ApproximateRidge(RidgeMachine):
         with trace.phase("solve"):
             self.alpha_ = chosen_alpha(self.alpha, lambda: part.kernel_, X, Y, weight)
             scale = None if weight is None else np.sqrt(weight)
+            coef = None
             if self.solver == "direct":
-                machine = matrix.ridge_machine(Y, self.alpha_, scale)
                 self.n_iter_, self.converged_ = 1, True
             elif scale is None:
                 coef = self._conjugate_gradients(matrix, Y, deadline, trace)
-                machine = matrix.machine(coef)
             else:
                 scaled, targets = matrix.scaled(scale), scale[:, None] * Y
                 coef = self._conjugate_gradients(scaled, targets, deadline, trace)
-                machine = matrix.machine(scale[:, None] * coef)
+                coef = None if coef is None else scale[:, None] * coef
+            if coef is None:
+                machine = matrix.ridge_machine(Y, self.alpha_, scale)
+            else:
+                machine = matrix.machine(coef)
         if self.error_rows:
             with trace.pause():
                 exact = KernelMatrix(part.kernel_, X)
@@ -184,8 +187,8 @@ class _ApproximateRidge(RidgeMachine):
 
     def _conjugate_gradients(
         self, matrix: KernelApproximation, Y: np.ndarray, deadline: Deadline, trace: Trace
-    ) -> np.ndarray:
-        """(G~ + alpha I)^-1 Y; by the direct solver if G~ + alpha I is indefinite."""
+    ) -> np.ndarray | None:
+        """(G~ + alpha I)^-1 Y, or None if G~ + alpha I turns out to be indefinite."""
         options = {}
         if self.solver == "pcg":
             options["precondition"] = matrix.preconditioner(self.alpha_)
@@ -200,7 +203,7 @@ class _ApproximateRidge(RidgeMachine):
         )
         self.n_iter_, self.converged_ = result.n_iter, result.converged
         if result.indefinite:
-            return matrix.solve(Y, self.alpha_)
+            return None
         warn_unconverged(result, self)
         return result.x
 
