@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from paper_rows import rbf, runs
@@ -85,6 +86,12 @@ def test_a_cause_rests_on_rows_that_come_with_kbench(one, reference):
     measured = {name for row in reference.rows for name in (row["experiment"] or "").split(",")}
     assert "`kbench" not in one.shown
     assert set(re.findall(r"experiment=(\w+)", one.shown)) <= measured
+
+
+@pytest.mark.parametrize("one", causes(), ids=lambda one: one.why[:40])
+def test_a_test_that_shows_a_cause_is_there(one):
+    for name in re.findall(r"tests/\S+\.py", one.shown):
+        assert (Path(__file__).parents[2] / name).is_file()
 
 
 @pytest.mark.parametrize(
