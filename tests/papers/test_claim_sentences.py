@@ -53,7 +53,7 @@ SECONDS = {"seconds", "time", "prediction", "training", "clustering"}
 SECONDS |= {"ADMM", "compression", "factorization"}
 QUANTITIES = {
     r"accura": {"accuracy"},
-    r"kernel values": {"10^6 kernel values"},
+    r"kernel values": {"10^6 kernel values", "kernel entries M"},
     r"kernel error": {"kernel error"},
     r"test error": {"error"},
     r"RMSE": {"RMSE"},

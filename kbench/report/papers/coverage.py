@@ -57,8 +57,12 @@ class Coverage:
             return "No cell counts: sums, ratios and sizes do not"
         words = (
             f"{self.measured:,} of {self.with_data:,} cells with data measured"
-            + (f", {self.ended:,} ended at the limit" if self.ended else "")
-            + f" ({self.share})"
+            f" ({percentage(self.measured, self.with_data)})"
+            + (
+                f", {self.ended:,} ended at the limit ({self.share} with these)"
+                if self.ended
+                else ""
+            )
         )
         return f"{words}, {self.absent:,} without data" if self.absent else words
 

@@ -7,7 +7,8 @@ without rows leaves the claim unanswered.
 Terms are intervals (`kbench.report.papers.terms`): a rival that failed might have reached any
 value, and so might a failed setting where a fraction of the settings is asked. The figure is then
 an interval, too. If all of it says the same, the claim is decided; if all of it keeps the looser
-bound, it holds weaker; otherwise it is left open.
+bound, it holds weaker; if none of it keeps the sentence's own bound, the claim is not true as it is
+stated, and whether it holds weaker or fails is left open; otherwise all is.
 
 Seconds of the same run differ from hour to hour on one machine. A quotient of the seconds of
 different runs decides only what it says, too, if it is off by the factor by which seconds of equal
@@ -42,6 +43,7 @@ from kbench.report.papers.terms import UNKNOWN, Term, terms_of
 from kbench.report.tables import Machine
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
+NOT_AS_STATED = "not as stated"
 NOT_RUN = "open: not run"
 UNDECIDED, NOT_MEASURABLE, OUTSIDE = "undecided", "not measurable here", "outside the scope"
 # Test rows of a difference that chance may decide, whatever rows they are: of five rows that one of
@@ -67,9 +69,9 @@ class Verdict:
     ----------
     claim : Claim
     outcome : str
-        One of the seven outcomes above.
+        One of the eight outcomes above.
     why : str
-        Why there is no figure, for the four outcomes without one.
+        Why there is no figure, for the five outcomes without one.
     figure, printed : float, optional
         The figure from the rows, and from the numbers that the paper prints.
     bounded : str
@@ -129,7 +131,7 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
         key=lambda one: (
             one.answered,
             one.figure is not None,
-            one.outcome == UNDECIDED,
+            one.outcome in (UNDECIDED, NOT_AS_STATED),
             one.own,
             _DECIDED.index(one.outcome) if one.outcome in _DECIDED else -1,
         ),
@@ -185,7 +187,8 @@ def _verdict(claim: Claim, runs: Runs, machine: Machine | None) -> Verdict:
     outcome, figure, bounded = _decided(claim, figures)
     if figure is None:
         left = _range(claim, figures, found.unit)
-        return replace(found, why=f"runs that failed leave it open: {left}{_cases(found)}")
+        why = f"runs that failed leave it open: {left}{_cases(found)}"
+        return _confirmed(_open(found, why, figures))
     found = replace(found, outcome=outcome, figure=figure, bounded=bounded)
     if claim.case is None:
         at_end = [value is not None and figure in value for value in possible]
@@ -234,30 +237,36 @@ def _within_noise(
     if found.outcome != FAILS and claim.weaker.takes_all(wider):
         return replace(found, outcome=WEAKER, noise=said)
     where = f" on {found.worst}, {found.answered} of {found.asked}" if found.worst else ""
-    return _open(found, f"{_range(claim, figures, unit)}{where}, {said}")
+    return _open(found, f"{_range(claim, figures, unit)}{where}, {said}", wider)
 
 
 def _confirmed(found: Verdict) -> Verdict:
     """The verdict; a claim with unequal inputs or few answers is not confirmed."""
     claim = found.claim
-    if found.figure is None:
+    if found.outcome not in (*_DECIDED, NOT_AS_STATED):
         return found
     why = ""
     few = found.answered < _LEAST_ANSWERED * found.asked
-    if few and (found.outcome != FAILS or claim.case is not None):
+    refuted = found.outcome in (FAILS, NOT_AS_STATED)
+    if few and (not refuted or claim.case is not None):
         why = f"rows answer {found.answered} of {found.asked} cases, fewer than half"
-    elif claim.unequal and found.outcome != FAILS:
+    elif claim.unequal and not refuted:
         why = f"the inputs are not equal, {claim.unequal}"
     if not why:
         return found
+    if found.figure is None:
+        return _open(found, f"{why}; {found.why}")
     where = f" on {found.worst}" if found.worst else ""
     return _open(found, f"{why}; the figure would be {_figure_in_words(found)}{where}")
 
 
-def _open(found: Verdict, why: str) -> Verdict:
-    """The verdict without its figure, which `why` tells."""
+def _open(found: Verdict, why: str, figures: Interval | None = None) -> Verdict:
+    """The verdict without its figure, which `why` tells; `figures` are what it might be."""
+    assert found.claim.holds is not None
+    refuted = figures is not None and found.claim.holds.takes_none(figures)
+    outcome = NOT_AS_STATED if refuted else UNDECIDED
     return replace(
-        found, outcome=UNDECIDED, why=why, figure=None, bounded="", worst="", counts=(), noise=""
+        found, outcome=outcome, why=why, figure=None, bounded="", worst="", counts=(), noise=""
     )
 
 

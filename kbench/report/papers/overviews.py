@@ -40,9 +40,9 @@ def cell_sheet(tables: Sequence[Filled]) -> Sheet:
     ]
     if absent:
         notes.append(f"Absent, without a substitute: {'; '.join(absent)}.")
-    lacking = [
+    lacking = dict.fromkeys(  # a table stands there once for each machine
         f"{one.table.id}: {', '.join(one.table.lacking)}" for one in tables if one.table.lacking
-    ]
+    )
     if lacking:
         notes.append(f"Rows of methods that kbench does not have: {'; '.join(lacking)}.")
     return Sheet("Cells measured", 1, header, rows, notes)

@@ -10,6 +10,7 @@ from kbench.report.papers.claims import Bound, Claim
 from kbench.report.papers.decision import (
     FAILS,
     HOLDS,
+    NOT_AS_STATED,
     OUTSIDE,
     UNDECIDED,
     WEAKER,
@@ -27,11 +28,13 @@ LEGEND = (
     " that stands beside it. `paper` is the same query over the printed numbers. Verdicts are"
     " computed, bounds are in kbench/report/papers/claims.yaml: a claim holds at the paper's own"
     " number, and holds weaker where what it says is true but for the number, by a bound that"
-    " follows from it. A verdict on times stays true if they are off by as much as those of equal"
-    " runs were on that machine, by a quarter at least, of predictions by a factor of two; one on"
-    " differences of accuracies or errors if five test rows are left to chance. In brackets after"
-    " a data set stands its share of the paper's rows, if it has others and the paper prints how"
-    " many it has. Claims are paraphrases; words in quotation marks are the paper's."
+    " follows from it; `not as stated` is one of which rows show that it does not hold, but not"
+    " whether it holds weaker or fails. A verdict on times stays true if they are off by as much"
+    " as those of equal runs were on that machine, by a quarter at least, of predictions by a"
+    " factor of two; one on differences of accuracies or errors if five test rows are left to"
+    " chance. In brackets after a data set stands its share of the paper's rows, if it has others"
+    " and the paper prints how many it has. Claims are paraphrases; words in quotation marks are"
+    " the paper's."
 )
 
 # Columns of `verdict_records`.
@@ -179,7 +182,11 @@ def refutation(one: Verdict) -> str:
 def sentence(one: Verdict) -> str:
     """A verdict in one or two plain sentences, with its bound and the paper's own figure."""
     if one.figure is None or one.claim.holds is None or one.claim.weaker is None:
-        begin = {OUTSIDE: "No run can tell", UNDECIDED: "Not decided"}
+        begin = {
+            OUTSIDE: "No run can tell",
+            UNDECIDED: "Not decided",
+            NOT_AS_STATED: "Not true as stated, but open whether in a weaker form",
+        }
         said = f"{begin.get(one.outcome, 'Not measured')}: {one.why}."
         return f"{said} Other machines: {one.elsewhere}." if one.elsewhere else said
     where = f" on {_place(one, one.worst)}" if one.worst else ""

@@ -15,6 +15,7 @@ from kbench.report.papers.coverage import Coverage, coverage
 from kbench.report.papers.decision import (
     FAILS,
     HOLDS,
+    NOT_AS_STATED,
     NOT_MEASURABLE,
     NOT_RUN,
     OUTSIDE,
@@ -180,7 +181,7 @@ def studies_view(
 def summary(filled: Sequence[Filled], verdicts: Sequence[Verdict]) -> str:
     """Number of measured cells, and of claims by outcome."""
     outcomes = Counter(one.outcome for one in verdicts)
-    order = (HOLDS, WEAKER, FAILS, NOT_RUN, UNDECIDED, NOT_MEASURABLE, OUTSIDE)
+    order = (HOLDS, WEAKER, NOT_AS_STATED, FAILS, UNDECIDED, NOT_RUN, NOT_MEASURABLE, OUTSIDE)
     counts = ", ".join(f"{name} {outcomes[name]}" for name in order)
     return f"{coverage(filled)} · {len(verdicts)} claims ({counts})"
 
