@@ -206,6 +206,16 @@ def test_a_panel_is_of_the_machine_with_most_of_its_lines_and_joins_no_two():
     assert not any("machines" in line for line in remarks("dcsvm_fig3_accuracy", runs(*here)))
 
 
+def test_of_two_machines_with_as_many_lines_a_panel_is_of_that_with_more_runs():
+    one_seed = [row for method in ("svc", "kernel_svc") for row in two(method, 8.0)]
+    seeds = []
+    for seed in (0, 1, 2):
+        for method in ("svc", "kernel_svc"):
+            seeds += two(method, 9.0, environment="ffff0000", seed=seed)
+    for rows in ([*one_seed, *seeds], [*seeds, *one_seed]):
+        assert drawing("dcsvm_fig3_accuracy", runs(*rows)).environments == ("ffff0000",)
+
+
 def test_panels_of_a_figure_may_be_of_several_machines_which_are_told():
     elsewhere = {"dataset": "kddcup99", "variant": "dcsvm_ten_percent", "environment": "ffff0000"}
     rows = [*EXACT, *two("svc", 8.0)]

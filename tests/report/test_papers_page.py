@@ -172,6 +172,24 @@ def spectra(curves, method="kernel_spectrum", dataset="heart_scale", variant=Non
     return row, {identity(row): {name: (times[name], values) for name, values in curves.items()}}
 
 
+def test_a_map_shows_means_of_the_seeds():
+    rows, curves = [], {}
+    for seed, accuracy in enumerate((0.8922, 0.7027, 0.8320)):
+        params = json.dumps({"C": [0.1, 1, 10], "gamma": 0.5, "preset": "paper_table5"})
+        told = {"dataset": "ijcnn1", "experiment": "hss_table5"}
+        row = make_row("hss_admm", accuracy, params=params, seed=seed, **told)
+        rows.append(row)
+        curves[identity(row)] = {"accuracy over C": ([0.1, 1.0], [0.9, accuracy])}
+    found = runs(*rows, curves=curves)
+    ((*low, at_low), (*high, at_high)) = points("hss_fig2", found)["HSS-ADMM"]
+    assert (low, high) == ([0.1, 0.5], [1.0, 0.5])
+    assert (at_low, at_high) == (pytest.approx(0.9), pytest.approx(0.8089667))
+    (figure,) = (one for one in drawings(found, {}) if one.figure.name == "hss_fig2")
+    said = " ".join(figure.remarks)
+    assert "first seed" not in said
+    assert "means of up to 3 runs" in said
+
+
 def test_a_curve_alone_is_numbered():
     row, curves = spectra({"singular_value": [3.0, 2.0, 1.0]}, gamma=0.5)
     lines = points("hss_fig1", runs(row, curves=curves))

@@ -53,7 +53,10 @@ class Drawing:
 def drawings(
     runs: Runs, environments: Mapping[str, Any], papers: Container[str] = PAPERS
 ) -> list[Drawing]:
-    """The papers' figures, each panel of the machine on which most of its lines have points."""
+    """The papers' figures, each panel of the machine on which most of its lines have points.
+
+    Of two with as many lines, it is of that with more runs behind them.
+    """
     made = []
     for figure in (one for one in figures() if one.paper in papers):
         of_machines = [(machine, drawn(figure, runs, machine)) for machine in runs.machines]
@@ -63,6 +66,7 @@ def drawings(
         found = []
         for panel in figure.panels:
             here = [(m, one) for m, panels in shown for one in panels if one.panel is panel]
+            here.sort(key=lambda one: one[1].n_all_runs, reverse=True)
             found += most_first(here, lambda one: _n_lines([one[1]]))[:1] or here[:1]
         made.append(_drawing(figure, found, len(shown), environments))
     return made

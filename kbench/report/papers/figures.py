@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from kbench.report.cells import title
@@ -173,8 +174,9 @@ class Drawn:
     their runs. `n_seeds` is the largest number of seeds of a line of which one seed's curve is
     drawn. `n_contended` are runs whose seconds are drawn although other processes disturbed them.
     `lacking` are the lines without points, and why they have none. `n_runs` is the largest number
-    of runs whose mean a point is; 0 where all lines are curves. `ended` are lines without points
-    because runs ended at their limit, one that no run of the experiments on these data exceeds.
+    of runs whose mean a point is; 0 where all lines are curves. `n_all_runs` counts all runs of the
+    lines with points. `ended` are lines without points because runs ended at their limit, one that
+    no run of the experiments on these data exceeds.
     """
 
     panel: Panel
@@ -187,6 +189,7 @@ class Drawn:
     n_contended: int = 0
     lacking: Mapping[str, str] = field(default_factory=dict)
     n_runs: int = 0
+    n_all_runs: int = 0
     ended: Sequence[str] = ()
 
     @property
@@ -279,7 +282,11 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
             label: [] if _sweeps(figure, one) and _single(shown[label]) else shown[label]
             for label, one in panel.lines.items()
         }
-        curves = {k: chosen[k] for k, one in panel.lines.items() if one.x.curve or one.y.curve}
+        curves = {
+            label: chosen[label]
+            for label, one in panel.lines.items()
+            if one.y.curve or (one.x.curve and not figure.heat)
+        }
         disturbed = [k for k, lines in curves.items() if _disturbed(panel.lines[k], lines)]
         full = sum(map(bool, points.values()))
         least = 1 if panel.y.curve else min(2, len(panel.lines))
@@ -300,6 +307,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
                     if not line and label not in disturbed
                 },
                 n_runs=_n_runs(panel, chosen, points),
+                n_all_runs=_n_all_runs(chosen, points),
                 ended=_ended(figure, runs, machine, chosen, points),
             )
         elif disturbed and not best.has_points:
@@ -404,6 +412,13 @@ def _n_runs(
     return max((len(line.ok) for label in drawn_ for line, _ in chosen[label]), default=0)
 
 
+def _n_all_runs(
+    chosen: Mapping[str, Sequence[tuple[Line, Problem]]], points: Mapping[str, Sequence[Point]]
+) -> int:
+    """The number of all runs of the lines that have points."""
+    return sum(len(line.ok) for label in chosen if points[label] for line, _ in chosen[label])
+
+
 def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn:
     """One point of a line from each data set that stands for the paper's."""
     choices = paper(figure.paper).data[panel.data]
@@ -451,6 +466,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         n_contended=n_contended,
         lacking=lacking,
         n_runs=_n_runs(panel, chosen, points),
+        n_all_runs=_n_all_runs(chosen, points),
         ended=_ended(figure, runs, machine, chosen, points),
     )
 
@@ -487,9 +503,12 @@ def _of_line(
     if y.curve:
         return _of_curves(x, at, y, line, runs)
     if figure.heat and x.curve:
+        over: defaultdict[float, list[float]] = defaultdict(list)
+        for row in line.ok:
+            for place, score in runs.over([row], x.curve, figure.heat):
+                over[place].append(score)
         height = _mean(y, line)
-        points = runs.over(line.ok, x.curve, figure.heat) if height else []
-        return [(place, height[0], value) for place, value in points if height]
+        return [(place, height[0], fmean(values)) for place, values in over.items() if height]
     abscissa, ordinate = _mean(x, line), _mean(y, line)
     if abscissa is None or ordinate is None:
         return []
