@@ -63,7 +63,7 @@ wheel: $(VENV)/.test ## The wheel and the sdist of a release, in dist
 tables: $(VENV)/.run ## Write results/_report from the rows at hand and the committed reference rows
 	$(BIN)/kbench report pages
 
-reference: $(VENV)/.run ## Run the papers' experiments for results/_reference: 18 hours, resumable
+reference: $(VENV)/.run ## Run the papers' experiments for results/_reference: 22 hours, resumable
 	$(BIN)/python scripts/reference.py run results/_fresh
 	$(BIN)/python scripts/reference.py collect results/_fresh
 
