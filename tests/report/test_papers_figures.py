@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from paper_rows import asked_by, rbf, runs
-from report_rows import make_row, stopped_in
+from report_rows import START, make_row, stopped_in
 
 from kbench.report.charts import document
 from kbench.report.papers.drawing import drawings
@@ -204,6 +204,13 @@ def test_a_panel_is_of_the_machine_with_most_of_its_lines_and_joins_no_two():
         "rows of 2 machines; a panel is of the one with most of its lines",
     )
     assert not any("machines" in line for line in remarks("dcsvm_fig3_accuracy", runs(*here)))
+
+
+@pytest.mark.parametrize("hours", [0.5, 2.0])
+def test_a_figure_says_that_its_seconds_are_of_several_hours(hours):
+    rows = [*EXACT, *two("svc", 8.0, started_at=START + timedelta(hours=hours))]
+    said = "seconds of several hours, in which equal runs differ by up to 2 ×"
+    assert (said in remarks("dcsvm_fig3_accuracy", runs(*rows))) == (hours > 1.0)
 
 
 def test_of_two_machines_with_as_many_lines_a_panel_is_of_that_with_more_runs():

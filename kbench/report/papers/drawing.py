@@ -152,6 +152,8 @@ def _remarks(figure: Figure, panels: Sequence[Drawn]) -> tuple[str, ...]:
     if n_contended := sum(one.n_contended for one in panels):
         runs = "one run" if n_contended == 1 else f"{n_contended} runs"
         said.append(f"other processes disturbed {runs}, whose seconds may be too many")
+    if (off := max((one.off for one in panels), default=1.0)) > 1.0:
+        said.append(f"seconds of several hours, in which equal runs differ by up to {off:.3g} ×")
     n_seeds = max((one.n_seeds for one in panels), default=1)
     if n_seeds > 1:
         said.append(f"a curve is that of the first seed, of up to {n_seeds}")

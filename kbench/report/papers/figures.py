@@ -26,17 +26,19 @@ from kbench.report.papers.layout import (
     substituted,
 )
 from kbench.report.papers.runs import (
+    TRAINING,
     Runs,
     column,
     least_seconds,
     made_by,
     mean_of,
+    of_one_hour,
     of_wall_seconds,
     preference,
     version_of,
 )
 from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine, Problem, contended, mean_sd, of_seconds
+from kbench.report.tables import Line, Machine, Problem, Row, began, contended, mean_sd, of_seconds
 
 Point = tuple[float, float, float]  # x, y, deviation of y
 
@@ -176,7 +178,8 @@ class Drawn:
     `lacking` are the lines without points, and why they have none. `n_runs` is the largest number
     of runs whose mean a point is; 0 where all lines are curves. `n_all_runs` counts all runs of the
     lines with points. `ended` are lines without points because runs ended at their limit, one that
-    no run of the experiments on these data exceeds.
+    no run of the experiments on these data exceeds. `off` is the factor by which seconds of equal
+    runs differ on the machine, if those that are drawn are of several hours, else 1.
     """
 
     panel: Panel
@@ -191,6 +194,7 @@ class Drawn:
     n_runs: int = 0
     n_all_runs: int = 0
     ended: Sequence[str] = ()
+    off: float = 1.0
 
     @property
     def has_points(self) -> bool:
@@ -309,6 +313,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
                 n_runs=_n_runs(panel, chosen, points),
                 n_all_runs=_n_all_runs(chosen, points),
                 ended=_ended(figure, runs, machine, chosen, points),
+                off=_off(panel, chosen, runs, machine),
             )
         elif disturbed and not best.has_points:
             best = Drawn(panel, disturbed=disturbed)
@@ -398,8 +403,22 @@ def _disturbed(one: PanelLine, lines: Iterable[tuple[Line, Problem]]) -> bool:
 
 def _n_contended(panel: Panel, chosen: Mapping[str, list[tuple[Line, Problem]]]) -> int:
     """Number of ok runs that other processes disturbed, of the lines whose axes have seconds."""
+    return sum(map(contended, _timed(panel, chosen)))
+
+
+def _off(
+    panel: Panel, chosen: Mapping[str, list[tuple[Line, Problem]]], runs: Runs, machine: Machine
+) -> float:
+    """By how much the seconds of the lines may be off, as runs of several hours are; else 1."""
+    if of_one_hour(list(map(began, _timed(panel, chosen)))):
+        return 1.0
+    return runs.drift(machine, TRAINING, apart=True).factor
+
+
+def _timed(panel: Panel, chosen: Mapping[str, list[tuple[Line, Problem]]]) -> list[Row]:
+    """The ok runs of the lines whose axes have seconds."""
     timed = [label for label, one in panel.lines.items() if one.x.seconds or one.y.seconds]
-    return sum(contended(row) for label in timed for line, _ in chosen[label] for row in line.ok)
+    return [row for label in timed for line, _ in chosen[label] for row in line.ok]
 
 
 def _n_runs(
@@ -468,6 +487,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
         n_runs=_n_runs(panel, chosen, points),
         n_all_runs=_n_all_runs(chosen, points),
         ended=_ended(figure, runs, machine, chosen, points),
+        off=_off(panel, chosen, runs, machine),
     )
 
 
