@@ -213,6 +213,16 @@ def test_a_figure_says_that_its_seconds_are_of_several_hours(hours):
     assert (said in remarks("dcsvm_fig3_accuracy", runs(*rows))) == (hours > 1.0)
 
 
+def test_seconds_are_of_the_days_on_which_all_lines_have_runs():
+    """On the next day a run takes half the seconds; the exact machine has none of then."""
+    rows = [*EXACT, *two("svc", 8.0)]
+    next_day = {"started_at": START + timedelta(days=1)}
+    rows += [row for seed in (1, 2) for row in two("svc", 4.0, seed=seed, **next_day)]
+    assert "LIBSVM: 8, 90" in document(drawing("dcsvm_fig3_accuracy", runs(*rows)).charts)
+    rows += two("kernel_svc", 1.0, seed=1, **next_day)
+    assert "LIBSVM: 5.33" in document(drawing("dcsvm_fig3_accuracy", runs(*rows)).charts)
+
+
 def test_of_two_machines_with_as_many_lines_a_panel_is_of_that_with_more_runs():
     one_seed = [row for method in ("svc", "kernel_svc") for row in two(method, 8.0)]
     seeds = []

@@ -21,9 +21,10 @@ A claim whose praised side has inputs that the other side has not can be refuted
 confirmed. So it is with a claim about several data sets or settings, if rows answer fewer than half
 of them; on a share of the cases such rows decide nothing.
 
-Of several machines that counts whose rows answer most repetitions, then one whose rows decide the
-claim, then the one with most values from the experiments of its tables, then the one with the worst
-outcome. What another machine's rows say instead stands beside the verdict.
+Of several machines that counts whose rows answer most repetitions, then the one with most runs, as
+of several seeds, then one whose rows decide the claim, then the one with most values from the
+experiments of its tables, then the one with the worst outcome. What another machine's rows say
+instead stands beside the verdict.
 """
 
 import math
@@ -130,20 +131,21 @@ def verdict(claim: Claim, runs: Runs) -> Verdict:
         verdicts,
         key=lambda one: (
             one.answered,
+            len(one.keys),
             one.figure is not None,
             one.outcome in (UNDECIDED, NOT_AS_STATED),
             one.own,
             _DECIDED.index(one.outcome) if one.outcome in _DECIDED else -1,
         ),
     )
-    others = [one for one in verdicts if one.figure is not None and one.outcome != best.outcome]
+    others = [one for one in verdicts if one.answered and one.outcome != best.outcome]
     return replace(best, elsewhere="; ".join(map(_elsewhere, others)))
 
 
 def _elsewhere(one: Verdict) -> str:
     """What the rows of a machine say that does not count."""
     assert one.machine is not None
-    figure = _figure_in_words(one)
+    figure = one.why if one.figure is None else _figure_in_words(one)
     return f"environment {one.machine.environment}{_cases(one)}: {one.outcome}, {figure}"
 
 

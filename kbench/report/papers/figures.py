@@ -5,11 +5,13 @@ curve, or one setting on data sets of several sizes. A front keeps only the sett
 setting of the method beats in both cost and score.
 """
 
+import itertools
 import json
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -41,6 +43,9 @@ from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Machine, Problem, Row, began, contended, mean_sd, of_seconds
 
 Point = tuple[float, float, float]  # x, y, deviation of y
+
+# Runs between which the machine did nothing for longer are of different days.
+_NIGHT_S = 6 * 3600.0
 
 _SIZES = {"n_train": "training rows", "n_features": "features"}
 # Titles of curves whose names are not words.
@@ -268,7 +273,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
         return _over_sizes(figure, panel, runs, machine)
     best = Drawn(panel)
     for choice in paper(figure.paper).data[panel.data]:
-        chosen = _chosen(figure, panel, runs, machine, (choice,))
+        chosen = _of_same_days(panel, _chosen(figure, panel, runs, machine, (choice,)))
         measured = {
             label: sorted(
                 point
@@ -415,10 +420,42 @@ def _off(
     return runs.drift(machine, TRAINING, apart=True).factor
 
 
+def _of_same_days(
+    panel: Panel, chosen: dict[str, list[tuple[Line, Problem]]]
+) -> dict[str, list[tuple[Line, Problem]]]:
+    """The lines, those over seconds without the runs of days on which another one has none.
+
+    Seconds of equal runs differ from day to day, so a mean over two days would stand beside one of
+    the slower day alone. Without a day of which all lines over seconds have runs, all runs stay.
+    """
+    starts = sorted(map(began, _timed(panel, chosen)))
+    begins = [b for a, b in itertools.pairwise([-math.inf, *starts]) if b - a > _NIGHT_S]
+
+    def day(row: Row) -> int:
+        return bisect_right(begins, began(row))
+
+    labels = _over_seconds(panel)
+    days = [{day(row) for line, _ in chosen[label] for row in line.ok} for label in labels]
+    common = set[int]().union(*days).intersection(*filter(None, days))
+    if not common:
+        return chosen
+
+    def of_these(line: Line) -> Line:
+        rows = [row for row in line.rows if day(row) in common]
+        return replace(line, rows=rows) if rows else line
+
+    found = {label: [(of_these(line), of) for line, of in chosen[label]] for label in labels}
+    return {**chosen, **found}
+
+
+def _over_seconds(panel: Panel) -> list[str]:
+    """The lines whose axes have seconds."""
+    return [label for label, one in panel.lines.items() if one.x.seconds or one.y.seconds]
+
+
 def _timed(panel: Panel, chosen: Mapping[str, list[tuple[Line, Problem]]]) -> list[Row]:
     """The ok runs of the lines whose axes have seconds."""
-    timed = [label for label, one in panel.lines.items() if one.x.seconds or one.y.seconds]
-    return [row for label in timed for line, _ in chosen[label] for row in line.ok]
+    return [row for label in _over_seconds(panel) for line, _ in chosen[label] for row in line.ok]
 
 
 def _n_runs(
@@ -443,7 +480,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     choices = paper(figure.paper).data[panel.data]
     points: dict[str, list[Point]] = {label: [] for label in panel.lines}
     stopped: dict[str, list[tuple[float, float]]] = {label: [] for label in panel.lines}
-    chosen = _chosen(figure, panel, runs, machine, choices)
+    chosen = _of_same_days(panel, _chosen(figure, panel, runs, machine, choices))
     # The row of a stopped run has no size; the other runs on its data set have it.
     sizes = {
         (problem.dataset, problem.variant): size
