@@ -45,7 +45,7 @@ from kbench.report.tables import Line, Machine, Problem, Row, began, contended, 
 Point = tuple[float, float, float]  # x, y, deviation of y
 
 # Runs between which the machine did nothing for longer are of different days.
-_NIGHT_S = 6 * 3600.0
+_NIGHT_S = 12 * 3600.0
 
 _SIZES = {"n_train": "training rows", "n_features": "features"}
 # Titles of curves whose names are not words.
