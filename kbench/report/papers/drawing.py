@@ -66,8 +66,8 @@ def drawings(
         found = []
         for panel in figure.panels:
             here = [(m, one) for m, panels in shown for one in panels if one.panel is panel]
-            here.sort(key=lambda one: one[1].n_all_runs, reverse=True)
-            found += most_first(here, lambda one: _n_lines([one[1]]))[:1] or here[:1]
+            if here:
+                found.append(max(here, key=lambda one: (_n_lines([one[1]]), one[1].n_all_runs)))
         made.append(_drawing(figure, found, len(shown), environments))
     return made
 

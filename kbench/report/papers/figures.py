@@ -44,7 +44,8 @@ from kbench.report.tables import Line, Machine, Problem, Row, began, contended, 
 
 Point = tuple[float, float, float]  # x, y, deviation of y
 
-# Runs between which the machine did nothing for longer are of different days.
+# Runs with more seconds between them are of different days. With six hours the runs of one evening
+# (`results/_reference`, 2026-11-23) were of two, so that no day had all lines of DC-SVM's Figure 3.
 _NIGHT_S = 12 * 3600.0
 
 _SIZES = {"n_train": "training rows", "n_features": "features"}
@@ -273,7 +274,7 @@ def _points(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> Drawn
         return _over_sizes(figure, panel, runs, machine)
     best = Drawn(panel)
     for choice in paper(figure.paper).data[panel.data]:
-        chosen = _of_same_days(panel, _chosen(figure, panel, runs, machine, (choice,)))
+        chosen = _chosen(figure, panel, runs, machine, (choice,))
         measured = {
             label: sorted(
                 point
@@ -344,7 +345,7 @@ def _chosen(
             chosen[label] = [pair for pair in pairs if made_by(figure.experiments, pair[0])]
         else:
             chosen[label] = _of_one_setting(pairs, one.swept, figure.experiments)
-    return chosen
+    return _of_same_days(panel, chosen)
 
 
 def _of_one_setting(
@@ -480,7 +481,7 @@ def _over_sizes(figure: Figure, panel: Panel, runs: Runs, machine: Machine) -> D
     choices = paper(figure.paper).data[panel.data]
     points: dict[str, list[Point]] = {label: [] for label in panel.lines}
     stopped: dict[str, list[tuple[float, float]]] = {label: [] for label in panel.lines}
-    chosen = _of_same_days(panel, _chosen(figure, panel, runs, machine, choices))
+    chosen = _chosen(figure, panel, runs, machine, choices)
     # The row of a stopped run has no size; the other runs on its data set have it.
     sizes = {
         (problem.dataset, problem.variant): size
@@ -562,7 +563,7 @@ def _of_line(
     if figure.heat and x.curve:
         over: defaultdict[float, list[float]] = defaultdict(list)
         for row in line.ok:
-            for place, score in runs.over([row], x.curve, figure.heat):
+            for place, score in runs.over(row, x.curve, figure.heat):
                 over[place].append(score)
         height = _mean(y, line)
         return [(place, height[0], fmean(values)) for place, values in over.items() if height]

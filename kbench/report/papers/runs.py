@@ -179,13 +179,10 @@ class Runs:
                 return [tuple(one[t] for one in values) for t in times]
         return []
 
-    def over(self, rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
-        """Points of the first row whose curve `y` is over the parameter `x`."""
-        for row in rows:
-            points = self._curves.get(identity(row), {}).get(f"{y} over {x}")
-            if points is not None:
-                return list(zip(*points, strict=True))
-        return []
+    def over(self, row: Row, x: str, y: str) -> list[tuple[float, float]]:
+        """Points of a row's curve `y` over the parameter `x`; none without such a curve."""
+        points = self._curves.get(identity(row), {}).get(f"{y} over {x}", ((), ()))
+        return list(zip(*points, strict=True))
 
     def meetings(
         self, wanted: Mapping[str, Selector], experiments: Container[str] = ()
@@ -330,7 +327,7 @@ class Runs:
             return values[-1] if values else None
         points: Iterable[Sequence[float]] = self.points([row], *at, measure.curve)
         if not points and len(at) == 1:
-            points = self.over([row], next(iter(at)), measure.curve)
+            points = self.over(row, next(iter(at)), measure.curve)
         near = [
             (distance, value)
             for *place, value in points
