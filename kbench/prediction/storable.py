@@ -7,6 +7,7 @@ imported, so that a file of unknown origin can only choose among numerical code.
 
 import importlib
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from kbench.errors import ModelError
@@ -19,6 +20,24 @@ _CALIBRATION = frozenset(
 
 # The only bound method that machines store is the one that assigns rows to clusters.
 _METHODS = frozenset({"assign"})
+
+
+@cache
+def _present_module(module: str) -> str:
+    """The module that holds the classes of `module`, which an older release may have written.
+
+    Modules of kbench move between the folders of a package but keep their file names, apart from a
+    leading underscore; no package has two of one name (`tests/prediction/test_model_file.py`).
+    """
+    package, _, rest = module.removeprefix("kbench.").partition(".")
+    root = Path(__file__).parents[1]
+    here = root.joinpath(package, *rest.split(".")).with_suffix(".py")
+    if not module.startswith("kbench.") or here.exists():
+        return module
+    found = list((root / package).rglob(f"{here.stem.lstrip('_')}.py"))
+    if len(found) != 1:
+        return module
+    return ".".join(["kbench", *found[0].relative_to(root).with_suffix("").parts])
 
 
 @cache
@@ -45,6 +64,7 @@ def class_at(path: Any) -> type:
     if not isinstance(path, str) or not may_build(path):
         raise ModelError(f"names the class {str(path)[:80]!r}, which no model may hold")
     module, _, name = path.partition(":")
+    module = _present_module(module)
     try:
         cls = getattr(importlib.import_module(module), name, None)
     except ImportError as error:
