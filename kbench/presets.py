@@ -52,7 +52,7 @@ MEKA: Table = {
 BRANCHING = 4
 
 # DC-SVM of local machines. None: ours; the number of clusters follows from the number of rows
-# (`kbench.methods._sizes`). A looser tolerance is up to 7 times as fast, and the
+# (`kbench.methods.base.sizes`). A looser tolerance is up to 7 times as fast, and the
 # machines are approximate anyway. "paper": Hsieh, Si and Dhillon (ICML 2014), section 4: two levels
 # of 256 and 64 clusters. "released": the authors' program, whose early mode uses k-means.
 _DCSVM_LOCAL_PAPER = {

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods._box_svc import BoxSVC, Problem
+from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.solvers.split import independent_groups
 

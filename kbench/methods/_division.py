@@ -15,7 +15,7 @@ from kbench.clustering import (
     sampled_kmeans,
     two_step_kernel_kmeans,
 )
-from kbench.methods._box_svc import Problem
+from kbench.methods.base.box_svc import Problem
 from kbench.prediction import group_rows
 
 Division = tuple[KernelCentres | Centroids | None, np.ndarray]  # centres, labels (n,)

@@ -9,7 +9,7 @@ from kbench.approximation import FeatureMap
 from kbench.approximation.feature_map import MIN_BATCH
 from kbench.chunked import ChunkedRows
 from kbench.clustering.rows_by_cluster import spill
-from kbench.methods._survey import Survey
+from kbench.methods.base.survey import Survey
 from kbench.trace import Trace
 
 # Rows of the sample on which features, landmarks and clusters are chosen, as many as MEKA clusters

@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods._mean_loss import PASSES, MeanLoss, passes, random_batches
-from kbench.methods._new_rows import appended
-from kbench.methods._one_vs_rest import Targets
+from kbench.methods.base.new_rows import appended
+from kbench.methods.base.one_vs_rest import Targets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace

@@ -26,8 +26,8 @@ from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.methods._compiled import CompiledRows
-from kbench.methods._sizes import number_of_groups
 from kbench.methods._target_cost import TargetCost, leaf_counts
+from kbench.methods.base.sizes import number_of_groups
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import (
     LocalLandmarks,

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods._limits import MAX_TIME
-from kbench.methods._one_vs_rest import OneVsRest, Targets
-from kbench.methods._survey import Survey
+from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.one_vs_rest import OneVsRest, Targets
+from kbench.methods.base.survey import Survey
 
 # Constraints of the parameters of passes over batches.
 PASSES: dict[str, list[Any]] = {

@@ -31,7 +31,7 @@ from kbench.methods._out_of_core import (
     train_clusters,
     working_folder,
 )
-from kbench.methods._survey import Survey, Targets
+from kbench.methods.base.survey import Survey, Targets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.packed_machines import PackedMachines, PackedSum
 from kbench.solvers import CGResult, solve_kernel_ridge

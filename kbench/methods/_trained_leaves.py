@@ -21,10 +21,7 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods._compiled import CompiledRows
-from kbench.methods._limits import MAX_TIME, limit, refuse_with_chunks
 from kbench.methods._out_of_core import Trainer, sample_size
-from kbench.methods._sizes import MOST_GROUPS
-from kbench.methods._survey import Survey, Targets
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.methods._trained_leaf_chunks import (
     SAMPLE,
@@ -32,6 +29,9 @@ from kbench.methods._trained_leaf_chunks import (
     sampled_tree,
     train_leaves,
 )
+from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
+from kbench.methods.base.sizes import MOST_GROUPS
+from kbench.methods.base.survey import Survey, Targets
 from kbench.prediction.landmarks import (
     LocalLandmarks,
     Router,

@@ -14,7 +14,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.representative_set import representative_set
-from kbench.methods._box_svc import BoxSVC, solve_problems
+from kbench.methods.base.box_svc import BoxSVC, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 

@@ -30,11 +30,17 @@ from kbench.approximation import (
 from kbench.approximation.factored import NormalEquations
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._composition import fresh_part
 from kbench.methods._feature_chunks import feature_sample, scaled_part
-from kbench.methods._limits import MAX_TIME
-from kbench.methods._penalty import chosen_alpha
-from kbench.methods._ridge import (
+from kbench.methods._ridge_chunks import (
+    BlockTrainer,
+    cluster_sample,
+    fit_clusters,
+    fit_normal_equations,
+)
+from kbench.methods.base.composition import fresh_part
+from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.penalty import chosen_alpha
+from kbench.methods.base.ridge import (
     RidgeMachine,
     WeightedRidgeClassifierMixin,
     WeightedRidgeRegressorMixin,
@@ -42,13 +48,7 @@ from kbench.methods._ridge import (
     encoded_sample,
     warn_unconverged,
 )
-from kbench.methods._ridge_chunks import (
-    BlockTrainer,
-    cluster_sample,
-    fit_clusters,
-    fit_normal_equations,
-)
-from kbench.methods._survey import Survey
+from kbench.methods.base.survey import Survey
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
 

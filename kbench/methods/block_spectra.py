@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.approximation import BKA, Machine
 from kbench.kernels import KernelMatrix
-from kbench.methods._composition import fresh_part
-from kbench.methods._ridge import RidgeClassifierMixin, RidgeMachine
+from kbench.methods.base.composition import fresh_part
+from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeMachine
 from kbench.trace import Trace
 
 

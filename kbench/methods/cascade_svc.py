@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from kbench.methods._box_svc import BoxSVC, Problem
-from kbench.methods._dual_svc import DualSVC, Trained, fitting_number, n_steps
-from kbench.methods._parts import Part, solve_parts
+from kbench.methods.base.box_svc import BoxSVC, Problem
+from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
+from kbench.methods.base.parts import Part, solve_parts
 from kbench.trace import Deadline, Trace
 
 

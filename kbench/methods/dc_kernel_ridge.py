@@ -16,9 +16,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation import Machine
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._limits import MAX_TIME
-from kbench.methods._penalty import ALPHA_ROWS, chosen_alpha
-from kbench.methods._ridge import (
+from kbench.methods._ridge_chunks import SubsetTrainer, fit_subsets
+from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.penalty import ALPHA_ROWS, chosen_alpha
+from kbench.methods.base.ridge import (
     KernelParameter,
     KernelRidgeMachine,
     RidgeClassifierMixin,
@@ -26,9 +27,8 @@ from kbench.methods._ridge import (
     encoded_sample,
     warn_unconverged,
 )
-from kbench.methods._ridge_chunks import SubsetTrainer, fit_subsets
-from kbench.methods._sizes import number_of_groups
-from kbench.methods._survey import Survey
+from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.survey import Survey
 from kbench.methods.kernel_ridge import check_memory
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge

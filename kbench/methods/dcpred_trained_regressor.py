@@ -13,10 +13,6 @@ from sklearn.utils.validation import validate_data
 from kbench.clustering.axis_tree import AxisTree, target_tree
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
-from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
-from kbench.methods._new_rows import checked_rows
-from kbench.methods._sizes import number_of_groups
-from kbench.methods._survey import RealTargets, Survey
 from kbench.methods._trained_leaf_chunks import LeafRecord, record_of
 from kbench.methods._trained_leaves import (
     Task,
@@ -25,6 +21,10 @@ from kbench.methods._trained_leaves import (
     varying_features,
     warn_of_time,
 )
+from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
+from kbench.methods.base.new_rows import checked_rows
+from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.survey import RealTargets, Survey
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine

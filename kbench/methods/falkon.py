@@ -30,8 +30,8 @@ from sklearn.utils._param_validation import Interval
 from kbench.approximation import Machine, kernel_error
 from kbench.approximation.clipped import clipped
 from kbench.kernels import KernelMatrix
-from kbench.methods._limits import MAX_TIME
-from kbench.methods._ridge import (
+from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.ridge import (
     KernelParameter,
     KernelRidgeMachine,
     RidgeClassifierMixin,

@@ -14,7 +14,7 @@ from numba import njit
 
 from kbench.kernels import KernelMatrix
 from kbench.methods._kernel_passes import KernelPasses
-from kbench.methods._one_vs_rest import Targets
+from kbench.methods.base.one_vs_rest import Targets
 
 
 class KernelSDCA(KernelPasses):

@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FactoredKernel, LowRankKernel, Machine, Nystrom
 from kbench.kernels import KernelMatrix
-from kbench.methods._limits import MAX_TIME
-from kbench.methods._ridge import (
+from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.ridge import (
     KernelParameter,
     KernelRidgeMachine,
     WeightedRidgeClassifierMixin,

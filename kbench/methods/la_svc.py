@@ -16,10 +16,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.methods._box_svc import Problem
-from kbench.methods._dual_svc import DualSVC, Trained
-from kbench.methods._new_rows import appended
-from kbench.methods._parts import Part
+from kbench.methods.base.box_svc import Problem
+from kbench.methods.base.dual_svc import DualSVC, Trained
+from kbench.methods.base.new_rows import appended
+from kbench.methods.base.parts import Part
 from kbench.solvers import BoxDualResult
 from kbench.solvers.lasvm import solve_online, visit_chunk
 from kbench.trace import Deadline, Trace

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.methods._limits import MAX_TIME, limit
-from kbench.methods._one_vs_rest import OneVsRest
+from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
 from kbench.solvers.local_tree import train_tree, tree_sizes

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix
 from kbench.methods._kernel_passes import KernelPasses
-from kbench.methods._one_vs_rest import Targets
+from kbench.methods.base.one_vs_rest import Targets
 from kbench.solvers.losses import LOSSES
 
 

@@ -18,10 +18,10 @@ from sklearn.utils._param_validation import Interval
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
-from kbench.methods._chunk_scores import rows_in_chunks
 from kbench.methods._feature_svc import FeatureSVC
 from kbench.methods._mean_loss import PASSES, MeanLoss, passes, random_batches
-from kbench.methods._survey import ClassTargets, Survey
+from kbench.methods.base.chunk_scores import rows_in_chunks
+from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace

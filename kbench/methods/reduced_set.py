@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation.reduced_set import reduced_set
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
-from kbench.methods._box_svc import BoxSVC, solve_problems
+from kbench.methods.base.box_svc import BoxSVC, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 

@@ -28,7 +28,7 @@ from kbench.approximation import Machine
 from kbench.approximation.local_expansions import LocalExpansions
 from kbench.clustering import Centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.methods._ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin
+from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin
 from kbench.metric import LearnedMetric
 from kbench.metric.local import local_root
 from kbench.metric.ridge_problem import apply_root

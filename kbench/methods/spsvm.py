@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._limits import MAX_TIME, limit
-from kbench.methods._one_vs_rest import OneVsRest
-from kbench.methods._penalty import PENALTY
+from kbench.methods.base.limits import MAX_TIME, limit
+from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.penalty import PENALTY
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import solve_sparse_primal

@@ -17,8 +17,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
-from kbench.methods._probability import Probabilities, fitted_sigmoids
 from kbench.methods._tuned_machine import TunedMachine, normal_interval, wilson_interval
+from kbench.methods.base.probability import Probabilities, fitted_sigmoids
 from kbench.methods.dc_svc import DCSVC
 from kbench.methods.kernel_svc import KernelSVC
 from kbench.methods.kernel_svr import KernelSVR

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kbench.chunked import ChunkedRows
-from kbench.methods._survey import RealTargets, Survey
+from kbench.methods.base.survey import RealTargets, Survey
 
 N, D = 600, 4
 

@@ -13,9 +13,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench import presets
 from kbench.methods import DCSVC, KernelSVC
-from kbench.methods._box_svc import Start, solve_problems
 from kbench.methods._division import nested_divisions
-from kbench.methods._parts import Part
+from kbench.methods.base.box_svc import Start, solve_problems
+from kbench.methods.base.parts import Part
 from kbench.methods.dc_svc import start_from
 from kbench.trace import Trace
 

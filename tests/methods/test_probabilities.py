@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 import kbench.methods
 from kbench.class_labels import coupled_probabilities, probabilities
 from kbench.methods import DCSVC, DoublySGDClassifier, KernelSVC
-from kbench.methods._probability import fitted_sigmoids
+from kbench.methods.base.probability import fitted_sigmoids
 
 X, Y = make_classification(
     240, 5, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=0

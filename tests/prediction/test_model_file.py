@@ -393,7 +393,7 @@ def test_a_manifest_edited_by_hand_is_refused(model_file):
         {"object": "kbench.kernels.functions:RBF", "state": {"a b": 1}},
         {"object": "kbench.kernels.functions:RBF", "state": 3},
         {"object": "kbench.kernels.functions:Kernel", "state": {}},
-        {"named_tuple": "kbench.methods._box_svc:Problem", "items": [1]},
+        {"named_tuple": "kbench.methods.base.box_svc:Problem", "items": [1]},
         {"method": [{"object": "kbench.kernels.functions:Linear", "state": {}}, "__init__"]},
         {"method": [{"object": "kbench.kernels.functions:Linear", "state": {}}, "nothing"]},
         {"method": [[], "append"]},

@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from kbench.chunked import ChunkedRows
-from kbench.methods._box_svc import BoxSVC, Problem
-from kbench.methods._chunk_scores import rows_in_chunks
-from kbench.methods._parts import Part
+from kbench.methods.base.box_svc import BoxSVC, Problem
+from kbench.methods.base.chunk_scores import rows_in_chunks
+from kbench.methods.base.parts import Part
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
 

@@ -13,9 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.functions import FunctionKernel, Precomputed
-from kbench.methods._limits import MAX_TIME
-from kbench.methods._one_vs_rest import OneVsRest
-from kbench.methods._penalty import PENALTY
+from kbench.methods.base.limits import MAX_TIME
+from kbench.methods.base.one_vs_rest import OneVsRest
+from kbench.methods.base.penalty import PENALTY
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import BoxDualResult, solve_box_dual
 from kbench.trace import Deadline, Trace

@@ -10,11 +10,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kbench import class_labels
-from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
-from kbench.methods._new_rows import checked_rows
-from kbench.methods._penalty import chosen_c
-from kbench.methods._probability import Probabilities
-from kbench.methods._quick_checks import QuickChecks
+from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
+from kbench.methods.base.new_rows import checked_rows
+from kbench.methods.base.penalty import chosen_c
+from kbench.methods.base.probability import Probabilities
+from kbench.methods.base.quick_checks import QuickChecks
 
 
 class Targets(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from kbench.kernels import KernelMatrix
-from kbench.methods._box_svc import Problem, Start, solve_problems
+from kbench.methods.base.box_svc import Problem, Start, solve_problems
 from kbench.solvers import BoxDualResult
 from kbench.trace import Deadline
 

@@ -26,11 +26,11 @@ from kbench import class_labels
 from kbench.approximation import Machine, sampled_rows
 from kbench.chunked import Block, ChunkedRows
 from kbench.kernels import Kernel, make_kernel
-from kbench.methods._chunk_scores import ChunkScores, rows_in_chunks
-from kbench.methods._limits import limit, refuse_with_chunks
-from kbench.methods._penalty import ALPHA, chosen_alpha
-from kbench.methods._probability import Probabilities
-from kbench.methods._survey import ClassTargets, RealTargets, Survey, Targets
+from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
+from kbench.methods.base.limits import limit, refuse_with_chunks
+from kbench.methods.base.penalty import ALPHA, chosen_alpha
+from kbench.methods.base.probability import Probabilities
+from kbench.methods.base.survey import ClassTargets, RealTargets, Survey, Targets
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench import class_labels
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.methods._survey import ClassTargets, Survey
+from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.tuning.leave_one_out import errors_by_ridge
 
 # Values of the parameters `alpha` and `C`.
