@@ -11,7 +11,11 @@ from sklearn.utils import check_random_state
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
-from kbench.methods._out_of_core import (
+from kbench.methods.base.box_svc import Problem, warn_of_limits
+from kbench.methods.base.limits import refuse_with_chunks
+from kbench.methods.base.sizes import MOST_GROUPS
+from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.out_of_core.out_of_core import (
     divide_rows,
     most_rows,
     packed_machine,
@@ -19,10 +23,6 @@ from kbench.methods._out_of_core import (
     train_clusters,
     working_folder,
 )
-from kbench.methods.base.box_svc import Problem, warn_of_limits
-from kbench.methods.base.limits import refuse_with_chunks
-from kbench.methods.base.sizes import MOST_GROUPS
-from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.trace import Deadline, Trace
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from sklearn.base import clone
 from kbench.chunked import ChunkedRows
 from kbench.clustering.rows_by_cluster import spill
 from kbench.errors import ConfigError
-from kbench.methods._out_of_core import sample_size, task_size
 from kbench.methods.early_svc_scale import PowerLaw, ScaleCosts, expected_visits
+from kbench.methods.out_of_core.out_of_core import sample_size, task_size
 from kbench.trace import Trace
 
 # Fits that are measured: part of the rows, and rows of a cluster in parts of the wanted ones.

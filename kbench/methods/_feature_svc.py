@@ -13,13 +13,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureBlocks, FeatureMachine, FeatureMap
 from kbench.chunked import ChunkedRows
-from kbench.methods._feature_chunks import SpilledFeatures, feature_sample, scaled_part
-from kbench.methods._out_of_core import working_folder
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import Chunk, OneVsRest
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.out_of_core.feature_chunks import SpilledFeatures, feature_sample, scaled_part
+from kbench.methods.out_of_core.out_of_core import working_folder
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
 from kbench.solvers.duplicates import Duplicates

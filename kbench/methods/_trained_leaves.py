@@ -21,7 +21,6 @@ from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.kernels.tiles import LOG2_E
 from kbench.methods._compiled import CompiledRows
-from kbench.methods._out_of_core import Trainer, sample_size
 from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.methods._trained_leaf_chunks import (
     SAMPLE,
@@ -32,6 +31,7 @@ from kbench.methods._trained_leaf_chunks import (
 from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
 from kbench.methods.base.sizes import MOST_GROUPS
 from kbench.methods.base.survey import Survey, Targets
+from kbench.methods.out_of_core.out_of_core import Trainer, sample_size
 from kbench.prediction.landmarks import (
     LocalLandmarks,
     Router,

@@ -30,13 +30,6 @@ from kbench.approximation import (
 from kbench.approximation.factored import NormalEquations
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._feature_chunks import feature_sample, scaled_part
-from kbench.methods._ridge_chunks import (
-    BlockTrainer,
-    cluster_sample,
-    fit_clusters,
-    fit_normal_equations,
-)
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import chosen_alpha
@@ -49,6 +42,13 @@ from kbench.methods.base.ridge import (
     warn_unconverged,
 )
 from kbench.methods.base.survey import Survey
+from kbench.methods.out_of_core.feature_chunks import feature_sample, scaled_part
+from kbench.methods.out_of_core.ridge_chunks import (
+    BlockTrainer,
+    cluster_sample,
+    fit_clusters,
+    fit_normal_equations,
+)
 from kbench.solvers import solve_cg
 from kbench.trace import Deadline, Trace
 

@@ -16,7 +16,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.approximation import Machine
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.methods.base.limits import MAX_TIME
 from kbench.methods.base.penalty import ALPHA_ROWS, chosen_alpha
 from kbench.methods.base.ridge import (
@@ -30,6 +29,7 @@ from kbench.methods.base.ridge import (
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import Survey
 from kbench.methods.kernel_ridge import check_memory
+from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge
 from kbench.trace import Deadline, Trace

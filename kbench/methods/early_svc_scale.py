@@ -29,7 +29,7 @@ import numpy as np
 
 from kbench.chunked import ChunkedRows
 from kbench.errors import ConfigError
-from kbench.methods._out_of_core import cluster_memory, most_rows, sample_size, task_size
+from kbench.methods.out_of_core.out_of_core import cluster_memory, most_rows, sample_size, task_size
 from kbench.prediction.packed_machines import DECODED_BYTES
 
 # Bytes of a row in the process that divides: its number in the order, its cluster and its label.

@@ -15,7 +15,6 @@ from kbench.chunked import ChunkedRows
 from kbench.data import chunked_generator
 from kbench.errors import ConfigError
 from kbench.methods import DCSVC
-from kbench.methods._out_of_core import sample_size, task_size
 from kbench.methods.early_svc_scale import (
     SERIAL,
     Machines,
@@ -24,6 +23,7 @@ from kbench.methods.early_svc_scale import (
     expected_visits,
     longest_first,
 )
+from kbench.methods.out_of_core.out_of_core import sample_size, task_size
 
 # Round numbers: a microsecond of each linear cost, clusters of equal size.
 COSTS = ScaleCosts(

@@ -14,7 +14,7 @@ from harness import kbench, rows, start, wait_for, workers
 from kbench.config import composer, settings
 from kbench.errors import ConfigError
 from kbench.methods import DCSVC
-from kbench.methods._workers import in_order
+from kbench.methods.out_of_core.workers import in_order
 from kbench.run import chunked, measure
 from kbench.run.cluster import joblib_on
 from kbench.run.task import About, Task

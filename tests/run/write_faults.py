@@ -35,7 +35,7 @@ from support import libsvm_text, one_file
 from kbench.data import Folders, open_prepared, prepare
 from kbench.errors import KbenchError
 from kbench.methods import KernelRidge
-from kbench.methods._checkpoint import Checkpoint
+from kbench.methods.out_of_core.checkpoint import Checkpoint
 from kbench.prediction import load_model, save_model
 from kbench.run.claims import Claims
 from kbench.run.merge import merge

@@ -22,8 +22,9 @@ from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids
 from kbench.clustering.rows_by_cluster import spill
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.methods._feature_chunks import SAMPLE
-from kbench.methods._out_of_core import (
+from kbench.methods.base.survey import Survey, Targets
+from kbench.methods.out_of_core.feature_chunks import SAMPLE
+from kbench.methods.out_of_core.out_of_core import (
     Place,
     divide_rows,
     packed_machine,
@@ -31,7 +32,6 @@ from kbench.methods._out_of_core import (
     train_clusters,
     working_folder,
 )
-from kbench.methods.base.survey import Survey, Targets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.packed_machines import PackedMachines, PackedSum
 from kbench.solvers import CGResult, solve_kernel_ridge

@@ -33,8 +33,8 @@ from kbench.chunked import Block, ChunkedRows
 from kbench.clustering import KMeansTree, kmeans_tree
 from kbench.clustering.rows_by_cluster import RowsByCluster, spill
 from kbench.errors import KbenchError
-from kbench.methods._workers import in_order
 from kbench.methods.base.survey import Survey
+from kbench.methods.out_of_core.workers import in_order
 from kbench.prediction.packed_machines import (
     MachineWriter,
     PackedLocalMachines,
