@@ -35,7 +35,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler  # noqa: E402
 from sklearn.svm import SVC, SVR  # noqa: E402
 from sklearn.utils import check_array, check_X_y  # noqa: E402
 
-import kbench.methods.kernel_svc as kernel_svc  # noqa: E402
+import kbench.methods.exact.kernel_svc as kernel_svc  # noqa: E402
 from kbench.config import composer  # noqa: E402
 from kbench.data import Folders, open_prepared, prepare  # noqa: E402
 from kbench.errors import DataNotFoundError, UnavailableError  # noqa: E402

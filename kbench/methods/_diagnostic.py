@@ -8,7 +8,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.box_svc import BoxSVC, Problem
-from kbench.methods.kernel_svc import KernelSVC
+from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.split import independent_groups
 
 # Kernel values between groups of support vectors may be left out if that changes the objective by

@@ -28,7 +28,7 @@ from kbench.methods.base.ridge import (
 )
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import Survey
-from kbench.methods.kernel_ridge import check_memory
+from kbench.methods.exact.kernel_ridge import check_memory
 from kbench.methods.out_of_core.ridge_chunks import SubsetTrainer, fit_subsets
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.solvers import CGResult, solve_kernel_ridge

@@ -15,7 +15,7 @@ from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc, true_objec
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start
 from kbench.methods.cascade_svc import CascadeSVC
 from kbench.methods.dc_svc import DCSVC
-from kbench.methods.kernel_svc import KernelSVC
+from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.shrinking import shrinking_descent
 from kbench.trace import Trace
 

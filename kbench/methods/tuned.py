@@ -20,8 +20,8 @@ from kbench import class_labels
 from kbench.methods._tuned_machine import TunedMachine, normal_interval, wilson_interval
 from kbench.methods.base.probability import Probabilities, fitted_sigmoids
 from kbench.methods.dc_svc import DCSVC
-from kbench.methods.kernel_svc import KernelSVC
-from kbench.methods.kernel_svr import KernelSVR
+from kbench.methods.exact.kernel_svc import KernelSVC
+from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace
 from kbench.tuning.gram import Rows
 from kbench.tuning.search import FEW_ROWS, Search

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kbench.kernels import Kernel, KernelMatrix
-from kbench.methods._small_machine import small_rows
+from kbench.methods.exact.small_machine import small_rows
 from kbench.solvers import BoxDualResult
 from kbench.solvers.small import GaussianRows, MatrixRows, SmallDualResult
 

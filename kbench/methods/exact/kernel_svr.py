@@ -13,10 +13,10 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
-from kbench.methods._small_machine import VALUE_ERROR, is_dense_gaussian, small_rows
 from kbench.methods.base.box_svc import BoxSVC, warn_of_limits
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.quick_checks import QuickChecks
+from kbench.methods.exact.small_machine import VALUE_ERROR, is_dense_gaussian, small_rows
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.prediction.pairs import GaussianCentres, SharedExpansion

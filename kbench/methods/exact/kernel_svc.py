@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.kernels.functions import Precomputed
-from kbench.methods._kernel_svc_fit import Data, LastFit, Solution
-from kbench.methods._small_machine import (
+from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
+from kbench.methods.exact.kernel_svc_fit import Data, LastFit, Solution
+from kbench.methods.exact.small_machine import (
     PAIR_ERROR,
     VALUE_ERROR,
     is_dense_gaussian,
 )
-from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems, warn_of_limits
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.pairs import GaussianCentres, MatrixCentres, PairExpansion, SharedExpansion
 from kbench.solvers.small import (
