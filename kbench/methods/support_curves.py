@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start
-from kbench.methods.cascade_svc import CascadeSVC
-from kbench.methods.dc_svc import DCSVC
+from kbench.methods.divide.cascade_svc import CascadeSVC
+from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.solvers.shrinking import shrinking_descent
 from kbench.trace import Trace

@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 from kbench import class_labels
 from kbench.methods._tuned_machine import TunedMachine, normal_interval, wilson_interval
 from kbench.methods.base.probability import Probabilities, fitted_sigmoids
-from kbench.methods.dc_svc import DCSVC
+from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
 from kbench.methods.exact.kernel_svr import KernelSVR
 from kbench.trace import Deadline, Trace

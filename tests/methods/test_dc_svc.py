@@ -13,10 +13,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench import presets
 from kbench.methods import DCSVC, KernelSVC
-from kbench.methods._division import nested_divisions
 from kbench.methods.base.box_svc import Start, solve_problems
 from kbench.methods.base.parts import Part
-from kbench.methods.dc_svc import start_from
+from kbench.methods.divide.dc_svc import start_from
+from kbench.methods.divide.division import nested_divisions
 from kbench.trace import Trace
 
 EXACT = {"gamma": 0.5, "tol": 1e-9, "dtype": "float64"}

@@ -18,8 +18,8 @@ from kbench.chunked import Block, ChunkedRows
 from kbench.clustering.rows_by_cluster import spill
 from kbench.errors import DataError, KbenchError, ModelError
 from kbench.methods import DCSVC, CascadeSVC, KernelSVC, PegasosClassifier
-from kbench.methods._early_svc_chunks import seed_of
 from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.divide.early_svc_chunks import seed_of
 from kbench.prediction import load_model, save_model
 from kbench.prediction.packed_machines import MachineWriter
 from kbench.trace import Trace

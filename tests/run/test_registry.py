@@ -64,7 +64,7 @@ def test_calibration_is_scikit_learn_s(method):
         ("sklearn.svm:SVR", {"calibration": "sigmoid"}, "SVR is no classifier"),
         ("sklearn.svm:SVC", {"gama": 1}, r"SVC has no parameter 'gama' \(nearest: gamma\)"),
         ("sklearn.svm:SVC", {"C": -1}, "The 'C' parameter of SVC must be"),
-        ("kbench.methods.dc_svc:DCSVC", {"combine": "late"}, "'combine' parameter of DCSVC"),
+        ("kbench.methods.divide.dc_svc:DCSVC", {"combine": "late"}, "'combine' parameter of DCSVC"),
         ("sklearn.svm:l1_min_c", {"X": [[0.0], [1.0]], "y": [0, 1]}, "is a function, should be"),
         ("math:pi", {}, "is a float, should be a class with fit"),
         ("os:system", {"command": "exit 3"}, "should be a class with fit"),

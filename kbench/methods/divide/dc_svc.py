@@ -17,12 +17,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench import presets
 from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids, KernelCentres
-from kbench.methods._division import PARTITIONS, Division, divide, nested_divisions
-from kbench.methods._early_svc_chunks import fit_chunks
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start, solve_problems
 from kbench.methods.base.dual_svc import DualSVC, Trained, fitting_number, n_steps
 from kbench.methods.base.parts import Part, solve_parts
 from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.divide.division import PARTITIONS, Division, divide, nested_divisions
+from kbench.methods.divide.early_svc_chunks import fit_chunks
 from kbench.prediction import (
     BayesianCommittee,
     CommitteeMember,

@@ -26,7 +26,7 @@ from kbench.methods.out_of_core.out_of_core import (
 from kbench.trace import Deadline, Trace
 
 if TYPE_CHECKING:
-    from kbench.methods.dc_svc import DCSVC
+    from kbench.methods.divide.dc_svc import DCSVC
 
 
 class ClusterRecord(NamedTuple):
