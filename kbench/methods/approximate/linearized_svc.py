@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import HasMethods
 
 from kbench.approximation import FeatureMap, Nystrom
-from kbench.methods._feature_svc import FeatureSVC
+from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.composition import fresh_part
 
 
