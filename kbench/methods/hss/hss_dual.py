@@ -10,8 +10,8 @@ from itertools import count
 
 import numpy as np
 
-from kbench.methods._hss import CompressedKernel
 from kbench.methods.base.box_svc import Start, solve_problems
+from kbench.methods.hss.hss import CompressedKernel
 from kbench.solvers import ADMMResult, balance, intercepts, solve_admm
 from kbench.trace import Deadline, Trace
 

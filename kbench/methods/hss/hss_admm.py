@@ -19,12 +19,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from kbench.approximation import HSSMatrix
-from kbench.methods._hss import CompressedKernel, hss_machine
-from kbench.methods._hss_dual import DualSolution, solve_dual
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import PENALTY
+from kbench.methods.hss.hss import CompressedKernel, hss_machine
+from kbench.methods.hss.hss_dual import DualSolution, solve_dual
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace
 

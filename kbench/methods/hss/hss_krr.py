@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench.approximation import HSSMatrix
 from kbench.kernels import KernelMatrix
-from kbench.methods._hss import CompressedKernel, hss_machine
 from kbench.methods.base.composition import fresh_part
 from kbench.methods.base.penalty import ALPHA, chosen_alpha
+from kbench.methods.hss.hss import CompressedKernel, hss_machine
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
