@@ -1,4 +1,4 @@
-"""Regression by local machines with trained landmarks; see `kbench.methods.dcpred_trained`."""
+"""Regression by local machines with trained landmarks; see `kbench.methods.fast_prediction.dcpred_trained`."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -13,18 +13,18 @@ from sklearn.utils.validation import validate_data
 from kbench.clustering.axis_tree import AxisTree, target_tree
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF
-from kbench.methods._trained_leaf_chunks import LeafRecord, record_of
-from kbench.methods._trained_leaves import (
+from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
+from kbench.methods.base.new_rows import checked_rows
+from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.base.survey import RealTargets, Survey
+from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
+from kbench.methods.fast_prediction.trained_leaves import (
     Task,
     TrainedLeaves,
     train_leaf,
     varying_features,
     warn_of_time,
 )
-from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
-from kbench.methods.base.new_rows import checked_rows
-from kbench.methods.base.sizes import number_of_groups
-from kbench.methods.base.survey import RealTargets, Survey
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine

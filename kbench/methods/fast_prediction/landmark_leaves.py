@@ -25,9 +25,9 @@ from kbench.approximation.pseudo_landmarks import (
 from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
-from kbench.methods._compiled import CompiledRows
-from kbench.methods._target_cost import TargetCost, leaf_counts
 from kbench.methods.base.sizes import number_of_groups
+from kbench.methods.fast_prediction.compiled import CompiledRows
+from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
 from kbench.prediction import group_rows
 from kbench.prediction.landmarks import (
     LocalLandmarks,

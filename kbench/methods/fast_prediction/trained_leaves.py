@@ -20,17 +20,17 @@ from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
 from kbench.kernels.tiles import LOG2_E
-from kbench.methods._compiled import CompiledRows
-from kbench.methods._target_cost import TargetCost, leaf_counts
-from kbench.methods._trained_leaf_chunks import (
+from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
+from kbench.methods.base.sizes import MOST_GROUPS
+from kbench.methods.base.survey import Survey, Targets
+from kbench.methods.fast_prediction.compiled import CompiledRows
+from kbench.methods.fast_prediction.target_cost import TargetCost, leaf_counts
+from kbench.methods.fast_prediction.trained_leaf_chunks import (
     SAMPLE,
     TrainedOutOfCore,
     sampled_tree,
     train_leaves,
 )
-from kbench.methods.base.limits import MAX_TIME, limit, refuse_with_chunks
-from kbench.methods.base.sizes import MOST_GROUPS
-from kbench.methods.base.survey import Survey, Targets
 from kbench.methods.out_of_core.out_of_core import Trainer, sample_size
 from kbench.prediction.landmarks import (
     LocalLandmarks,

@@ -17,12 +17,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._landmark_leaves import LandmarkLeaves, LeafResult, approximation, expansion
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.new_rows import checked_rows
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.methods.base.penalty import ALPHA, PENALTY, chosen_alpha
+from kbench.methods.fast_prediction.landmark_leaves import (
+    LandmarkLeaves,
+    LeafResult,
+    approximation,
+    expansion,
+)
 from kbench.prediction.packing import LandmarkMachine
 from kbench.solvers import solve_linear_dual
 from kbench.trace import Deadline, Trace

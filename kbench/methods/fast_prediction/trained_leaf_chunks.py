@@ -22,7 +22,7 @@ from kbench.prediction.packing import LandmarkMachine
 from kbench.trace import Trace
 
 if TYPE_CHECKING:
-    from kbench.methods._trained_leaves import TrainedLeaves
+    from kbench.methods.fast_prediction.trained_leaves import TrainedLeaves
 
 # Rows of the sample on which the tree is grown.
 SAMPLE = 20_000

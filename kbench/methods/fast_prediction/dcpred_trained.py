@@ -20,20 +20,20 @@ from kbench.clustering.axis_tree import AxisTree, class_tree
 from kbench.intrinsics.landmark_tiles import LANES
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF
-from kbench.methods._trained_leaf_chunks import LeafRecord, record_of
-from kbench.methods._trained_leaves import (
-    Task,
-    TrainedLeaves,
-    train_leaf,
-    varying_features,
-    warn_of_time,
-)
 from kbench.methods.base.box_svc import solve_problems
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.one_vs_rest import OneVsRest, Targets
 from kbench.methods.base.penalty import PENALTY, penalty_of_sample
 from kbench.methods.base.sizes import number_of_groups
 from kbench.methods.base.survey import ClassTargets, Survey
+from kbench.methods.fast_prediction.trained_leaf_chunks import LeafRecord, record_of
+from kbench.methods.fast_prediction.trained_leaves import (
+    Task,
+    TrainedLeaves,
+    train_leaf,
+    varying_features,
+    warn_of_time,
+)
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
 from kbench.prediction.landmarks import float32_offset, float32_rows, require_float32_range
 from kbench.prediction.packing import LandmarkMachine
