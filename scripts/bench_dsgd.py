@@ -42,7 +42,7 @@ from kbench.methods import (
     PegasosClassifier,
     SDCAClassifier,
 )
-from kbench.methods._virtual_examples import VirtualExamples
+from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Trace
 
 BATCH, BLOCK, D = 4096, 2048, 100

@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits
 
 from kbench.approximation.named_blocks import seeded_features
 from kbench.errors import UnavailableError
-from kbench.methods import conv_joint
-from kbench.methods.conv_joint import JointConvolutionClassifier
+from kbench.methods.stochastic import conv_joint
+from kbench.methods.stochastic.conv_joint import JointConvolutionClassifier
 from kbench.prediction import load_model, save_model
 from kbench.trace import Trace
 

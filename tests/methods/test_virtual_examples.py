@@ -9,8 +9,8 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import TruncatedSVD
 
 from kbench.methods import DoublySGDClassifier, DoublySGDRegressor
-from kbench.methods._row_map import RowMap
-from kbench.methods._virtual_examples import KINDS, VirtualExamples
+from kbench.methods.stochastic.row_map import RowMap
+from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 
 SIZES = {"shifts": 2.0, "elastic": 0.7, "coulomb": 0.5}
 

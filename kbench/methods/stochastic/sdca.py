@@ -13,9 +13,9 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation import FeatureMap, Nystrom, RandomFourierFeatures
-from kbench.methods._mean_loss import MeanLoss
 from kbench.methods.approximate.feature_svc import FeatureSVC
-from kbench.methods.k_sdca import ascend
+from kbench.methods.stochastic.k_sdca import ascend
+from kbench.methods.stochastic.mean_loss import MeanLoss
 
 # Rows of a stream whose features and inner products are computed together.
 _STREAM_ROWS = 512

@@ -17,10 +17,10 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
-from kbench.methods._doubly_sgd import SAMPLE, DoublySGD, Weigh
 from kbench.methods.base.chunk_scores import ChunkScores, rows_in_chunks
 from kbench.methods.base.probability import Probabilities
 from kbench.methods.base.survey import ClassTargets, RealTargets, Survey
+from kbench.methods.stochastic.doubly_sgd_base import SAMPLE, DoublySGD, Weigh
 from kbench.trace import Deadline, Trace
 
 

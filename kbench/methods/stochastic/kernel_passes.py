@@ -10,9 +10,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.methods._mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.one_vs_rest import Targets
+from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
 from kbench.trace import Deadline, Trace

@@ -26,8 +26,8 @@ from kbench.approximation.convolution_blocks import (
     random_filters,
 )
 from kbench.errors import UnavailableError
-from kbench.methods._mean_loss import PASSES, random_batches
-from kbench.methods._virtual_examples import VirtualExamples
+from kbench.methods.stochastic.mean_loss import PASSES, random_batches
+from kbench.methods.stochastic.virtual_examples import VirtualExamples
 from kbench.trace import Deadline, Trace
 
 # Mean loss of each batch before its step, and its rows.

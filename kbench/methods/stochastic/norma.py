@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.kernels import KernelMatrix
-from kbench.methods._kernel_passes import KernelPasses
 from kbench.methods.base.one_vs_rest import Targets
+from kbench.methods.stochastic.kernel_passes import KernelPasses
 from kbench.solvers.losses import LOSSES
 
 

@@ -20,13 +20,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from kbench.approximation.named_blocks import median_gamma, seeded_features
 from kbench.chunked import ChunkedRows
 from kbench.kernels.named import make_kernel
-from kbench.methods._mean_loss import PASSES
-from kbench.methods._row_map import RowMap
-from kbench.methods._virtual_examples import KINDS, VirtualExamples
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.survey import Survey
 from kbench.methods.out_of_core.checkpoint import Checkpoint, fingerprint
 from kbench.methods.out_of_core.workers import in_order
+from kbench.methods.stochastic.mean_loss import PASSES
+from kbench.methods.stochastic.row_map import RowMap
+from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
 from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace

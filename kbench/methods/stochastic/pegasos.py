@@ -18,11 +18,11 @@ from sklearn.utils._param_validation import Interval
 
 from kbench import class_labels
 from kbench.chunked import ChunkedRows
-from kbench.methods._mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.methods.approximate.feature_svc import FeatureSVC
 from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.survey import ClassTargets, Survey
-from kbench.methods.sdca import SDCAClassifier
+from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
+from kbench.methods.stochastic.sdca import SDCAClassifier
 from kbench.solvers.losses import LOSSES
 from kbench.trace import Deadline, Trace
 

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from kbench.kernels import KernelMatrix
-from kbench.methods._kernel_passes import KernelPasses
 from kbench.methods.base.one_vs_rest import Targets
+from kbench.methods.stochastic.kernel_passes import KernelPasses
 
 
 class KernelSDCA(KernelPasses):

@@ -1,0 +1,5 @@
+"""Estimators that visit rows or batches one after the other: doubly SGD, NORMA, SDCA, LaSVM.
+
+They make passes over the rows and can stop after any step. Exact solvers that visit coordinates
+inside are in `exact`.
+"""
