@@ -38,7 +38,7 @@ from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods import KernelSVC, TunedKernelRidge, TunedKernelSVC
-from kbench.methods.rfm import RecursiveFeatureClassifier, RecursiveFeatureRegressor
+from kbench.methods.automatic.rfm import RecursiveFeatureClassifier, RecursiveFeatureRegressor
 from kbench.metric import LearnedMetric, WithMetric
 from kbench.metric import learned as learned_module
 from kbench.metric.gradients import gradient_outer_product

@@ -15,7 +15,7 @@ from kbench.methods import (
     TunedKernelSVC,
     TunedKernelSVR,
 )
-from kbench.methods._tuned_machine import improves, wilson_interval
+from kbench.methods.automatic.tuned_machine import improves, wilson_interval
 from kbench.metric import LearnedMetric
 from kbench.solvers.small.steps import descend
 from kbench.trace import Trace
@@ -382,7 +382,7 @@ def test_the_tube_of_noisy_targets_has_the_size_of_the_noise(seed):
 def test_c_is_raised_where_machines_are_stopped_and_targets_have_little_noise(
     monkeypatch, few, noise, solved, factor
 ):
-    monkeypatch.setattr("kbench.methods.tuned.FEW_REGRESSION_ROWS", few)
+    monkeypatch.setattr("kbench.methods.automatic.tuned.FEW_REGRESSION_ROWS", few)
     found = []
 
     class Watched(TunedKernelSVR):

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench import class_labels
-from kbench.methods._tuned_machine import TunedMachine, normal_interval, wilson_interval
+from kbench.methods.automatic.tuned_machine import TunedMachine, normal_interval, wilson_interval
 from kbench.methods.base.probability import Probabilities, fitted_sigmoids
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC

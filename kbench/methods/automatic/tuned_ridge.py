@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 
-from kbench.methods._tuned_machine import TunedMachine, normal_interval
 from kbench.methods.approximate.falkon import FalkonRegressor
+from kbench.methods.automatic.tuned_machine import TunedMachine, normal_interval
 from kbench.methods.exact.kernel_ridge import KernelRidge
 from kbench.trace import Deadline, Trace
 from kbench.tuning.leave_one_out import RidgeSearch
