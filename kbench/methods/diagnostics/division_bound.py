@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.base.box_svc import Problem
+from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.divide.division import PARTITIONS
 from kbench.prediction import group_rows

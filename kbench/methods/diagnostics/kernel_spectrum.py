@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from kbench.clustering import sampled_kmeans
-from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc
+from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc
 from kbench.trace import Trace
 
 

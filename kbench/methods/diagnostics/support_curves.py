@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
-from kbench.methods._diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.base.box_svc import BoxSVC, Problem, Start
+from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc, true_objective
 from kbench.methods.divide.cascade_svc import CascadeSVC
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
