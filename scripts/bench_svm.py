@@ -98,7 +98,7 @@ def svc(problem: Problem) -> SVC:
 
 
 def svc_intelex(problem: Problem) -> SVC:
-    from kbench.methods.intelex import IntelexSVC
+    from kbench.methods.external.intelex import IntelexSVC
 
     return IntelexSVC(C=problem.C, gamma=problem.gamma, tol=TOL, cache_size=8000)
 

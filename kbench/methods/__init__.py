@@ -33,7 +33,7 @@ _MODULES = {
     "KernelSVC": "kbench.methods.exact.kernel_svc",
     "KernelSpectrum": "kbench.methods.diagnostics.kernel_spectrum",
     "KernelSVR": "kbench.methods.exact.kernel_svr",
-    "IntelexSVC": "kbench.methods.intelex",
+    "IntelexSVC": "kbench.methods.external.intelex",
     "JointConvolutionClassifier": "kbench.methods.stochastic.conv_joint",
     "LDKLClassifier": "kbench.methods.fast_prediction.ldkl",
     "LaSVC": "kbench.methods.stochastic.la_svc",
@@ -53,8 +53,8 @@ _MODULES = {
     "TunedKernelRidge": "kbench.methods.automatic.tuned_ridge",
     "TunedKernelSVC": "kbench.methods.automatic.tuned",
     "TunedKernelSVR": "kbench.methods.automatic.tuned",
-    "XRFMClassifier": "kbench.methods.xrfm",
-    "XRFMRegressor": "kbench.methods.xrfm",
+    "XRFMClassifier": "kbench.methods.external.xrfm",
+    "XRFMRegressor": "kbench.methods.external.xrfm",
 }
 
 __all__ = sorted(_MODULES)

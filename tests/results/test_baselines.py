@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from kbench.errors import UnavailableError
-from kbench.methods.intelex import IntelexSVC
+from kbench.methods.external.intelex import IntelexSVC
 from kbench.run.metrics import score
 from kbench.run.registry import load, target
 
