@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.report.papers.layout import PAPERS
+from kbench.papers.printed.layout import PAPERS
 from kbench.report.papers.report import Report, read_runs
 from kbench.run.results import ResultsFolder
 

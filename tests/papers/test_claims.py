@@ -7,11 +7,7 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
-from kbench.report.papers import decision
-from kbench.report.papers.claims import _claim, addends, claims, source
-from kbench.report.papers.decision import FAILS, HOLDS, NOT_AS_STATED, UNDECIDED, WEAKER, verdict
-from kbench.report.papers.entries import quantity_of
-from kbench.report.papers.layout import (
+from kbench.papers.printed.layout import (
     CurveValue,
     Selector,
     Sum,
@@ -21,6 +17,10 @@ from kbench.report.papers.layout import (
     selector,
     substituted,
 )
+from kbench.report.papers import decision
+from kbench.report.papers.claims import _claim, addends, claims, source
+from kbench.report.papers.decision import FAILS, HOLDS, NOT_AS_STATED, UNDECIDED, WEAKER, verdict
+from kbench.report.papers.entries import quantity_of
 from kbench.report.papers.runs import Drift, Runs
 from kbench.report.papers.verdicts import refutation, sentence, verdict_records
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from paper_rows import rbf, runs
 
+from kbench.papers.printed.layout import Columns, CurveValue, Growth, paper
+from kbench.papers.printed.settings import departures, stated
 from kbench.report.papers.cell_notes import settings
 from kbench.report.papers.entries import Cell, entry
-from kbench.report.papers.layout import Columns, CurveValue, Growth, paper
-from kbench.report.papers.settings import departures, stated
 
 
 @pytest.fixture(scope="module")

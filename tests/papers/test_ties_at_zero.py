@@ -20,7 +20,7 @@ import pytest
 from kbench.config import composer
 from kbench.data import Folders, locate, open_prepared, prepare, with_variant
 from kbench.methods import DCSVC, KernelSVC
-from kbench.report.papers.printed import printed
+from kbench.papers.printed.numbers import printed
 
 VANISHES = 745.13
 # Where the kernel values of kbench begin to differ from those of float64: it ends at 2^-900.

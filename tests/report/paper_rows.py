@@ -4,8 +4,8 @@ import json
 
 from report_rows import make_row
 
+from kbench.papers.printed.layout import paper
 from kbench.report.papers.entries import Cell, entry
-from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import Runs
 from kbench.run.results import schema
 

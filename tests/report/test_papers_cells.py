@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from paper_rows import TABLE3, cell, rbf, runs
 from report_rows import failed, make_row
 
+from kbench.papers.printed.layout import paper
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import Cell, entry, filled
-from kbench.report.papers.layout import paper
 from kbench.report.papers.runs import identity, phase_seconds
 from kbench.report.papers.sheets import remarks
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from paper_rows import rbf, runs
 from report_rows import START, failed, make_row
 
+from kbench.papers.printed.layout import load
 from kbench.report import make_papers
 from kbench.report.papers.claims import Bound, Claim, _claim, _looser, claims
 from kbench.report.papers.decision import (
@@ -26,7 +27,6 @@ from kbench.report.papers.decision import (
     WEAKER,
     verdict,
 )
-from kbench.report.papers.layout import load
 from kbench.report.papers.systems import sheet, systems
 from kbench.report.papers.verdicts import sentence, verdict_records
 from kbench.report.papers.verdicts import sheets as verdict_sheets

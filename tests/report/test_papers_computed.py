@@ -6,9 +6,9 @@ import pytest
 from paper_rows import cell, rbf, runs
 from report_rows import failed, make_row
 
+from kbench.papers.printed.layout import paper
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import filled
-from kbench.report.papers.layout import paper
 from kbench.report.papers.sheets import cell_records
 
 

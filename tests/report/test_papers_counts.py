@@ -5,15 +5,15 @@ import re
 from paper_rows import rbf, runs
 from report_rows import make_row
 
+from kbench.papers.printed.layout import paper
+from kbench.papers.printed.numbers import printed
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Cell, entry, filled
 from kbench.report.papers.figures import drawn, figures
-from kbench.report.papers.layout import paper
 from kbench.report.papers.overviews import figure_sheet
-from kbench.report.papers.printed import printed
 from kbench.report.papers.ratios import picture
 from kbench.report.papers.runs import identity
 from kbench.report.papers.sheets import LEGEND, remarks

@@ -9,9 +9,9 @@ from report_rows import failed
 from typeset import PDFLATEX, typeset
 
 from kbench.errors import ConfigError
+from kbench.papers.printed.layout import PAPERS
+from kbench.papers.printed.numbers import printed
 from kbench.report import make_papers
-from kbench.report.papers.layout import PAPERS
-from kbench.report.papers.printed import printed
 from kbench.run.results import ResultsFolder
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from kbench.config import shipped_root
-from kbench.report.papers.layout import PAPERS, paper
-from kbench.report.papers.printed import printed
+from kbench.papers.printed.layout import PAPERS, paper
+from kbench.papers.printed.numbers import printed
 
 TABLES = [table for name in PAPERS for table in paper(name).tables.values()]
 GRIDS = {"ijcnn1": "table7", "webspam": "table8", "covtype": "table9", "census": "table10"}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from kbench.report.papers.layout import (
+from kbench.papers.printed.layout import (
     Measure,
     Selector,
     Table,

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kbench.papers.printed.layout import Measure, Total
 from kbench.report.papers.entries import (
     ABSENT,
     NO_POWER,
@@ -17,7 +18,6 @@ from kbench.report.papers.entries import (
     Entry,
     Filled,
 )
-from kbench.report.papers.layout import Measure, Total
 
 # States of a cell, the best first.
 STATES = ("measured", "ended", "failed", NO_ROWS, ABSENT)

@@ -31,7 +31,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kbench.report.papers.causes import MOST_RELATIVE
+from kbench.papers.printed.causes import MOST_RELATIVE
 from kbench.report.papers.claims import Claim, Interval
 from kbench.report.papers.runs import (
     SECONDS_OF_PREDICTION,

@@ -5,11 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kbench.report.cells import title
-from kbench.report.papers.causes import Cause, Place, cause_of, compared, differs, is_score
-from kbench.report.papers.cell_notes import clocks, differences, ended_as, limits, settings
-from kbench.report.papers.growth import LEAST_SIZES, MOST_OFF, exponent, largest_residual_factor
-from kbench.report.papers.layout import (
+from kbench.papers.printed.causes import Cause, Place, cause_of, compared, differs, is_score
+from kbench.papers.printed.layout import (
     Choice,
     Columns,
     CurveValue,
@@ -23,7 +20,10 @@ from kbench.report.papers.layout import (
     Total,
     paper,
 )
-from kbench.report.papers.printed import Printed, printed
+from kbench.papers.printed.numbers import Printed, printed
+from kbench.report.cells import title
+from kbench.report.papers.cell_notes import clocks, differences, ended_as, limits, settings
+from kbench.report.papers.growth import LEAST_SIZES, MOST_OFF, exponent, largest_residual_factor
 from kbench.report.papers.runs import (
     Match,
     Runs,

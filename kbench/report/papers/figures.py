@@ -16,8 +16,7 @@ from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from kbench.report.cells import title
-from kbench.report.papers.layout import (
+from kbench.papers.printed.layout import (
     Choice,
     Selector,
     experiments_of,
@@ -27,6 +26,7 @@ from kbench.report.papers.layout import (
     selector,
     substituted,
 )
+from kbench.report.cells import title
 from kbench.report.papers.runs import (
     TRAINING,
     Runs,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report import latex, markdown, terminal
 from kbench.report.charts import document
 from kbench.report.papers import sheets
@@ -19,7 +20,6 @@ from kbench.report.papers.claims import claims
 from kbench.report.papers.decision import verdict
 from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.entries import Filled, filled
-from kbench.report.papers.layout import PAPERS, paper
 from kbench.report.papers.overviews import cause_sheet, cell_sheet, figure_sheet
 from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems

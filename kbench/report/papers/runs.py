@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from kbench.report.papers.layout import Choice, Columns, CurveValue, Selector
+from kbench.papers.printed.layout import Choice, Columns, CurveValue, Selector
 from kbench.report.tables import (
     Comparison,
     Line,

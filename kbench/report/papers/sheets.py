@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kbench.papers.printed.causes import UNEXPLAINED, thresholds
+from kbench.papers.printed.layout import load
 from kbench.report.cells import describe_machine
-from kbench.report.papers.causes import UNEXPLAINED, thresholds
 from kbench.report.papers.coverage import coverage
 from kbench.report.papers.entries import ABSENT, OTHER_MEMORY, Entry, Filled, Group
-from kbench.report.papers.layout import load
 from kbench.report.papers.runs import made_by
 from kbench.report.sheet import Sheet
 

@@ -9,6 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kbench.papers.printed.layout import (
+    Choice,
+    Columns,
+    CurveValue,
+    Growth,
+    Measure,
+    Total,
+    paper,
+    substituted,
+)
 from kbench.report.cells import title
 from kbench.report.papers.cell_notes import share_of_rows
 from kbench.report.papers.claims import Claim, Interval, Source, addends, source
@@ -18,16 +28,6 @@ from kbench.report.papers.entries import (
     Cell,
     entry,
     quantity_of,
-)
-from kbench.report.papers.layout import (
-    Choice,
-    Columns,
-    CurveValue,
-    Growth,
-    Measure,
-    Total,
-    paper,
-    substituted,
 )
 from kbench.report.papers.runs import PREDICTION, TRAINING, Runs, made_by
 from kbench.report.tables import Machine, began, of_seconds

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from kbench.papers.printed.layout import paper
 from kbench.report.papers.claims import Bound, Claim
 from kbench.report.papers.decision import (
     FAILS,
@@ -16,7 +17,6 @@ from kbench.report.papers.decision import (
     WEAKER,
     Verdict,
 )
-from kbench.report.papers.layout import paper
 from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet
 
@@ -26,7 +26,7 @@ LEGEND = (
     " have rows; it does not hold if rows answer fewer than half of its cases. All rows of a"
     " claim are of one machine, the one that answers most of it; if others say something else,"
     " that stands beside it. `paper` is the same query over the printed numbers. Verdicts are"
-    " computed, bounds are in kbench/report/papers/claims.yaml: a claim holds at the paper's own"
+    " computed, bounds are in kbench/papers/printed/claims.yaml: a claim holds at the paper's own"
     " number, and holds weaker where what it says is true but for the number, by a bound that"
     " follows from it; `not as stated` is one of which rows show that it does not hold, but not"
     " whether it holds weaker or fails. A verdict on times stays true if they are off by as much"

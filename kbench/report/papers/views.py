@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kbench.papers.printed.layout import Table, paper
 from kbench.report.cells import title
 from kbench.report.papers import sheets
 from kbench.report.papers.claims import methods_of, tables_of
@@ -25,7 +26,6 @@ from kbench.report.papers.decision import (
 )
 from kbench.report.papers.drawing import Drawing
 from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
-from kbench.report.papers.layout import Table, paper
 from kbench.report.papers.verdicts import claimed, refutation, sentence
 from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
@@ -52,7 +52,7 @@ _CLAIMS = (
     " rows, and does not hold if rows answer fewer than half of its cases. In brackets stands the"
     " share of the paper's rows that a data set has, if it has others. Claims are paraphrases;"
     " words in quotation marks are the paper's. Queries and bounds stand in"
-    " kbench/report/papers/claims.yaml."
+    " kbench/papers/printed/claims.yaml."
 )
 
 _TABLES = (

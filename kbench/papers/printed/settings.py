@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from kbench.report.papers.layout import Table, load
+from kbench.papers.printed.layout import Table, load
 from kbench.report.tables import Line
 
 _UNEXPLAINED = "no reason is given"

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from kbench.report.papers.layout import PAPERS, load, paper
-from kbench.report.papers.printed import Printed
+from kbench.papers.printed.layout import PAPERS, load, paper
+from kbench.papers.printed.numbers import Printed
 from kbench.report.quantities import SCORES, Quantity
 
 # Half a point covers rounding and the spread of seeds, but not of errors that are hardly larger

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-from kbench.report.papers.printed import printed
+from kbench.papers.printed.numbers import printed
 from kbench.report.reading import package_text
 
 PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
