@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from paper_rows import rbf, runs
 
+from kbench.papers.cells.entries import Cell, entry
+from kbench.papers.cells.overviews import cause_sheet
+from kbench.papers.cells.sheets import remarks
 from kbench.papers.printed.causes import KINDS, UNEXPLAINED, Cause, Place, cause_of, causes
 from kbench.papers.printed.layout import paper
-from kbench.report.papers.entries import Cell, entry
-from kbench.report.papers.overviews import cause_sheet
-from kbench.report.papers.sheets import remarks
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@
 import pytest
 from paper_rows import rbf, runs
 
+from kbench.papers.cells.entries import Cell, entry, filled
+from kbench.papers.cells.runs import made_by
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.report.papers.claims import claims, sources
-from kbench.report.papers.entries import Cell, entry, filled
 from kbench.report.papers.figures import drawn, figures
-from kbench.report.papers.runs import made_by
 from kbench.report.papers.systems import matching, systems
 
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}

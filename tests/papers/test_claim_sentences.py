@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from kbench.papers.cells.entries import quantity_of
 from kbench.papers.printed.layout import Total, measure, paper, selector, substituted
 from kbench.report.papers.claims import addends, claims
-from kbench.report.papers.entries import quantity_of
 
 DECIDED = [one for one in claims() if not one.outside]
 

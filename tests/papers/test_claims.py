@@ -7,6 +7,8 @@ import pytest
 from paper_rows import runs
 from report_rows import failed, make_row, stopped_in
 
+from kbench.papers.cells.entries import quantity_of
+from kbench.papers.cells.runs import Drift, Runs
 from kbench.papers.printed.layout import (
     CurveValue,
     Selector,
@@ -20,8 +22,6 @@ from kbench.papers.printed.layout import (
 from kbench.report.papers import decision
 from kbench.report.papers.claims import _claim, addends, claims, source
 from kbench.report.papers.decision import FAILS, HOLDS, NOT_AS_STATED, UNDECIDED, WEAKER, verdict
-from kbench.report.papers.entries import quantity_of
-from kbench.report.papers.runs import Drift, Runs
 from kbench.report.papers.verdicts import refutation, sentence, verdict_records
 
 DECIDED = [one for one in claims() if not one.outside]

@@ -5,10 +5,10 @@ import json
 import pytest
 from paper_rows import rbf, runs
 
+from kbench.papers.cells.cell_notes import settings
+from kbench.papers.cells.entries import Cell, entry
 from kbench.papers.printed.layout import Columns, CurveValue, Growth, paper
 from kbench.papers.printed.settings import departures, stated
-from kbench.report.papers.cell_notes import settings
-from kbench.report.papers.entries import Cell, entry
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import json
 
 from report_rows import make_row
 
+from kbench.papers.cells.entries import Cell, entry
+from kbench.papers.cells.runs import Runs
 from kbench.papers.printed.layout import paper
-from kbench.report.papers.entries import Cell, entry
-from kbench.report.papers.runs import Runs
 from kbench.run.results import schema
 
 TABLE3 = paper("dcsvm").tables["table3"]

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from paper_rows import TABLE3, cell, rbf, runs
 from report_rows import failed, make_row
 
+from kbench.papers.cells.coverage import coverage
+from kbench.papers.cells.entries import Cell, entry, filled
+from kbench.papers.cells.runs import identity, phase_seconds
+from kbench.papers.cells.sheets import remarks
 from kbench.papers.printed.layout import paper
-from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import Cell, entry, filled
-from kbench.report.papers.runs import identity, phase_seconds
-from kbench.report.papers.sheets import remarks
 
 
 def test_a_cell_is_the_mean_over_seeds_of_the_runs_with_the_papers_settings():

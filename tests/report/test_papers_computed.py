@@ -6,10 +6,10 @@ import pytest
 from paper_rows import cell, rbf, runs
 from report_rows import failed, make_row
 
+from kbench.papers.cells.coverage import coverage
+from kbench.papers.cells.entries import filled
+from kbench.papers.cells.sheets import cell_records
 from kbench.papers.printed.layout import paper
-from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import filled
-from kbench.report.papers.sheets import cell_records
 
 
 def test_ratios_are_of_one_problem_on_one_machine():

@@ -5,9 +5,9 @@ from datetime import timedelta
 from paper_rows import TABLE3, cell, rbf, runs
 from report_rows import START, failed, stopped_in
 
+from kbench.papers.cells.coverage import coverage
+from kbench.papers.cells.entries import LACKING, filled
 from kbench.papers.printed.layout import paper
-from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import LACKING, filled
 
 
 def test_a_failed_run_shows_its_status():

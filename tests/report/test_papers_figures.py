@@ -7,10 +7,10 @@ import pytest
 from paper_rows import asked_by, rbf, runs
 from report_rows import START, make_row, stopped_in
 
+from kbench.papers.cells.runs import identity
 from kbench.report.charts import document
 from kbench.report.papers.drawing import drawings
 from kbench.report.papers.figures import drawn, figures
-from kbench.report.papers.runs import identity
 
 FIGURES = {one.name: one for one in figures()}
 

@@ -7,9 +7,9 @@ import pytest
 from paper_rows import rbf, runs
 from report_rows import START, failed
 
+from kbench.papers.cells.entries import Cell, entry
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
-from kbench.report.papers.entries import Cell, entry
 from kbench.run.results import ResultsFolder
 
 TABLE3 = paper("dcsvm").tables["table3"]

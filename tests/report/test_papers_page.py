@@ -14,13 +14,13 @@ from paper_rows import asked_by, rbf, runs
 from report_rows import failed, make_row, stopped_in
 
 from kbench.config import shipped_root
+from kbench.papers.cells.growth import exponent
+from kbench.papers.cells.runs import identity
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
 from kbench.report.charts import document
 from kbench.report.papers.drawing import drawings, method_styles
 from kbench.report.papers.figures import drawn, figures
-from kbench.report.papers.growth import exponent
-from kbench.report.papers.runs import identity
 from kbench.report.style import distinct
 from kbench.run.results import ResultsFolder
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kbench.papers.cells.runs import Runs, those_of
 from kbench.papers.printed.layout import Selector, experiments_of, load, paper, selector
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.runs import Runs, those_of
 from kbench.report.quantities import Quantity, quantity
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Line, Machine, Problem

@@ -31,15 +31,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kbench.papers.printed.causes import MOST_RELATIVE
-from kbench.report.papers.claims import Claim, Interval
-from kbench.report.papers.runs import (
+from kbench.papers.cells.runs import (
     SECONDS_OF_PREDICTION,
     TRAINING,
     Drift,
     Runs,
     of_one_hour,
 )
+from kbench.papers.printed.causes import MOST_RELATIVE
+from kbench.report.papers.claims import Claim, Interval
 from kbench.report.papers.terms import UNKNOWN, Term, terms_of
 from kbench.report.tables import Machine
 

@@ -16,18 +16,7 @@ from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from kbench.papers.printed.layout import (
-    Choice,
-    Selector,
-    experiments_of,
-    load,
-    paper,
-    repetitions,
-    selector,
-    substituted,
-)
-from kbench.report.cells import title
-from kbench.report.papers.runs import (
+from kbench.papers.cells.runs import (
     TRAINING,
     Runs,
     column,
@@ -39,6 +28,17 @@ from kbench.report.papers.runs import (
     preference,
     version_of,
 )
+from kbench.papers.printed.layout import (
+    Choice,
+    Selector,
+    experiments_of,
+    load,
+    paper,
+    repetitions,
+    selector,
+    substituted,
+)
+from kbench.report.cells import title
 from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Machine, Problem, Row, began, contended, mean_sd, of_seconds
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
+from kbench.papers.cells import sheets
+from kbench.papers.cells.entries import Filled, filled
+from kbench.papers.cells.overviews import cause_sheet, cell_sheet, figure_sheet
+from kbench.papers.cells.runs import Curve, Identity, Runs
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report import latex, markdown, terminal
 from kbench.report.charts import document
-from kbench.report.papers import sheets
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
 from kbench.report.papers.claims import claims
 from kbench.report.papers.decision import verdict
 from kbench.report.papers.drawing import Drawing, drawings
-from kbench.report.papers.entries import Filled, filled
-from kbench.report.papers.overviews import cause_sheet, cell_sheet, figure_sheet
-from kbench.report.papers.runs import Curve, Identity, Runs
 from kbench.report.papers.systems import sheet, systems
 from kbench.report.papers.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.report.papers.verdicts import sheets as verdict_sheets

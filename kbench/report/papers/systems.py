@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kbench.papers.cells.cell_notes import clocks, ended_as, limits
+from kbench.papers.cells.runs import Runs, mean_of, phase_seconds, those_of
 from kbench.papers.printed.layout import Selector, experiments_of, load, paper, selector
 from kbench.report.cells import describe_machine, title
-from kbench.report.papers.cell_notes import clocks, ended_as, limits
-from kbench.report.papers.runs import Runs, mean_of, phase_seconds, those_of
 from kbench.report.quantities import Quantity, decimals_for, quantity
 from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Machine

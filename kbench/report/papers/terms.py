@@ -9,6 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kbench.papers.cells.cell_notes import share_of_rows
+from kbench.papers.cells.entries import (
+    ABSENT,
+    SECONDS_IN,
+    Cell,
+    entry,
+    quantity_of,
+)
+from kbench.papers.cells.runs import PREDICTION, TRAINING, Runs, made_by
 from kbench.papers.printed.layout import (
     Choice,
     Columns,
@@ -20,16 +29,7 @@ from kbench.papers.printed.layout import (
     substituted,
 )
 from kbench.report.cells import title
-from kbench.report.papers.cell_notes import share_of_rows
 from kbench.report.papers.claims import Claim, Interval, Source, addends, source
-from kbench.report.papers.entries import (
-    ABSENT,
-    SECONDS_IN,
-    Cell,
-    entry,
-    quantity_of,
-)
-from kbench.report.papers.runs import PREDICTION, TRAINING, Runs, made_by
 from kbench.report.tables import Machine, began, of_seconds
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.

@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kbench.papers.cells import sheets
+from kbench.papers.cells.coverage import Coverage, coverage
+from kbench.papers.cells.entries import ABSENT, Entry, Filled, Group
 from kbench.papers.printed.layout import Table, paper
 from kbench.report.cells import title
-from kbench.report.papers import sheets
 from kbench.report.papers.claims import methods_of, tables_of
-from kbench.report.papers.coverage import Coverage, coverage
 from kbench.report.papers.decision import (
     FAILS,
     HOLDS,
@@ -25,7 +26,6 @@ from kbench.report.papers.decision import (
     Verdict,
 )
 from kbench.report.papers.drawing import Drawing
-from kbench.report.papers.entries import ABSENT, Entry, Filled, Group
 from kbench.report.papers.verdicts import claimed, refutation, sentence
 from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking

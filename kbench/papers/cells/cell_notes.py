@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from kbench.papers.cells.runs import Match, column, of_wall_seconds
 from kbench.papers.printed.causes import SCORE_COLUMNS
 from kbench.papers.printed.layout import Columns, Selector, Table
 from kbench.papers.printed.numbers import printed
 from kbench.papers.printed.settings import departures, stated
 from kbench.report.cells import title
-from kbench.report.papers.runs import Match, column, of_wall_seconds
 from kbench.report.quantities import QUANTITIES
 from kbench.report.tables import Line, Problem, contended
 from kbench.run.stopped import without_seconds

@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbench.papers.printed.layout import Measure, Total
-from kbench.report.papers.entries import (
+from kbench.papers.cells.entries import (
     ABSENT,
     NO_POWER,
     NO_ROWS,
@@ -18,6 +17,7 @@ from kbench.report.papers.entries import (
     Entry,
     Filled,
 )
+from kbench.papers.printed.layout import Measure, Total
 
 # States of a cell, the best first.
 STATES = ("measured", "ended", "failed", NO_ROWS, ABSENT)

@@ -5,6 +5,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kbench.papers.cells.cell_notes import clocks, differences, ended_as, limits, settings
+from kbench.papers.cells.growth import LEAST_SIZES, MOST_OFF, exponent, largest_residual_factor
+from kbench.papers.cells.runs import (
+    Match,
+    Runs,
+    identity,
+    least_seconds,
+    made_by,
+    most_first,
+    numbers_per_row,
+)
 from kbench.papers.printed.causes import Cause, Place, cause_of, compared, differs, is_score
 from kbench.papers.printed.layout import (
     Choice,
@@ -22,17 +33,6 @@ from kbench.papers.printed.layout import (
 )
 from kbench.papers.printed.numbers import Printed, printed
 from kbench.report.cells import title
-from kbench.report.papers.cell_notes import clocks, differences, ended_as, limits, settings
-from kbench.report.papers.growth import LEAST_SIZES, MOST_OFF, exponent, largest_residual_factor
-from kbench.report.papers.runs import (
-    Match,
-    Runs,
-    identity,
-    least_seconds,
-    made_by,
-    most_first,
-    numbers_per_row,
-)
 from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
 from kbench.report.tables import Machine, Problem, Row, mean_sd
 

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kbench.papers.cells.coverage import coverage
+from kbench.papers.cells.entries import ABSENT, OTHER_MEMORY, Entry, Filled, Group
+from kbench.papers.cells.runs import made_by
 from kbench.papers.printed.causes import UNEXPLAINED, thresholds
 from kbench.papers.printed.layout import load
 from kbench.report.cells import describe_machine
-from kbench.report.papers.coverage import coverage
-from kbench.report.papers.entries import ABSENT, OTHER_MEMORY, Entry, Filled, Group
-from kbench.report.papers.runs import made_by
 from kbench.report.sheet import Sheet
 
 # Columns of `cell_records`.
