@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from kbench.papers.claims.ratios import picture
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.data_view import data_view
 from kbench.report.data_view import summary as data_summary
 from kbench.report.papers import views
-from kbench.report.papers.ratios import picture
 from kbench.report.quantities import Quantity
 from kbench.report.reading import package_text
 from kbench.report.reliability import Groups, Run

@@ -5,8 +5,8 @@ from paper_rows import rbf, runs
 
 from kbench.papers.cells.entries import Cell, entry, filled
 from kbench.papers.cells.runs import made_by
+from kbench.papers.claims.stated import claims, sources
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
-from kbench.report.papers.claims import claims, sources
 from kbench.report.papers.figures import drawn, figures
 from kbench.report.papers.systems import matching, systems
 

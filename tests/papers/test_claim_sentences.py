@@ -5,8 +5,8 @@ import re
 import pytest
 
 from kbench.papers.cells.entries import quantity_of
+from kbench.papers.claims.stated import addends, claims
 from kbench.papers.printed.layout import Total, measure, paper, selector, substituted
-from kbench.report.papers.claims import addends, claims
 
 DECIDED = [one for one in claims() if not one.outside]
 

@@ -9,6 +9,10 @@ from report_rows import failed, make_row, stopped_in
 
 from kbench.papers.cells.entries import quantity_of
 from kbench.papers.cells.runs import Drift, Runs
+from kbench.papers.claims import decision
+from kbench.papers.claims.decision import FAILS, HOLDS, NOT_AS_STATED, UNDECIDED, WEAKER, verdict
+from kbench.papers.claims.stated import _claim, addends, claims, source
+from kbench.papers.claims.verdicts import refutation, sentence, verdict_records
 from kbench.papers.printed.layout import (
     CurveValue,
     Selector,
@@ -19,10 +23,6 @@ from kbench.papers.printed.layout import (
     selector,
     substituted,
 )
-from kbench.report.papers import decision
-from kbench.report.papers.claims import _claim, addends, claims, source
-from kbench.report.papers.decision import FAILS, HOLDS, NOT_AS_STATED, UNDECIDED, WEAKER, verdict
-from kbench.report.papers.verdicts import refutation, sentence, verdict_records
 
 DECIDED = [one for one in claims() if not one.outside]
 

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from paper_rows import rbf, runs
 from report_rows import START, failed, make_row
 
-from kbench.papers.printed.layout import load
-from kbench.report import make_papers
-from kbench.report.papers.claims import Bound, Claim, _claim, _looser, claims
-from kbench.report.papers.decision import (
+from kbench.papers.claims.decision import (
     FAILS,
     HOLDS,
     NOT_AS_STATED,
@@ -27,9 +24,12 @@ from kbench.report.papers.decision import (
     WEAKER,
     verdict,
 )
+from kbench.papers.claims.stated import Bound, Claim, _claim, _looser, claims
+from kbench.papers.claims.verdicts import sentence, verdict_records
+from kbench.papers.claims.verdicts import sheets as verdict_sheets
+from kbench.papers.printed.layout import load
+from kbench.report import make_papers
 from kbench.report.papers.systems import sheet, systems
-from kbench.report.papers.verdicts import sentence, verdict_records
-from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.run.results import ResultsFolder
 
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype, weaker 10

@@ -14,17 +14,17 @@ from kbench.papers.cells import sheets
 from kbench.papers.cells.entries import Filled, filled
 from kbench.papers.cells.overviews import cause_sheet, cell_sheet, figure_sheet
 from kbench.papers.cells.runs import Curve, Identity, Runs
+from kbench.papers.claims.decision import verdict
+from kbench.papers.claims.stated import claims
+from kbench.papers.claims.verdicts import VERDICT_COLUMNS, verdict_records
+from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report import latex, markdown, terminal
 from kbench.report.charts import document
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
-from kbench.report.papers.claims import claims
-from kbench.report.papers.decision import verdict
 from kbench.report.papers.drawing import Drawing, drawings
 from kbench.report.papers.systems import sheet, systems
-from kbench.report.papers.verdicts import VERDICT_COLUMNS, verdict_records
-from kbench.report.papers.verdicts import sheets as verdict_sheets
 from kbench.report.profiles import ranking_charts
 from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet

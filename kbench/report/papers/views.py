@@ -11,10 +11,7 @@ from typing import Any
 from kbench.papers.cells import sheets
 from kbench.papers.cells.coverage import Coverage, coverage
 from kbench.papers.cells.entries import ABSENT, Entry, Filled, Group
-from kbench.papers.printed.layout import Table, paper
-from kbench.report.cells import title
-from kbench.report.papers.claims import methods_of, tables_of
-from kbench.report.papers.decision import (
+from kbench.papers.claims.decision import (
     FAILS,
     HOLDS,
     NOT_AS_STATED,
@@ -25,8 +22,11 @@ from kbench.report.papers.decision import (
     WEAKER,
     Verdict,
 )
+from kbench.papers.claims.stated import methods_of, tables_of
+from kbench.papers.claims.verdicts import claimed, refutation, sentence
+from kbench.papers.printed.layout import Table, paper
+from kbench.report.cells import title
 from kbench.report.papers.drawing import Drawing
-from kbench.report.papers.verdicts import claimed, refutation, sentence
 from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet

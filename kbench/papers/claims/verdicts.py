@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.papers.printed.layout import paper
-from kbench.report.papers.claims import Bound, Claim
-from kbench.report.papers.decision import (
+from kbench.papers.claims.decision import (
     FAILS,
     HOLDS,
     NOT_AS_STATED,
@@ -17,6 +15,8 @@ from kbench.report.papers.decision import (
     WEAKER,
     Verdict,
 )
+from kbench.papers.claims.stated import Bound, Claim
+from kbench.papers.printed.layout import paper
 from kbench.report.quantities import decimals_for
 from kbench.report.sheet import Sheet
 

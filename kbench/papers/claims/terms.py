@@ -18,6 +18,7 @@ from kbench.papers.cells.entries import (
     quantity_of,
 )
 from kbench.papers.cells.runs import PREDICTION, TRAINING, Runs, made_by
+from kbench.papers.claims.stated import Claim, Interval, Source, addends, source
 from kbench.papers.printed.layout import (
     Choice,
     Columns,
@@ -29,7 +30,6 @@ from kbench.papers.printed.layout import (
     substituted,
 )
 from kbench.report.cells import title
-from kbench.report.papers.claims import Claim, Interval, Source, addends, source
 from kbench.report.tables import Machine, began, of_seconds
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.

@@ -4,7 +4,7 @@ It is answered twice, by the printed numbers and by the measured ones, in the un
 prints. All terms of one repetition are of one data set. All rival methods must have been run; one
 without rows leaves the claim unanswered.
 
-Terms are intervals (`kbench.report.papers.terms`): a rival that failed might have reached any
+Terms are intervals (`kbench.papers.claims.terms`): a rival that failed might have reached any
 value, and so might a failed setting where a fraction of the settings is asked. The figure is then
 an interval, too. If all of it says the same, the claim is decided; if all of it keeps the looser
 bound, it holds weaker; if none of it keeps the sentence's own bound, the claim is not true as it is
@@ -38,9 +38,9 @@ from kbench.papers.cells.runs import (
     Runs,
     of_one_hour,
 )
+from kbench.papers.claims.stated import Claim, Interval
+from kbench.papers.claims.terms import UNKNOWN, Term, terms_of
 from kbench.papers.printed.causes import MOST_RELATIVE
-from kbench.report.papers.claims import Claim, Interval
-from kbench.report.papers.terms import UNKNOWN, Term, terms_of
 from kbench.report.tables import Machine
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
