@@ -51,9 +51,9 @@ import yaml
 from kbench.config import composer, shipped_root
 from kbench.files import atomic_file
 from kbench.papers.cells.runs import asking, fills_cells
+from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.report import make_papers
-from kbench.report.papers.figures import figures
 from kbench.run.plan import Run, make_plan
 from kbench.run.results import ResultsFolder, curve_schema
 from kbench.run.stopped import limit, stopped_at, time_limit

@@ -19,8 +19,8 @@ from kbench.config import Composer, shipped_root
 from kbench.papers.cells.entries import Cell
 from kbench.papers.cells.growth import LEAST_SIZES
 from kbench.papers.cells.runs import Runs, asked_by
+from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
-from kbench.report.papers.figures import figures
 from kbench.report.tables import Machine
 from kbench.run.plan import Run, make_plan
 from kbench.run.runner import finished_here, split

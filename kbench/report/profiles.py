@@ -4,8 +4,8 @@ ranks."""
 import math
 from collections.abc import Mapping, Sequence
 
+from kbench.papers.figures.drawing import method_styles
 from kbench.report.charts import Axis, Chart, Plot
-from kbench.report.papers.drawing import method_styles
 from kbench.report.rank_chart import rank_chart
 from kbench.report.rankings import Ranking
 from kbench.report.recommend import CLOSE

@@ -11,12 +11,12 @@ from kbench.papers.cells.overviews import figure_sheet
 from kbench.papers.cells.runs import identity
 from kbench.papers.cells.sheets import LEGEND, remarks
 from kbench.papers.claims.ratios import picture
+from kbench.papers.figures.drawing import Drawing, drawings
+from kbench.papers.figures.panels import drawn, figures
 from kbench.papers.printed.layout import paper
 from kbench.papers.printed.numbers import printed
 from kbench.report.papers.budgets import budgets
 from kbench.report.papers.budgets import sheet as budget_sheet
-from kbench.report.papers.drawing import Drawing, drawings
-from kbench.report.papers.figures import drawn, figures
 
 (EQUAL_TIME,) = [one for one in figures() if one.name == "dsgd_app_equal_time"]
 

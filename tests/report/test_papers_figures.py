@@ -8,9 +8,9 @@ from paper_rows import asked_by, rbf, runs
 from report_rows import START, make_row, stopped_in
 
 from kbench.papers.cells.runs import identity
+from kbench.papers.figures.drawing import drawings
+from kbench.papers.figures.panels import drawn, figures
 from kbench.report.charts import document
-from kbench.report.papers.drawing import drawings
-from kbench.report.papers.figures import drawn, figures
 
 FIGURES = {one.name: one for one in figures()}
 

@@ -16,11 +16,11 @@ from report_rows import failed, make_row, stopped_in
 from kbench.config import shipped_root
 from kbench.papers.cells.growth import exponent
 from kbench.papers.cells.runs import identity
+from kbench.papers.figures.drawing import drawings, method_styles
+from kbench.papers.figures.panels import drawn, figures
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
 from kbench.report.charts import document
-from kbench.report.papers.drawing import drawings, method_styles
-from kbench.report.papers.figures import drawn, figures
 from kbench.report.style import distinct
 from kbench.run.results import ResultsFolder
 

@@ -16,8 +16,8 @@ import yaml
 from result_rows import make_row
 
 from kbench.config import shipped_root
+from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
-from kbench.report.papers.figures import figures
 from kbench.run.results import Curve, ResultsFolder
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reference.py"

@@ -24,9 +24,9 @@ from kbench.papers.claims.decision import (
 )
 from kbench.papers.claims.stated import methods_of, tables_of
 from kbench.papers.claims.verdicts import claimed, refutation, sentence
+from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.layout import Table, paper
 from kbench.report.cells import title
-from kbench.report.papers.drawing import Drawing
 from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet

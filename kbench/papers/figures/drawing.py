@@ -14,10 +14,10 @@ from typing import Any
 from kbench.papers.cells.entries import ABSENT
 from kbench.papers.cells.growth import exponent
 from kbench.papers.cells.runs import Runs, most_first
+from kbench.papers.figures.panels import Drawn, Figure, drawn, figures
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.cells import describe_machine
 from kbench.report.charts import Axis, Chart, Plot, marker
-from kbench.report.papers.figures import Drawn, Figure, drawn, figures
 from kbench.report.quantities import QUANTITIES
 from kbench.report.style import Style, distinct
 from kbench.report.tables import Machine
