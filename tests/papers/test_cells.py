@@ -8,7 +8,7 @@ from kbench.papers.cells.runs import made_by
 from kbench.papers.claims.stated import claims, sources
 from kbench.papers.figures.panels import drawn, figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
-from kbench.report.papers.systems import matching, systems
+from kbench.papers.studies.systems import matching, systems
 
 TABLES = {table.id: table for name in PAPERS for table in paper(name).tables.values()}
 

@@ -9,8 +9,8 @@ import pytest
 from paper_rows import rbf, runs
 
 from kbench.papers.printed.layout import paper, selector
+from kbench.papers.studies.budgets import Budgets, budgets, sheet
 from kbench.report import make_papers
-from kbench.report.papers.budgets import Budgets, budgets, sheet
 from kbench.report.quantities import quantity
 from kbench.run.results import ResultsFolder
 

@@ -28,8 +28,8 @@ from kbench.papers.claims.stated import Bound, Claim, _claim, _looser, claims
 from kbench.papers.claims.verdicts import sentence, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.layout import load
+from kbench.papers.studies.systems import sheet, systems
 from kbench.report import make_papers
-from kbench.report.papers.systems import sheet, systems
 from kbench.run.results import ResultsFolder
 
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype, weaker 10

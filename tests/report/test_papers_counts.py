@@ -15,8 +15,8 @@ from kbench.papers.figures.drawing import Drawing, drawings
 from kbench.papers.figures.panels import drawn, figures
 from kbench.papers.printed.layout import paper
 from kbench.papers.printed.numbers import printed
-from kbench.report.papers.budgets import budgets
-from kbench.report.papers.budgets import sheet as budget_sheet
+from kbench.papers.studies.budgets import budgets
+from kbench.papers.studies.budgets import sheet as budget_sheet
 
 (EQUAL_TIME,) = [one for one in figures() if one.name == "dsgd_app_equal_time"]
 

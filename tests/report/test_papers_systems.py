@@ -7,7 +7,7 @@ import pytest
 from paper_rows import rbf, runs
 from report_rows import START, failed, stopped_in
 
-from kbench.report.papers.systems import sheet, systems
+from kbench.papers.studies.systems import sheet, systems
 
 SYSTEMS = {one.name: one for one in systems()}
 

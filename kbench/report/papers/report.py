@@ -20,11 +20,11 @@ from kbench.papers.claims.verdicts import VERDICT_COLUMNS, verdict_records
 from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.figures.drawing import Drawing, drawings
 from kbench.papers.printed.layout import PAPERS, paper
+from kbench.papers.studies.budgets import budgets
+from kbench.papers.studies.budgets import sheet as budget_sheet
+from kbench.papers.studies.systems import sheet, systems
 from kbench.report import latex, markdown, terminal
 from kbench.report.charts import document
-from kbench.report.papers.budgets import budgets
-from kbench.report.papers.budgets import sheet as budget_sheet
-from kbench.report.papers.systems import sheet, systems
 from kbench.report.profiles import ranking_charts
 from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet

@@ -1,0 +1,1 @@
+"""Studies over several papers: what the idea gains and what the code, what a budget buys."""
