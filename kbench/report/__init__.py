@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
+from kbench.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report import latex, markdown, terminal, tidy, versus
 from kbench.report.metric_chart import draw_metric
 from kbench.report.mlflow_export import export_rows
 from kbench.report.pages import page
-from kbench.report.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
 from kbench.report.quantities import COSTS, quantity
 from kbench.report.reading import (
     frame,

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from kbench.papers import views
 from kbench.papers.claims.ratios import picture
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.data_view import data_view
 from kbench.report.data_view import summary as data_summary
-from kbench.report.papers import views
 from kbench.report.quantities import Quantity
 from kbench.report.reading import package_text
 from kbench.report.reliability import Groups, Run
@@ -19,7 +19,7 @@ from kbench.report.tables import Comparison
 from kbench.report.tags import words
 
 if TYPE_CHECKING:
-    from kbench.report.papers.report import Report
+    from kbench.papers.report import Report
 
 
 def page(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbench.papers.printed.layout import PAPERS
-from kbench.report.papers.report import Report, read_runs
+from kbench.papers.report import Report, read_runs
 from kbench.run.results import ResultsFolder
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_rows import failed, make_row
 
+from kbench.papers.report import make_papers
 from kbench.report.charts import document
 from kbench.report.compare import critical_difference
-from kbench.report.papers.report import make_papers
 from kbench.report.profiles import ranking_charts
 from kbench.report.rank_chart import rank_chart
 from kbench.report.rankings import rankings, sheet
