@@ -30,7 +30,7 @@ FORMATS = ("terminal", "markdown", "json", "latex")
 def main(argv: Sequence[str]) -> int:
     """Print the recommendation; exit code 0."""
     from kbench.report import make_recommendation
-    from kbench.report.terminal import takes_colour
+    from kbench.report.text.terminal import takes_colour
     from kbench.run.results import ResultsFolder
 
     bare, values = read(argv, KEYS)

@@ -48,7 +48,7 @@ KEYS += ["reference", "results_dir", "table"]
 def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
     from kbench.report import COMPARE_FORMATS, FORMATS, SETTINGS, make_comparison, make_report
-    from kbench.report.terminal import takes_colour
+    from kbench.report.text.terminal import takes_colour
     from kbench.run.results import ResultsFolder
 
     bare, values = read(argv, KEYS)
@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _papers(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
     from kbench.report import PAPER_FORMATS, make_papers
-    from kbench.report.terminal import takes_colour
+    from kbench.report.text.terminal import takes_colour
 
     takes = ("format", "out", "table", "reference", "results_dir")
     if other := [key for key in values if key not in takes]:

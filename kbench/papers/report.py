@@ -23,15 +23,15 @@ from kbench.papers.printed.layout import PAPERS, paper
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
 from kbench.papers.studies.systems import sheet, systems
-from kbench.report import latex, markdown, terminal
 from kbench.report.charts import document
 from kbench.report.profiles import ranking_charts
 from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, require_count, require_names, run_records, write
-from kbench.report.sheet import Sheet
 from kbench.report.tables import comparisons
-from kbench.report.tidy import csv_lines, csv_text, json_text, sheet_record
+from kbench.report.text import latex, markdown, terminal
+from kbench.report.text.sheet import Sheet
+from kbench.report.text.tidy import csv_lines, csv_text, json_text, sheet_record
 
 if TYPE_CHECKING:
     from kbench.run.results import ResultsFolder

@@ -30,7 +30,6 @@ from kbench.report.cells import title
 from kbench.report.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet
-from kbench.report.sheet import Sheet
 from kbench.report.site import Item, RowStore, View
 from kbench.report.tags import (
     article,
@@ -45,6 +44,7 @@ from kbench.report.tags import (
     table,
     words,
 )
+from kbench.report.text.sheet import Sheet
 
 _CLAIMS = (
     "A verdict compares a figure of the rows with a bound that the paper's own numbers keep, and"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
-from kbench.report import latex, markdown, terminal, tidy, versus
+from kbench.report import versus
 from kbench.report.metric_chart import draw_metric
 from kbench.report.mlflow_export import export_rows
 from kbench.report.pages import page
@@ -33,6 +33,7 @@ from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.reliability import reliability_curves
 from kbench.report.search_chart import searches
 from kbench.report.tables import comparisons
+from kbench.report.text import latex, markdown, terminal, tidy
 
 if TYPE_CHECKING:
     from kbench.run.results import ResultsFolder

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kbench.report.safe import printable
 from kbench.report.style import COLOURS, MARKERS, Style
+from kbench.report.text.safe import printable
 
 # Width of a letter of 12 px, and the height of a line, in units of the view box.
 LETTER, LINE = 6.4, 14.0

@@ -11,7 +11,6 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
-from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
 from kbench.report.reliability import Groups, Run, reliability_chart
 from kbench.report.search_chart import Searched, search_charts
@@ -30,6 +29,7 @@ from kbench.report.tags import (
     words,
 )
 from kbench.report.tags import notes as notes_list
+from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.tradeoff import COSTS, points, tradeoff
 
 # A blank as wide as a digit, and one as wide as a point: they align the numbers of a column.

@@ -24,8 +24,8 @@ from kbench.report.cells import title
 from kbench.report.compare import Interval, mean_ranks, ranks
 from kbench.report.quantities import decimals_for
 from kbench.report.recommend import CLOSE, best_lines
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Machine
+from kbench.report.text.sheet import Sheet
 from kbench.report.tradeoff import COSTS, FIT, Cost, pareto, points
 from kbench.run.rows import WITHOUT_OUTCOME
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
 from kbench.report.attempts import combined
-from kbench.report.safe import printable
+from kbench.report.text.safe import printable
 from kbench.run.rows import IDENTITY
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ import numpy as np
 
 from kbench.report.cells import title
 from kbench.report.quantities import QUANTITIES, decimals_for
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line
+from kbench.report.text.sheet import Sheet
 
 # Number of nearest problems whose rows are used. With 8 the mean regret on the reference rows is
 # 1.4 points instead of 0.7 (`scripts/bench_recommend.py`).

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from kbench.report.charts import Chart, inline
-from kbench.report.safe import printable
-from kbench.report.sheet import Sheet
 from kbench.report.style import Style
+from kbench.report.text.safe import printable
+from kbench.report.text.sheet import Sheet
 
 # Columns that fit on a landscape page of A4; wider tables are printed on A3.
 _PRINTED = 20

@@ -22,8 +22,8 @@ from kbench.report.compare import (
     ranks,
 )
 from kbench.report.quantities import SCORES, Quantity
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Line, Row, comparisons, measured
+from kbench.report.text.sheet import Sheet
 
 _PERCENT = f"{100 * LEVEL:g} %"
 

@@ -11,7 +11,7 @@ from report_rows import failed, make_row
 from typeset import PDFLATEX, typeset
 
 from kbench.report import make_comparison, make_report
-from kbench.report.latex import escaped
+from kbench.report.text.latex import escaped
 from kbench.run.results import ResultsFolder
 
 NASTY = (

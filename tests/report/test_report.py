@@ -19,7 +19,7 @@ from kbench.report import make_report, write_report
 from kbench.report.cells import grid
 from kbench.report.quantities import decimals_for
 from kbench.report.tables import comparisons, measured
-from kbench.report.terminal import takes_colour
+from kbench.report.text.terminal import takes_colour
 from kbench.run.results import ResultsFolder, schema
 
 

@@ -13,7 +13,7 @@ from report_rows import failed, make_row
 
 from kbench.report import make_comparison, make_papers, make_recommendation, make_report
 from kbench.report.recommend import Wanted
-from kbench.report.safe import csv_cell, markdown, printable
+from kbench.report.text.safe import csv_cell, markdown, printable
 from kbench.run.results import ResultsFolder
 
 FORMULA = '=HYPERLINK("https://example.org","x")'

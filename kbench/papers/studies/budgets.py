@@ -14,8 +14,8 @@ from kbench.papers.cells.runs import Runs, those_of
 from kbench.papers.printed.layout import Selector, experiments_of, load, paper, selector
 from kbench.report.cells import describe_machine, title
 from kbench.report.quantities import Quantity, quantity
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Line, Machine, Problem
+from kbench.report.text.sheet import Sheet
 
 
 @dataclass(frozen=True)

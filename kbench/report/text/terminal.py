@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
-from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
-from kbench.report.safe import printable
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Problem
+from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.text.safe import printable
+from kbench.report.text.sheet import Sheet
 
 _GAP = "  "
 

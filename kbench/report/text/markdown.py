@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import Grid, describe_machine, describe_problem, grid, title
-from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
-from kbench.report.safe import markdown as escaped
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison, Problem
+from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.text.safe import markdown as escaped
+from kbench.report.text.sheet import Sheet
 
 Environments = Mapping[str, Mapping[str, Any]]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.quantities import COSTS, FURTHER, SCORES, SECONDS
-from kbench.report.safe import csv_cell
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison
+from kbench.report.text.safe import csv_cell
+from kbench.report.text.sheet import Sheet
 
 Record = Mapping[str, Any]
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
-from kbench.report.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.quantities import Quantity
-from kbench.report.sheet import Sheet
 from kbench.report.tables import Comparison
+from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
+from kbench.report.text.sheet import Sheet
 
 _PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage[utf8]{inputenc}
