@@ -23,8 +23,8 @@ from kbench.papers.printed.layout import PAPERS, paper
 from kbench.papers.studies.budgets import budgets
 from kbench.papers.studies.budgets import sheet as budget_sheet
 from kbench.papers.studies.systems import sheet, systems
-from kbench.report.charts import document
-from kbench.report.profiles import ranking_charts
+from kbench.report.charts.profiles import ranking_charts
+from kbench.report.charts.svg import document
 from kbench.report.rankings import rankings
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.reading import frame, require_count, require_names, run_records, write

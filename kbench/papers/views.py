@@ -27,7 +27,7 @@ from kbench.papers.claims.verdicts import claimed, refutation, sentence
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.layout import Table, paper
 from kbench.report.cells import title
-from kbench.report.profiles import caption, ranking_charts
+from kbench.report.charts.profiles import caption, ranking_charts
 from kbench.report.rankings import Ranking
 from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.site import Item, RowStore, View

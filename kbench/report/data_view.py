@@ -11,11 +11,12 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
+from kbench.report.charts.reliability import Groups, Run, reliability_chart
+from kbench.report.charts.search_chart import Searched, search_charts
+from kbench.report.charts.style import styles
+from kbench.report.charts.tradeoff import COSTS, points, tradeoff
 from kbench.report.quantities import Quantity
-from kbench.report.reliability import Groups, Run, reliability_chart
-from kbench.report.search_chart import Searched, search_charts
 from kbench.report.site import Item, RowStore, View
-from kbench.report.style import styles
 from kbench.report.tables import Comparison, Line, Problem
 from kbench.report.tags import (
     article,
@@ -30,7 +31,6 @@ from kbench.report.tags import (
 )
 from kbench.report.tags import notes as notes_list
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
-from kbench.report.tradeoff import COSTS, points, tradeoff
 
 # A blank as wide as a digit, and one as wide as a point: they align the numbers of a column.
 _FIGURE, _POINT = "\u2007", "\u2008"

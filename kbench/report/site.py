@@ -19,8 +19,8 @@ from importlib.resources import files
 from typing import Any
 
 from kbench import __version__
+from kbench.report.charts.style import COLOURS, MARKERS
 from kbench.report.embedded import packed_rows
-from kbench.report.style import COLOURS, MARKERS
 from kbench.report.tables import Row
 from kbench.report.tags import element, table, words
 

@@ -6,8 +6,8 @@ Text is escaped here, once; the names of arguments that are HTML already say so.
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from kbench.report.charts import Chart, inline
-from kbench.report.style import Style
+from kbench.report.charts.style import Style
+from kbench.report.charts.svg import Chart, inline
 from kbench.report.text.safe import printable
 from kbench.report.text.sheet import Sheet
 

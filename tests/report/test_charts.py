@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.charts import LETTER, Axis, Plot, document, inline, number
-from kbench.report.style import Style
+from kbench.report.charts.style import Style
+from kbench.report.charts.svg import LETTER, Axis, Plot, document, inline, number
 
 values = st.lists(st.floats(-1e6, 1e6).map(lambda v: round(v, 3)), min_size=1, max_size=9)
 positive = st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=9)

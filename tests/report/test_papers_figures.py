@@ -10,7 +10,7 @@ from report_rows import START, make_row, stopped_in
 from kbench.papers.cells.runs import identity
 from kbench.papers.figures.drawing import drawings
 from kbench.papers.figures.panels import drawn, figures
-from kbench.report.charts import document
+from kbench.report.charts.svg import document
 
 FIGURES = {one.name: one for one in figures()}
 

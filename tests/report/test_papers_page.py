@@ -20,8 +20,8 @@ from kbench.papers.figures.drawing import drawings, method_styles
 from kbench.papers.figures.panels import drawn, figures
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
-from kbench.report.charts import document
-from kbench.report.style import distinct
+from kbench.report.charts.style import distinct
+from kbench.report.charts.svg import document
 from kbench.run.results import ResultsFolder
 
 FIGURES = {one.name: one for one in figures()}

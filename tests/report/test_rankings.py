@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from report_rows import failed, make_row
 
 from kbench.papers.report import make_papers
-from kbench.report.charts import document
+from kbench.report.charts.profiles import ranking_charts
+from kbench.report.charts.rank_chart import rank_chart
+from kbench.report.charts.svg import document
 from kbench.report.compare import critical_difference
-from kbench.report.profiles import ranking_charts
-from kbench.report.rank_chart import rank_chart
 from kbench.report.rankings import rankings, sheet
 from kbench.report.tables import comparisons
 from kbench.run.results import ResultsFolder

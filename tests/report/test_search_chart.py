@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 
 from kbench.methods import TunedKernelRidge, TunedKernelSVC
 from kbench.report import make_report
-from kbench.report.search_chart import searches
+from kbench.report.charts.search_chart import searches
 from kbench.run.results import Curve, ResultsFolder
 from kbench.trace import Trace
 

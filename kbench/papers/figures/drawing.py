@@ -1,6 +1,6 @@
 """The papers' figures as charts of the points that `figures` reads from the rows.
 
-A method has one colour and one marker in all of them (`kbench.report.style`).
+A method has one colour and one marker in all of them (`kbench.report.charts.style`).
 """
 
 import math
@@ -17,9 +17,9 @@ from kbench.papers.cells.runs import Runs, most_first
 from kbench.papers.figures.panels import Drawn, Figure, drawn, figures
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.cells import describe_machine
-from kbench.report.charts import Axis, Chart, Plot, marker
+from kbench.report.charts.style import Style, distinct
+from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.quantities import QUANTITIES
-from kbench.report.style import Style, distinct
 from kbench.report.tables import Machine
 
 # Width and height of a chart in units of the view box; three charts stand beside each other.

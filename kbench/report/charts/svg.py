@@ -1,6 +1,6 @@
 """Charts as SVG: axes with ticks, lines, marks, error bars, maps. All charts of kbench use it.
 
-Equal numbers give the same text. Colours are classes `c0`, `c1`, ... of `kbench.report.style`, so
+Equal numbers give the same text. Colours are classes `c0`, `c1`, ... of `kbench.report.charts.style`, so
 that a chart inside a web page follows its light or dark theme; a chart in a file of its own
 (`document`) includes the light colours. With a plotting library, links, names and two themes would
 take as much code, and its files are five to ten times as large.
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kbench.report.style import COLOURS, MARKERS, Style
+from kbench.report.charts.style import COLOURS, MARKERS, Style
 from kbench.report.text.safe import printable
 
 # Width of a letter of 12 px, and the height of a line, in units of the view box.

@@ -6,10 +6,10 @@ differ significantly where their bars do not overlap. Names stand at the axis, w
 with twenty methods, where the brackets of Demsar's own figure would cross each other.
 """
 
-from kbench.report.charts import Axis, Chart, Plot
+from kbench.report.charts.style import Style
+from kbench.report.charts.svg import Axis, Chart, Plot
 from kbench.report.compare import LEVEL, critical_difference
 from kbench.report.rankings import Ranking
-from kbench.report.style import Style
 
 _ROW = 22  # units of the view box for each method
 _FRAME = 80  # units for the title and the axis

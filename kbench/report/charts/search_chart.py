@@ -7,7 +7,7 @@ folder keeps as curves over seconds.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kbench.report.charts import Axis, Chart, Plot, short
+from kbench.report.charts.svg import Axis, Chart, Plot, short
 from kbench.report.tables import Comparison
 from kbench.run.rows import RUN
 

@@ -9,8 +9,8 @@ calibration error: the mean distance to the diagonal over all rows.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbench.report.charts import Axis, Chart, Plot
-from kbench.report.style import Style
+from kbench.report.charts.style import Style
+from kbench.report.charts.svg import Axis, Chart, Plot
 from kbench.report.tables import Comparison, Line
 from kbench.run.metrics import RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X
 from kbench.run.rows import RUN

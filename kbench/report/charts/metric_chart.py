@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.report.charts import Axis, Chart, Plot, document
-from kbench.report.style import Style
+from kbench.report.charts.style import Style
+from kbench.report.charts.svg import Axis, Chart, Plot, document
 
 # Most features and directions that are shown.
 _FEATURES, _DIRECTIONS = 15, 4
