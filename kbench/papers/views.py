@@ -28,9 +28,9 @@ from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.layout import Table, paper
 from kbench.report.cells import title
 from kbench.report.charts.profiles import caption, ranking_charts
-from kbench.report.rankings import Ranking
-from kbench.report.rankings import sheet as ranking_sheet
 from kbench.report.site import Item, RowStore, View
+from kbench.report.statistics.rankings import Ranking
+from kbench.report.statistics.rankings import sheet as ranking_sheet
 from kbench.report.tags import (
     article,
     cell,

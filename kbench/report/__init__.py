@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from kbench.errors import ConfigError
 from kbench.papers.report import PAPER_FORMATS, make_papers, read_report, write_papers
-from kbench.report import versus
 from kbench.report.charts.metric_chart import draw_metric
 from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
@@ -32,6 +31,7 @@ from kbench.report.reading import (
 )
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
+from kbench.report.statistics import versus
 from kbench.report.tables import comparisons
 from kbench.report.text import latex, markdown, terminal, tidy
 

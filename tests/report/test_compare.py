@@ -9,7 +9,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.report.compare import (
+from kbench.report.statistics.compare import (
     bootstrap_mean,
     critical_difference,
     friedman,

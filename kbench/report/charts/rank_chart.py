@@ -8,8 +8,8 @@ with twenty methods, where the brackets of Demsar's own figure would cross each 
 
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot
-from kbench.report.compare import LEVEL, critical_difference
-from kbench.report.rankings import Ranking
+from kbench.report.statistics.compare import LEVEL, critical_difference
+from kbench.report.statistics.rankings import Ranking
 
 _ROW = 22  # units of the view box for each method
 _FRAME = 80  # units for the title and the axis

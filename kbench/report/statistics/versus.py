@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.report.cells import title
-from kbench.report.compare import (
+from kbench.report.quantities import SCORES, Quantity
+from kbench.report.statistics.compare import (
     LEVEL,
     Interval,
     bootstrap_mean,
@@ -21,7 +22,6 @@ from kbench.report.compare import (
     mean_ranks,
     ranks,
 )
-from kbench.report.quantities import SCORES, Quantity
 from kbench.report.tables import Comparison, Line, Row, comparisons, measured
 from kbench.report.text.sheet import Sheet
 

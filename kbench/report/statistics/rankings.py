@@ -22,9 +22,9 @@ import numpy as np
 
 from kbench.report.cells import title
 from kbench.report.charts.tradeoff import COSTS, FIT, Cost, pareto, points
-from kbench.report.compare import Interval, mean_ranks, ranks
 from kbench.report.quantities import decimals_for
 from kbench.report.recommend import CLOSE, best_lines
+from kbench.report.statistics.compare import Interval, mean_ranks, ranks
 from kbench.report.tables import Comparison, Machine
 from kbench.report.text.sheet import Sheet
 from kbench.run.rows import WITHOUT_OUTCOME

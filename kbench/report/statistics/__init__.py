@@ -1,0 +1,1 @@
+"""Statistics over data sets and seeds: paired differences, bootstrap intervals, mean ranks."""
