@@ -15,9 +15,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from kbench.report.reading import frame, run_records
+from kbench.report.comparisons.reading import frame, run_records
+from kbench.report.comparisons.tables import Comparison, comparisons
 from kbench.report.recommend import Wanted, best_lines, density, recommend
-from kbench.report.tables import Comparison, comparisons
 from kbench.run.results import ResultsFolder
 
 ALWAYS = {"binary": "kernel_svc", "multiclass": "kernel_svc", "regression": "krr"}

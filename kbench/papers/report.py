@@ -25,10 +25,16 @@ from kbench.papers.studies.budgets import sheet as budget_sheet
 from kbench.papers.studies.systems import sheet, systems
 from kbench.report.charts.profiles import ranking_charts
 from kbench.report.charts.svg import document
-from kbench.report.reading import frame, require_count, require_names, run_records, write
+from kbench.report.comparisons.reading import (
+    frame,
+    require_count,
+    require_names,
+    run_records,
+    write,
+)
+from kbench.report.comparisons.tables import comparisons
 from kbench.report.statistics.rankings import rankings
 from kbench.report.statistics.rankings import sheet as ranking_sheet
-from kbench.report.tables import comparisons
 from kbench.report.text import latex, markdown, terminal
 from kbench.report.text.sheet import Sheet
 from kbench.report.text.tidy import csv_lines, csv_text, json_text, sheet_record

@@ -26,8 +26,8 @@ from kbench.papers.claims.stated import methods_of, tables_of
 from kbench.papers.claims.verdicts import claimed, refutation, sentence
 from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.layout import Table, paper
-from kbench.report.cells import title
 from kbench.report.charts.profiles import caption, ranking_charts
+from kbench.report.comparisons.cells import title
 from kbench.report.site import Item, RowStore, View
 from kbench.report.statistics.rankings import Ranking
 from kbench.report.statistics.rankings import sheet as ranking_sheet

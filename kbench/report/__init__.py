@@ -17,10 +17,8 @@ from kbench.papers.report import PAPER_FORMATS, make_papers, read_report, write_
 from kbench.report.charts.metric_chart import draw_metric
 from kbench.report.charts.reliability import reliability_curves
 from kbench.report.charts.search_chart import searches
-from kbench.report.mlflow_export import export_rows
-from kbench.report.pages import page
-from kbench.report.quantities import COSTS, quantity
-from kbench.report.reading import (
+from kbench.report.comparisons.quantities import COSTS, quantity
+from kbench.report.comparisons.reading import (
     frame,
     records,
     require_count,
@@ -29,10 +27,12 @@ from kbench.report.reading import (
     run_records,
     write,
 )
+from kbench.report.comparisons.tables import comparisons
+from kbench.report.mlflow_export import export_rows
+from kbench.report.pages import page
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.statistics import versus
-from kbench.report.tables import comparisons
 from kbench.report.text import latex, markdown, terminal, tidy
 
 if TYPE_CHECKING:

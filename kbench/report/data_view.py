@@ -10,14 +10,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any
 
-from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
 from kbench.report.charts.reliability import Groups, Run, reliability_chart
 from kbench.report.charts.search_chart import Searched, search_charts
 from kbench.report.charts.style import styles
 from kbench.report.charts.tradeoff import COSTS, points, tradeoff
-from kbench.report.quantities import Quantity
+from kbench.report.comparisons.cells import (
+    Cell,
+    Grid,
+    describe_machine,
+    describe_problem,
+    grid,
+    title,
+)
+from kbench.report.comparisons.quantities import Quantity
+from kbench.report.comparisons.tables import Comparison, Line, Problem
 from kbench.report.site import Item, RowStore, View
-from kbench.report.tables import Comparison, Line, Problem
 from kbench.report.tags import (
     article,
     cell,

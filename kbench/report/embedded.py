@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.report.tables import REPEATS, Row
+from kbench.report.comparisons.tables import REPEATS, Row
 
 # Largest number of characters of all logs of failed runs together: bounds the size of a page with
 # many failures. Set by hand.

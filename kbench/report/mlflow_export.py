@@ -29,7 +29,7 @@ def export_rows(rows: Iterable[Mapping[str, Any]], store: str) -> tuple[int, int
     Parameters
     ----------
     rows : iterable of mappings
-        As `kbench.report.reading.records` returns them. Failed rows become failed runs.
+        As `kbench.report.comparisons.reading.records` returns them. Failed rows become failed runs.
     store : str
         MLflow's tracking URI, such as ``sqlite:///mlflow.db`` or ``http://host:5000``; a folder
         without a scheme is a store of files.

@@ -10,12 +10,12 @@ from kbench.papers.claims.ratios import picture
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.reliability import Groups, Run
 from kbench.report.charts.search_chart import Searched
+from kbench.report.comparisons.quantities import Quantity
+from kbench.report.comparisons.reading import package_text
+from kbench.report.comparisons.tables import Comparison
 from kbench.report.data_view import data_view
 from kbench.report.data_view import summary as data_summary
-from kbench.report.quantities import Quantity
-from kbench.report.reading import package_text
 from kbench.report.site import RowStore, Site, View, site
-from kbench.report.tables import Comparison
 from kbench.report.tags import words
 
 if TYPE_CHECKING:

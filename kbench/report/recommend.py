@@ -23,9 +23,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kbench.report.cells import title
-from kbench.report.quantities import QUANTITIES, decimals_for
-from kbench.report.tables import Comparison, Line
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import QUANTITIES, decimals_for
+from kbench.report.comparisons.tables import Comparison, Line
 from kbench.report.text.sheet import Sheet
 
 # Number of nearest problems whose rows are used. With 8 the mean regret on the reference rows is

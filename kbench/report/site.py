@@ -20,8 +20,8 @@ from typing import Any
 
 from kbench import __version__
 from kbench.report.charts.style import COLOURS, MARKERS
+from kbench.report.comparisons.tables import Row
 from kbench.report.embedded import packed_rows
-from kbench.report.tables import Row
 from kbench.report.tags import element, table, words
 
 # The filters of the overview: attribute of an item -> title of its menu.

@@ -11,7 +11,7 @@ from paper_rows import rbf, runs
 from kbench.papers.printed.layout import paper, selector
 from kbench.papers.studies.budgets import Budgets, budgets, sheet
 from kbench.report import make_papers
-from kbench.report.quantities import quantity
+from kbench.report.comparisons.quantities import quantity
 from kbench.run.results import ResultsFolder
 
 ONE = Budgets(

@@ -13,9 +13,9 @@ from kbench.papers.report import make_papers
 from kbench.report.charts.profiles import ranking_charts
 from kbench.report.charts.rank_chart import rank_chart
 from kbench.report.charts.svg import document
+from kbench.report.comparisons.tables import comparisons
 from kbench.report.statistics.compare import critical_difference
 from kbench.report.statistics.rankings import rankings, sheet
-from kbench.report.tables import comparisons
 from kbench.run.results import ResultsFolder
 
 

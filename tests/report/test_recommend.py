@@ -10,8 +10,8 @@ from report_rows import failed, make_row
 from kbench.cli import main
 from kbench.errors import ConfigError
 from kbench.report import make_recommendation
+from kbench.report.comparisons.tables import comparisons
 from kbench.report.recommend import FARTHEST, NEAREST, Wanted, recommend, sheets
-from kbench.report.tables import comparisons
 from kbench.run.results import ResultsFolder, schema
 
 WANTED = Wanted("binary", 1000, 10)

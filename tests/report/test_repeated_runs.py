@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from report_rows import START, make_row
 
 from kbench.report import make_report, write_report
-from kbench.report.attempts import combined
-from kbench.report.tables import REPEATS
+from kbench.report.comparisons.attempts import combined
+from kbench.report.comparisons.tables import REPEATS
 from kbench.run.results import ResultsFolder, schema
 
 CODE = {"source_sha256": "aa", "origin": "own"}

@@ -16,9 +16,9 @@ from report_rows import START, failed, make_row
 
 from kbench.errors import ConfigError
 from kbench.report import make_report, write_report
-from kbench.report.cells import grid
-from kbench.report.quantities import decimals_for
-from kbench.report.tables import comparisons, measured
+from kbench.report.comparisons.cells import grid
+from kbench.report.comparisons.quantities import decimals_for
+from kbench.report.comparisons.tables import comparisons, measured
 from kbench.report.text.terminal import takes_colour
 from kbench.run.results import ResultsFolder, schema
 

@@ -7,9 +7,9 @@ from kbench.papers.printed.causes import SCORE_COLUMNS
 from kbench.papers.printed.layout import Columns, Selector, Table
 from kbench.papers.printed.numbers import printed
 from kbench.papers.printed.settings import departures, stated
-from kbench.report.cells import title
-from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Problem, contended
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import QUANTITIES
+from kbench.report.comparisons.tables import Line, Problem, contended
 from kbench.run.stopped import without_seconds
 
 # Beginnings of columns that are seconds, or multiples of seconds measured in the same process.

@@ -32,9 +32,9 @@ from kbench.papers.printed.layout import (
     paper,
 )
 from kbench.papers.printed.numbers import Printed, printed
-from kbench.report.cells import title
-from kbench.report.quantities import QUANTITIES, Quantity, decimals_for
-from kbench.report.tables import Machine, Problem, Row, mean_sd
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import QUANTITIES, Quantity, decimals_for
+from kbench.report.comparisons.tables import Machine, Problem, Row, mean_sd
 
 ABSENT = "data not present"
 LACKING = "no such method"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from kbench.papers.printed.layout import Choice, Columns, CurveValue, Selector
-from kbench.report.tables import (
+from kbench.report.comparisons.tables import (
     Comparison,
     Line,
     Machine,

@@ -10,7 +10,7 @@ from kbench.papers.cells.entries import ABSENT, OTHER_MEMORY, Entry, Filled, Gro
 from kbench.papers.cells.runs import made_by
 from kbench.papers.printed.causes import UNEXPLAINED, thresholds
 from kbench.papers.printed.layout import load
-from kbench.report.cells import describe_machine
+from kbench.report.comparisons.cells import describe_machine
 from kbench.report.text.sheet import Sheet
 
 # Columns of `cell_records`.

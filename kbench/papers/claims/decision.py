@@ -41,7 +41,7 @@ from kbench.papers.cells.runs import (
 from kbench.papers.claims.stated import Claim, Interval
 from kbench.papers.claims.terms import UNKNOWN, Term, terms_of
 from kbench.papers.printed.causes import MOST_RELATIVE
-from kbench.report.tables import Machine
+from kbench.report.comparisons.tables import Machine
 
 HOLDS, WEAKER, FAILS = "holds", "holds weaker", "fails"
 NOT_AS_STATED = "not as stated"

@@ -16,7 +16,7 @@ from kbench.papers.claims.decision import FAILS, HOLDS, WEAKER, Verdict
 from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
-from kbench.report.quantities import QUANTITIES
+from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.tags import element, figure, words
 
 # Green circles, yellow triangles and red crosses for verdicts; blue squares and grey diamonds for

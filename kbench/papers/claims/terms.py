@@ -29,8 +29,8 @@ from kbench.papers.printed.layout import (
     paper,
     substituted,
 )
-from kbench.report.cells import title
-from kbench.report.tables import Machine, began, of_seconds
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.tables import Machine, began, of_seconds
 
 # What is known of a run that failed: no seconds, accuracy or error is negative.
 UNKNOWN: Interval = (0.0, math.inf)

@@ -17,7 +17,7 @@ from kbench.papers.claims.decision import (
 )
 from kbench.papers.claims.stated import Bound, Claim
 from kbench.papers.printed.layout import paper
-from kbench.report.quantities import decimals_for
+from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.text.sheet import Sheet
 
 LEGEND = (

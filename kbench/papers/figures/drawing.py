@@ -16,11 +16,11 @@ from kbench.papers.cells.growth import exponent
 from kbench.papers.cells.runs import Runs, most_first
 from kbench.papers.figures.panels import Drawn, Figure, drawn, figures
 from kbench.papers.printed.layout import PAPERS, paper
-from kbench.report.cells import describe_machine
 from kbench.report.charts.style import Style, distinct
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
-from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Machine
+from kbench.report.comparisons.cells import describe_machine
+from kbench.report.comparisons.quantities import QUANTITIES
+from kbench.report.comparisons.tables import Machine
 
 # Width and height of a chart in units of the view box; three charts stand beside each other.
 _WIDTH, _HEIGHT = 340, 270

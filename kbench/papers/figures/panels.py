@@ -38,9 +38,18 @@ from kbench.papers.printed.layout import (
     selector,
     substituted,
 )
-from kbench.report.cells import title
-from kbench.report.quantities import QUANTITIES
-from kbench.report.tables import Line, Machine, Problem, Row, began, contended, mean_sd, of_seconds
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import QUANTITIES
+from kbench.report.comparisons.tables import (
+    Line,
+    Machine,
+    Problem,
+    Row,
+    began,
+    contended,
+    mean_sd,
+    of_seconds,
+)
 
 Point = tuple[float, float, float]  # x, y, deviation of y
 

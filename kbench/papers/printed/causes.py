@@ -13,7 +13,7 @@ from functools import cache
 
 from kbench.papers.printed.layout import PAPERS, load, paper
 from kbench.papers.printed.numbers import Printed
-from kbench.report.quantities import SCORES, Quantity
+from kbench.report.comparisons.quantities import SCORES, Quantity
 
 # Half a point covers rounding and the spread of seeds, but not of errors that are hardly larger
 # themselves: of these a quarter counts. 5 % covers the spread of kernel errors over seeds.

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import yaml
 
 from kbench.papers.printed.numbers import printed
-from kbench.report.reading import package_text
+from kbench.report.comparisons.reading import package_text
 
 PAPERS = ("dcsvm", "meka", "dcpred", "dsgd", "hss")
 

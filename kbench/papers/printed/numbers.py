@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from kbench.report.reading import package_text
+from kbench.report.comparisons.reading import package_text
 
 Place = tuple[str, str, str, str]
 

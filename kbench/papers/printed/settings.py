@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from kbench.papers.printed.layout import Table, load
-from kbench.report.tables import Line
+from kbench.report.comparisons.tables import Line
 
 _UNEXPLAINED = "no reason is given"
 

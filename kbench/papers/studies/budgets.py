@@ -12,9 +12,9 @@ from typing import Any
 
 from kbench.papers.cells.runs import Runs, those_of
 from kbench.papers.printed.layout import Selector, experiments_of, load, paper, selector
-from kbench.report.cells import describe_machine, title
-from kbench.report.quantities import Quantity, quantity
-from kbench.report.tables import Line, Machine, Problem
+from kbench.report.comparisons.cells import describe_machine, title
+from kbench.report.comparisons.quantities import Quantity, quantity
+from kbench.report.comparisons.tables import Line, Machine, Problem
 from kbench.report.text.sheet import Sheet
 
 

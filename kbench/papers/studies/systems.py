@@ -23,9 +23,9 @@ from typing import Any
 from kbench.papers.cells.cell_notes import clocks, ended_as, limits
 from kbench.papers.cells.runs import Runs, mean_of, phase_seconds, those_of
 from kbench.papers.printed.layout import Selector, experiments_of, load, paper, selector
-from kbench.report.cells import describe_machine, title
-from kbench.report.quantities import Quantity, decimals_for, quantity
-from kbench.report.tables import Comparison, Line, Machine
+from kbench.report.comparisons.cells import describe_machine, title
+from kbench.report.comparisons.quantities import Quantity, decimals_for, quantity
+from kbench.report.comparisons.tables import Comparison, Line, Machine
 from kbench.report.text.sheet import Sheet
 
 # The parameters in which steps agree, in words, and the line of each step.

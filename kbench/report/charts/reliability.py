@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot
-from kbench.report.tables import Comparison, Line
+from kbench.report.comparisons.tables import Comparison, Line
 from kbench.run.metrics import RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X
 from kbench.run.rows import RUN
 

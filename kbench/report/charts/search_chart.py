@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbench.report.charts.svg import Axis, Chart, Plot, short
-from kbench.report.tables import Comparison
+from kbench.report.comparisons.tables import Comparison
 from kbench.run.rows import RUN
 
 if TYPE_CHECKING:

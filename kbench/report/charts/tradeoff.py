@@ -14,8 +14,8 @@ from html import escape
 
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import LETTER, LINE, Axis, Chart, Plot, marker, short
-from kbench.report.quantities import Quantity
-from kbench.report.tables import Comparison, Line
+from kbench.report.comparisons.quantities import Quantity
+from kbench.report.comparisons.tables import Comparison, Line
 
 _MARK = 5.0  # half the width of a marker, in units of the view box
 

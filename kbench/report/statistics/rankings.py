@@ -20,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.report.cells import title
 from kbench.report.charts.tradeoff import COSTS, FIT, Cost, pareto, points
-from kbench.report.quantities import decimals_for
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import decimals_for
+from kbench.report.comparisons.tables import Comparison, Machine
 from kbench.report.recommend import CLOSE, best_lines
 from kbench.report.statistics.compare import Interval, mean_ranks, ranks
-from kbench.report.tables import Comparison, Machine
 from kbench.report.text.sheet import Sheet
 from kbench.run.rows import WITHOUT_OUTCOME
 

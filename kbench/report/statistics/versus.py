@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.report.cells import title
-from kbench.report.quantities import SCORES, Quantity
+from kbench.report.comparisons.cells import title
+from kbench.report.comparisons.quantities import SCORES, Quantity
+from kbench.report.comparisons.tables import Comparison, Line, Row, comparisons, measured
 from kbench.report.statistics.compare import (
     LEVEL,
     Interval,
@@ -22,7 +23,6 @@ from kbench.report.statistics.compare import (
     mean_ranks,
     ranks,
 )
-from kbench.report.tables import Comparison, Line, Row, comparisons, measured
 from kbench.report.text.sheet import Sheet
 
 _PERCENT = f"{100 * LEVEL:g} %"

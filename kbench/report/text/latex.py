@@ -8,9 +8,16 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
-from kbench.report.quantities import Quantity
-from kbench.report.tables import Comparison
+from kbench.report.comparisons.cells import (
+    Cell,
+    Grid,
+    describe_machine,
+    describe_problem,
+    grid,
+    title,
+)
+from kbench.report.comparisons.quantities import Quantity
+from kbench.report.comparisons.tables import Comparison
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.text.sheet import Sheet
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.cells import Grid, describe_machine, describe_problem, grid, title
-from kbench.report.quantities import Quantity
-from kbench.report.tables import Comparison, Problem
+from kbench.report.comparisons.cells import Grid, describe_machine, describe_problem, grid, title
+from kbench.report.comparisons.quantities import Quantity
+from kbench.report.comparisons.tables import Comparison, Problem
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.text.safe import markdown as escaped
 from kbench.report.text.sheet import Sheet

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from kbench.report.quantities import SECONDS
-from kbench.report.tables import Comparison, Line, contended
+from kbench.report.comparisons.quantities import SECONDS
+from kbench.report.comparisons.tables import Comparison, Line, contended
 
 LEGEND = "mean ± standard deviation over seeds"
 REFERENCE = "† with reference rows, which came with kbench"

@@ -9,9 +9,16 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
-from kbench.report.cells import Cell, Grid, describe_machine, describe_problem, grid, title
-from kbench.report.quantities import Quantity
-from kbench.report.tables import Comparison, Problem
+from kbench.report.comparisons.cells import (
+    Cell,
+    Grid,
+    describe_machine,
+    describe_problem,
+    grid,
+    title,
+)
+from kbench.report.comparisons.quantities import Quantity
+from kbench.report.comparisons.tables import Comparison, Problem
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
 from kbench.report.text.safe import printable
 from kbench.report.text.sheet import Sheet

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kbench.report.quantities import COSTS, FURTHER, SCORES, SECONDS
-from kbench.report.tables import Comparison
+from kbench.report.comparisons.quantities import COSTS, FURTHER, SCORES, SECONDS
+from kbench.report.comparisons.tables import Comparison
 from kbench.report.text.safe import csv_cell
 from kbench.report.text.sheet import Sheet
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kbench.report.quantities import COSTS, Quantity
-from kbench.report.tables import Comparison, Line, Machine, Problem
+from kbench.report.comparisons.quantities import COSTS, Quantity
+from kbench.report.comparisons.tables import Comparison, Line, Machine, Problem
 
 
 @dataclass(frozen=True)

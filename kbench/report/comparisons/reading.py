@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError
-from kbench.report.attempts import combined
+from kbench.report.comparisons.attempts import combined
 from kbench.report.text.safe import printable
 from kbench.run.rows import IDENTITY
 

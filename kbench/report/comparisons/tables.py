@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kbench.report.quantities import Quantity, leading
+from kbench.report.comparisons.quantities import Quantity, leading
 from kbench.run.stopped import time_limit
 
 Row = Mapping[str, Any]
