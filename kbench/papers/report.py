@@ -230,7 +230,7 @@ class Report:
         return drawings(self.runs, self.environments, {one.table.paper for one in self.counted})
 
     def html(self) -> str:
-        from kbench.report.pages import page
+        from kbench.report.page.pages import page
 
         found = page([], self, self.environments, [], settings=0, remarks=self.skipped)
         return found.one_file()

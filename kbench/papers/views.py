@@ -28,10 +28,8 @@ from kbench.papers.figures.drawing import Drawing
 from kbench.papers.printed.layout import Table, paper
 from kbench.report.charts.profiles import caption, ranking_charts
 from kbench.report.comparisons.cells import title
-from kbench.report.site import Item, RowStore, View
-from kbench.report.statistics.rankings import Ranking
-from kbench.report.statistics.rankings import sheet as ranking_sheet
-from kbench.report.tags import (
+from kbench.report.page.site import Item, RowStore, View
+from kbench.report.page.tags import (
     article,
     cell,
     element,
@@ -44,6 +42,8 @@ from kbench.report.tags import (
     table,
     words,
 )
+from kbench.report.statistics.rankings import Ranking
+from kbench.report.statistics.rankings import sheet as ranking_sheet
 from kbench.report.text.sheet import Sheet
 
 _CLAIMS = (

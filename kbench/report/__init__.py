@@ -29,7 +29,7 @@ from kbench.report.comparisons.reading import (
 )
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.mlflow_export import export_rows
-from kbench.report.pages import page
+from kbench.report.page.pages import page
 from kbench.report.recommend import FARTHEST, Wanted, recommend
 from kbench.report.recommend import sheets as recommendation_sheets
 from kbench.report.statistics import versus

@@ -17,7 +17,7 @@ from kbench.papers.printed.layout import PAPERS, paper
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot, marker
 from kbench.report.comparisons.quantities import QUANTITIES
-from kbench.report.tags import element, figure, words
+from kbench.report.page.tags import element, figure, words
 
 # Green circles, yellow triangles and red crosses for verdicts; blue squares and grey diamonds for
 # tables: no two differ in colour alone.

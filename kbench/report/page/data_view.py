@@ -24,8 +24,8 @@ from kbench.report.comparisons.cells import (
 )
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.tables import Comparison, Line, Problem
-from kbench.report.site import Item, RowStore, View
-from kbench.report.tags import (
+from kbench.report.page.site import Item, RowStore, View
+from kbench.report.page.tags import (
     article,
     cell,
     element,
@@ -36,7 +36,7 @@ from kbench.report.tags import (
     table,
     words,
 )
-from kbench.report.tags import notes as notes_list
+from kbench.report.page.tags import notes as notes_list
 from kbench.report.text.notes import LEGEND, REFERENCE, has_reference, notes
 
 # A blank as wide as a digit, and one as wide as a point: they align the numbers of a column.

@@ -13,10 +13,10 @@ from kbench.report.charts.search_chart import Searched
 from kbench.report.comparisons.quantities import Quantity
 from kbench.report.comparisons.reading import package_text
 from kbench.report.comparisons.tables import Comparison
-from kbench.report.data_view import data_view
-from kbench.report.data_view import summary as data_summary
-from kbench.report.site import RowStore, Site, View, site
-from kbench.report.tags import words
+from kbench.report.page.data_view import data_view
+from kbench.report.page.data_view import summary as data_summary
+from kbench.report.page.site import RowStore, Site, View, site
+from kbench.report.page.tags import words
 
 if TYPE_CHECKING:
     from kbench.papers.report import Report

@@ -3,7 +3,7 @@
 The overview is HTML, readable without scripts. Details (tables, charts) and the rows behind them
 are the bundle, one zlib-compressed JSON object in base64, which the script of the page unpacks when
 the first detail is opened: `{"details": {id: HTML}, "rows": columns}`, with the columns of
-`kbench.report.embedded`. It stands in the page, which is one file then, or in a script beside it,
+`kbench.report.page.embedded`. It stands in the page, which is one file then, or in a script beside it,
 so that the overview of thousands of rows opens at once. A content security policy forbids
 everything else, whatever a row holds.
 """
@@ -21,8 +21,8 @@ from typing import Any
 from kbench import __version__
 from kbench.report.charts.style import COLOURS, MARKERS
 from kbench.report.comparisons.tables import Row
-from kbench.report.embedded import packed_rows
-from kbench.report.tags import element, table, words
+from kbench.report.page.embedded import packed_rows
+from kbench.report.page.tags import element, table, words
 
 # The filters of the overview: attribute of an item -> title of its menu.
 FACETS = {"paper": "Paper", "set": "Data set", "method": "Method", "verdict": "Verdict"}
