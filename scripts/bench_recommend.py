@@ -18,7 +18,7 @@ import numpy as np
 from kbench.report.comparisons.reading import frame, run_records
 from kbench.report.comparisons.tables import Comparison, comparisons
 from kbench.report.recommend import Wanted, best_lines, density, recommend
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 ALWAYS = {"binary": "kernel_svc", "multiclass": "kernel_svc", "regression": "krr"}
 LEAST_METHODS = 3

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kbench.run.results import ResultsFolder
-from kbench.run.rows import to_table
+from kbench.run.results.folder import ResultsFolder
+from kbench.run.results.rows import to_table
 
 SCORES = ("accuracy", "error", "balanced_accuracy", "f1", "roc_auc", "average_precision")
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 _DIGITS = (
     "from sklearn.datasets import load_digits; from kbench.methods import KernelSVC; "

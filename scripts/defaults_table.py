@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.files import atomic_file
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 BEGIN, END = "<!-- written by scripts/defaults_table.py -->\n", "<!-- end -->\n"
 EXPERIMENT = "defaults"

@@ -55,8 +55,8 @@ from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
 from kbench.report import make_papers
 from kbench.run.plan import Run, make_plan
-from kbench.run.results import ResultsFolder, curve_schema
-from kbench.run.stopped import limit, stopped_at, time_limit
+from kbench.run.results.folder import ResultsFolder, curve_schema
+from kbench.run.results.stopped import limit, stopped_at, time_limit
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from reference_plan import Costs, asked_for, open_places, planned, words_of

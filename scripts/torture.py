@@ -30,7 +30,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 
-from kbench.run.rows import IDENTITY, RUN
+from kbench.run.results.rows import IDENTITY, RUN
 
 RUNS = 40  # of the sweep
 PAUSE = 1.5  # seconds between two kills at most; on a busy machine more, so that workers are met

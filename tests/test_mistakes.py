@@ -19,7 +19,7 @@ from kbench.report import (
     make_report,
     write_report,
 )
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 X, Y = load_iris(return_X_y=True)
 
@@ -54,9 +54,18 @@ TABLE = {"format": "csv"}
         (lambda _: check_config("digits"), "config is 'digits', should be a mapping"),
         (lambda _: prepare("digits", Folders(Path("data"))), "config is 'digits', should be a map"),
         (lambda _: prepare({}, "data"), "folders is 'data', should be Folders"),
-        (lambda _: make_report("results"), "folder is 'results', should be a kbench.run.results"),
-        (lambda _: make_papers("results"), "folder is 'results', should be a kbench.run.results"),
-        (lambda _: write_report("results"), "folder is 'results', should be a kbench.run.results"),
+        (
+            lambda _: make_report("results"),
+            "folder is 'results', should be a kbench.run.results.folder",
+        ),
+        (
+            lambda _: make_papers("results"),
+            "folder is 'results', should be a kbench.run.results.folder",
+        ),
+        (
+            lambda _: write_report("results"),
+            "folder is 'results', should be a kbench.run.results.folder",
+        ),
         (lambda rows: make_report(rows, methods="svc"), r"methods is 'svc', .*: \['svc'\]"),
         (lambda rows: make_report(rows, datasets="iris"), "datasets is 'iris', should be a list"),
         (lambda rows: make_report(rows, columns="rmse"), "columns is 'rmse', should be a list"),

@@ -41,7 +41,7 @@ _DATASET_KEYS = (
 def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
     from kbench.run.plan import make_plan
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
     from kbench.run.runner import obtain_in
     from kbench.run.sandbox import Sandbox
     from kbench.run.worker import Kept, Live, set_threads

@@ -24,7 +24,7 @@ EXTRAS = {"intelex": "sklearnex", "models": "skops", "xrfm": "xrfm"}
 
 def main(argv: Sequence[str]) -> int:
     """Exit code 0, or 1 when a limit does not work or a folder cannot be written."""
-    from kbench.run.environment import describe, environment_id
+    from kbench.run.results.environment import describe, environment_id
 
     if "--compile" in argv:
         return _compile([word for word in argv if word != "--compile"])

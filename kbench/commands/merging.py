@@ -11,7 +11,7 @@ from kbench.errors import ConfigError
 
 def main(argv: Sequence[str]) -> int:
     """Merge and print what was done; exit code 0."""
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
     bare, values = read(argv, ["results_dir"])
     if bare:

@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     """Print the recommendation; exit code 0."""
     from kbench.report import make_recommendation
     from kbench.report.text.terminal import takes_colour
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
     bare, values = read(argv, KEYS)
     if bare:

@@ -37,7 +37,7 @@ from kbench.commands.arguments import names, one_of, read, whole
 from kbench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
 
 WORDS = ("compare", "pages", "papers")
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     """Print or write the report; exit code 0."""
     from kbench.report import COMPARE_FORMATS, FORMATS, SETTINGS, make_comparison, make_report
     from kbench.report.text.terminal import takes_colour
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
     bare, values = read(argv, KEYS)
     if not bare and values.get("format") == "mlflow":
@@ -119,7 +119,7 @@ def _papers(folder: "ResultsFolder", values: Mapping[str, str]) -> int:
 
 def _mlflow(values: Mapping[str, str]) -> int:
     from kbench.report import export_runs
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
     takes = ("format", "out", "method", "dataset", "trials", "reference", "results_dir")
     if other := [key for key in values if key not in takes]:

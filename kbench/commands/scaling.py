@@ -120,8 +120,8 @@ def _number(key: str, text: str) -> float:
 
 def _costs(words: Sequence[str], cluster_rows: int) -> Costs:
     """The stored costs of the one run of a command, or those that are measured now."""
-    from kbench.run.environment import provenance
     from kbench.run.plan import make_plan
+    from kbench.run.results.environment import provenance
     from kbench.run.runner import obtain_in
     from kbench.run.sandbox import Sandbox
 

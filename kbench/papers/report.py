@@ -40,7 +40,7 @@ from kbench.report.text.sheet import Sheet
 from kbench.report.text.tidy import csv_lines, csv_text, json_text, sheet_record
 
 if TYPE_CHECKING:
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
 

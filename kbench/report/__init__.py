@@ -36,7 +36,7 @@ from kbench.report.statistics import versus
 from kbench.report.text import latex, markdown, terminal, tidy
 
 if TYPE_CHECKING:
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kbench.errors import ConfigError, UnavailableError
-from kbench.run.rows import schema
+from kbench.run.results.rows import schema
 
 # The experiment that holds the runs, and the tag that tells which row a run is made of.
 EXPERIMENT = "kbench"

@@ -26,8 +26,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kbench.config import Limits
-from kbench.run import processes, stopped, temporary
-from kbench.run.environment import Provenance
+from kbench.run import processes, temporary
+from kbench.run.results.environment import Provenance
+from kbench.run.results.folder import stopped
 
 # Seconds between two samples of the processes of a run: how late a limit may be noticed. A sample
 # costs about 0.1 ms of CPU time per process.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.run.metrics import METRICS
+from kbench.run.results.metrics import METRICS
 
 # Evaluations are this factor apart in rows seen: together they cost a few final predictions.
 _RATIO = 2.0**0.5

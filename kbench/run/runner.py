@@ -27,12 +27,12 @@ from kbench.run import registry
 from kbench.run.claims import Claims
 from kbench.run.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
 from kbench.run.command import canonical
-from kbench.run.environment import provenance
 from kbench.run.guard import Outcome
 from kbench.run.plan import Obtain, Plan, Run
 from kbench.run.progress import Progress, Running
-from kbench.run.results import ResultsFolder
-from kbench.run.rows import NOT_KEPT, WITHOUT_OUTCOME
+from kbench.run.results.environment import provenance
+from kbench.run.results.folder import ResultsFolder
+from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
 from kbench.run.sandbox import Job, Sandbox
 from kbench.run.worker import work
 from kbench.signals import handled

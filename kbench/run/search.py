@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.run.metrics import MetricSpec
+from kbench.run.results.metrics import MetricSpec
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,11 @@ from kbench.config import Composer, nearest, options, read_yaml
 from kbench.errors import ConfigError
 from kbench.run import registry
 from kbench.run.command import canonical
-from kbench.run.metrics import METRICS, MetricSpec
 from kbench.run.plan import Plan, Run, make_plan
 from kbench.run.preload import worker_sandbox
 from kbench.run.request import Pair, pairs, read_request
-from kbench.run.results import TRIALS
+from kbench.run.results.folder import TRIALS
+from kbench.run.results.metrics import METRICS, MetricSpec
 from kbench.run.runner import (
     Runner,
     check_methods,

@@ -25,10 +25,11 @@ import numpy as np
 from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
-from kbench.run import chunked, measure, metrics, processes, registry
+from kbench.run import chunked, measure, processes, registry
 from kbench.run.cluster import joblib_on
 from kbench.run.learning import LearningCurves
-from kbench.run.rows import NOT_KEPT
+from kbench.run.results.folder import metrics
+from kbench.run.results.rows import NOT_KEPT
 from kbench.run.task import Task
 from kbench.trace import Trace
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.run.rows import schema
+from kbench.run.results.rows import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

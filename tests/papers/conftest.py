@@ -6,7 +6,7 @@ import pytest
 
 from kbench.papers.printed.layout import PAPERS
 from kbench.papers.report import Report, read_runs
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 RESULTS = Path(__file__).parents[2] / "results"
 

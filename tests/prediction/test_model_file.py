@@ -385,7 +385,7 @@ def test_a_manifest_edited_by_hand_is_refused(model_file):
         {"object": "os:system", "state": {}},
         {"object": "builtins:eval", "state": {}},
         {"object": "subprocess:Popen", "state": {}},
-        {"object": "kbench.run.results:ResultsFolder", "state": {}},
+        {"object": "kbench.run.results.folder:ResultsFolder", "state": {}},
         {"object": "kbench.prediction.encoding:importlib", "state": {}},
         {"object": "kbench.prediction:KernelExpansion", "state": {}},
         {"object": "kbench.methods.no_such_module:X", "state": {}},

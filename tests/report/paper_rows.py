@@ -7,7 +7,7 @@ from report_rows import make_row
 from kbench.papers.cells.entries import Cell, entry
 from kbench.papers.cells.runs import Runs
 from kbench.papers.printed.layout import paper
-from kbench.run.results import schema
+from kbench.run.results.folder import schema
 
 TABLE3 = paper("dcsvm").tables["table3"]
 

@@ -7,7 +7,7 @@ from chromium import CHROMIUM, Browser
 from report_rows import failed, make_row
 
 from kbench.report import make_report
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="chromium is not installed (Debian: apt-get install chromium)"

@@ -12,7 +12,7 @@ from typeset import PDFLATEX, typeset
 
 from kbench.report import make_comparison, make_report
 from kbench.report.text.latex import escaped
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 NASTY = (
     "".join(sorted(set(string.printable) - set(string.whitespace))) + " ±×↑↓†²…éßØ中\u202e\x07`?"

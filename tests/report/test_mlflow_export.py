@@ -7,7 +7,7 @@ import pytest
 
 from kbench.errors import UnavailableError
 from kbench.report.mlflow_export import EXPERIMENT, export_rows
-from kbench.run.rows import schema
+from kbench.run.results.rows import schema
 
 EMPTY = dict.fromkeys(schema().names)
 ROW = EMPTY | {

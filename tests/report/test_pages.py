@@ -19,7 +19,7 @@ from kbench.report import make_report
 from kbench.report.charts.style import COLOURS, MARKERS, styles
 from kbench.report.charts.tradeoff import Point, fence, pareto
 from kbench.report.page.embedded import packed_rows
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 NASTY = "</script><!--<script>'\"&{{rows}}\\中"
 

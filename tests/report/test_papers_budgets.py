@@ -12,7 +12,7 @@ from kbench.papers.printed.layout import paper, selector
 from kbench.papers.studies.budgets import Budgets, budgets, sheet
 from kbench.report import make_papers
 from kbench.report.comparisons.quantities import quantity
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 ONE = Budgets(
     "Fast",

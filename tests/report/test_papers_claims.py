@@ -30,7 +30,7 @@ from kbench.papers.claims.verdicts import sheets as verdict_sheets
 from kbench.papers.printed.layout import load
 from kbench.papers.studies.systems import sheet, systems
 from kbench.report import make_papers
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 SPEED = claims()[0]  # early at least 100 times faster than LIBSVM on covtype, weaker 10
 

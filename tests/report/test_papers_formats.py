@@ -12,7 +12,7 @@ from kbench.errors import ConfigError
 from kbench.papers.printed.layout import PAPERS
 from kbench.papers.printed.numbers import printed
 from kbench.report import make_papers
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 
 @pytest.fixture

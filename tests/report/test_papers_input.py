@@ -10,7 +10,7 @@ from report_rows import START, failed
 from kbench.papers.cells.entries import Cell, entry
 from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 TABLE3 = paper("dcsvm").tables["table3"]
 

@@ -22,7 +22,7 @@ from kbench.papers.printed.layout import paper
 from kbench.report import make_papers, write_report
 from kbench.report.charts.style import distinct
 from kbench.report.charts.svg import document
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 FIGURES = {one.name: one for one in figures()}
 

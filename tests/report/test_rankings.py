@@ -16,7 +16,7 @@ from kbench.report.charts.svg import document
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.statistics.compare import critical_difference
 from kbench.report.statistics.rankings import rankings, sheet
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 
 def row(method, dataset, accuracy, seconds, **changes):

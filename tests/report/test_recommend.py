@@ -12,7 +12,7 @@ from kbench.errors import ConfigError
 from kbench.report import make_recommendation
 from kbench.report.comparisons.tables import comparisons
 from kbench.report.recommend import FARTHEST, NEAREST, Wanted, recommend, sheets
-from kbench.run.results import ResultsFolder, schema
+from kbench.run.results.folder import ResultsFolder, schema
 
 WANTED = Wanted("binary", 1000, 10)
 

@@ -9,8 +9,8 @@ from report_rows import make_row
 from sklearn.calibration import calibration_curve
 
 from kbench.report import make_report
-from kbench.run.metrics import reliability
-from kbench.run.results import Curve, ResultsFolder
+from kbench.run.results.folder import Curve, ResultsFolder
+from kbench.run.results.metrics import reliability
 
 
 def test_groups_are_those_of_scikit_learn():

@@ -20,7 +20,7 @@ from kbench.report.comparisons.cells import grid
 from kbench.report.comparisons.quantities import decimals_for
 from kbench.report.comparisons.tables import comparisons, measured
 from kbench.report.text.terminal import takes_colour
-from kbench.run.results import ResultsFolder, schema
+from kbench.run.results.folder import ResultsFolder, schema
 
 
 def compare(*rows):
@@ -359,7 +359,7 @@ def test_grid_is_rectangular_and_best_is_never_beaten(values):
 
 
 def test_importing_the_report_is_light():
-    code = "import kbench.report, kbench.run.results, sys; print(*sys.modules)"
+    code = "import kbench.report, kbench.run.results.folder, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"pandas", "pyarrow", "sklearn", "scipy"} & set(done.stdout.split())
 

@@ -14,7 +14,7 @@ from report_rows import failed, make_row
 from kbench.report import make_comparison, make_papers, make_recommendation, make_report
 from kbench.report.recommend import Wanted
 from kbench.report.text.safe import csv_cell, markdown, printable
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 FORMULA = '=HYPERLINK("https://example.org","x")'
 LINK = "[click](javascript:alert(1))"

@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 from kbench.methods import TunedKernelRidge, TunedKernelSVC
 from kbench.report import make_report
 from kbench.report.charts.search_chart import searches
-from kbench.run.results import Curve, ResultsFolder
+from kbench.run.results.folder import Curve, ResultsFolder
 from kbench.trace import Trace
 
 

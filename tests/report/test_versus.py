@@ -11,7 +11,7 @@ from report_rows import failed, make_row
 
 from kbench.errors import ConfigError
 from kbench.report import make_comparison
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from kbench.errors import UnavailableError
 from kbench.methods.external.intelex import IntelexSVC
-from kbench.run.metrics import score
 from kbench.run.registry import load, target
+from kbench.run.results.metrics import score
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "method"
 CLASSIFIERS = (

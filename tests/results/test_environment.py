@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy
 
-from kbench.run.environment import describe, environment_id, source_state
+from kbench.run.results.environment import describe, environment_id, source_state
 
 
 def test_description_is_that_of_the_running_software():
@@ -38,7 +38,7 @@ def test_id_is_stable_and_leaves_out_what_changes():
 
 
 def test_nothing_heavy_is_imported():
-    code = "import kbench.run.environment as e, sys; e.describe(); print(*sys.modules)"
+    code = "import kbench.run.results.environment as e, sys; e.describe(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "sklearn", "pandas", "pyarrow"} & set(done.stdout.split())
 

@@ -15,8 +15,8 @@ import pytest
 from result_rows import make_row
 
 from kbench.files import atomic_file, remove_abandoned
-from kbench.run.merge import merge
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
+from kbench.run.results.merge import merge
 
 SPAWN = multiprocessing.get_context("spawn")
 

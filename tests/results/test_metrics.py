@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from kbench.run.metrics import METRICS, RANKINGS, class_scores, rank, score
+from kbench.run.results.metrics import METRICS, RANKINGS, class_scores, rank, score
 
 FINITE = st.floats(-1e6, 1e6)
 

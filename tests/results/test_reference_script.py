@@ -18,7 +18,7 @@ from result_rows import make_row
 from kbench.config import shipped_root
 from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, experiments_of, paper
-from kbench.run.results import Curve, ResultsFolder
+from kbench.run.results.folder import Curve, ResultsFolder
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "reference.py"
 

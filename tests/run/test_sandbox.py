@@ -18,8 +18,8 @@ import pytest
 from kbench.config import Limits
 from kbench.errors import KbenchError
 from kbench.run.guard import HEAD_BYTES, TAIL_BYTES
+from kbench.run.results.stopped import least_fit_s, stopped_at, where
 from kbench.run.sandbox import Sandbox
-from kbench.run.stopped import least_fit_s, stopped_at, where
 
 NONE = Limits(wall_s=None, setup_s=60.0)
 linux_only = pytest.mark.skipif(

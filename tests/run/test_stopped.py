@@ -5,7 +5,7 @@ import re
 import pytest
 from harness import furnish, kbench, rows
 
-from kbench.run.stopped import least_fit_s, stopped_at
+from kbench.run.results.stopped import least_fit_s, stopped_at
 
 # Every training row is a support vector, of which a prediction evaluates all.
 SLOW_PREDICTION = ["dataset=covtype_like", "dataset.n=3000", "dataset.n_test=100000"]

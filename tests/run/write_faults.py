@@ -38,8 +38,8 @@ from kbench.methods import KernelRidge
 from kbench.methods.out_of_core.checkpoint import Checkpoint
 from kbench.prediction import load_model, save_model
 from kbench.run.claims import Claims
-from kbench.run.merge import merge
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
+from kbench.run.results.merge import merge
 from kbench.run.tuned import write_tuned
 
 CURVES = [{"curve": "objective", "x_name": "seconds", "x": [0.0, 1.0], "value": [2.0, 1.0]}]

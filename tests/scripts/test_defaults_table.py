@@ -5,7 +5,7 @@ from pathlib import Path
 
 from report_rows import make_row
 
-from kbench.run.results import ResultsFolder
+from kbench.run.results.folder import ResultsFolder
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "defaults_table.py"
 

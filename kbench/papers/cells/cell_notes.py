@@ -10,7 +10,7 @@ from kbench.papers.printed.settings import departures, stated
 from kbench.report.comparisons.cells import title
 from kbench.report.comparisons.quantities import QUANTITIES
 from kbench.report.comparisons.tables import Line, Problem, contended
-from kbench.run.stopped import without_seconds
+from kbench.run.results.stopped import without_seconds
 
 # Beginnings of columns that are seconds, or multiples of seconds measured in the same process.
 _TIMED = ("fit_", "predict_", "prediction_cost")

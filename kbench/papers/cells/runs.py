@@ -22,7 +22,7 @@ from kbench.report.comparisons.tables import (
     measured,
     method_version,
 )
-from kbench.run.stopped import least_fit_s, limit, stopped_at, time_limit, trained
+from kbench.run.results.stopped import least_fit_s, limit, stopped_at, time_limit, trained
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kbench.report.charts.style import Style
 from kbench.report.charts.svg import Axis, Chart, Plot
 from kbench.report.comparisons.tables import Comparison, Line
-from kbench.run.metrics import RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X
-from kbench.run.rows import RUN
+from kbench.run.results.metrics import RELIABILITY, RELIABILITY_ROWS, RELIABILITY_X
+from kbench.run.results.rows import RUN
 
 if TYPE_CHECKING:
     import pandas as pd

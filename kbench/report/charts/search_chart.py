@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbench.report.charts.svg import Axis, Chart, Plot, short
 from kbench.report.comparisons.tables import Comparison
-from kbench.run.rows import RUN
+from kbench.run.results.rows import RUN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.report.comparisons.tables import REPEATS, began, contended, method_version
-from kbench.run.rows import RUN, WITHOUT_OUTCOME, schema
+from kbench.run.results.rows import RUN, WITHOUT_OUTCOME, schema
 
 # Numbers that say how and when an attempt ran. They, and texts, are those of the newest attempt.
 _NOT_MEASURED = {"attempt", "seed", "threads", "jobs", "schema_version"}

@@ -6,7 +6,7 @@ from typing import Literal
 
 from kbench.config import nearest
 from kbench.errors import ConfigError
-from kbench.run.metrics import METRICS
+from kbench.run.results.metrics import METRICS
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from kbench.errors import ConfigError
 from kbench.report.comparisons.attempts import combined
 from kbench.report.text.safe import printable
-from kbench.run.rows import IDENTITY
+from kbench.run.results.rows import IDENTITY
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kbench.run.results import ResultsFolder
+    from kbench.run.results.folder import ResultsFolder
 
 
 def frame(
@@ -37,7 +37,9 @@ def frame(
 def require_folder(folder: Any) -> None:
     """Raise a ConfigError if it is a path, for example."""
     if not hasattr(folder, "read_curves"):
-        raise ConfigError(f"folder is {folder!r}, should be a kbench.run.results.ResultsFolder")
+        raise ConfigError(
+            f"folder is {folder!r}, should be a kbench.run.results.folder.ResultsFolder"
+        )
 
 
 def require_names(what: str, names: Any) -> None:

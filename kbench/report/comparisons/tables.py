@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbench.report.comparisons.quantities import Quantity, leading
-from kbench.run.stopped import time_limit
+from kbench.run.results.stopped import time_limit
 
 Row = Mapping[str, Any]
 # Of a row that is made of several attempts of a run: the rows of these attempts.

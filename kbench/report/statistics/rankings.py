@@ -27,7 +27,7 @@ from kbench.report.comparisons.tables import Comparison, Machine
 from kbench.report.recommend import CLOSE, best_lines
 from kbench.report.statistics.compare import Interval, mean_ranks, ranks
 from kbench.report.text.sheet import Sheet
-from kbench.run.rows import WITHOUT_OUTCOME
+from kbench.run.results.rows import WITHOUT_OUTCOME
 
 # Below six data sets no two methods differ at the 5 % level whatever their ranks are: in a sign
 # test five wins out of five have p = 0.06. A bootstrap interval would suggest otherwise.

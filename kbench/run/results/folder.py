@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
-from kbench.run import rows
-from kbench.run.environment import environment_id
-from kbench.run.files import CLAIMED, MERGED, read_parquet_files
-from kbench.run.rows import SCHEMA_VERSION, STATUSES, schema
+from kbench.run.results.environment import environment_id
+from kbench.run.results.files import CLAIMED, MERGED, read_parquet_files
+from kbench.run.results.folder import rows
+from kbench.run.results.rows import SCHEMA_VERSION, STATUSES, schema
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from kbench.run.merge import MergeReport
+    from kbench.run.results.merge import MergeReport
 
 __all__ = ["SCHEMA_VERSION", "STATUSES", "Curve", "ResultsFolder", "schema"]
 
@@ -327,8 +327,8 @@ class ResultsFolder:
         return table.take(order[:1]).to_pylist(maps_as_pydicts="strict")[0]
 
     def merge(self) -> "MergeReport":
-        """Compact the user's rows into one file; see `kbench.run.merge`."""
-        from kbench.run.merge import merge
+        """Compact the user's rows into one file; see `kbench.run.results.merge`."""
+        from kbench.run.results.merge import merge
 
         return merge(self.path)
 

@@ -12,7 +12,7 @@ from kbench.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Prefix of a file that `merge` has renamed but not deleted yet; see `kbench.run.merge`.
+# Prefix of a file that `merge` has renamed but not deleted yet; see `kbench.run.results.merge`.
 CLAIMED = ".claimed-"
 # Prefix of a file that holds rows of many runs.
 MERGED = "merged-"
