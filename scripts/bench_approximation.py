@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from kbench.approximation import Fastfood, Nystrom, RandomFourierFeatures, walsh_hadamard
 from kbench.config import composer
-from kbench.run import registry
+from kbench.run.planning import registry
 from kbench.trace import Trace
 
 N = 10_000  # rows

@@ -68,7 +68,7 @@ def stored_methods(chosen: list[str]) -> Iterator[tuple[str, bytes, float]]:
 
     from kbench.errors import UnavailableError
     from kbench.prediction import ModelError, save_model
-    from kbench.run import registry
+    from kbench.run.planning import registry
 
     warnings.simplefilter("ignore", ConvergenceWarning)
     folder = Path(__file__).parents[1] / "configs" / "method"

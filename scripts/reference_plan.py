@@ -22,7 +22,7 @@ from kbench.papers.cells.runs import Runs, asked_by
 from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
 from kbench.report.comparisons.tables import Machine
-from kbench.run.plan import Run, make_plan
+from kbench.run.planning.plan import Run, make_plan
 from kbench.run.results.stopped import stopped_at
 from kbench.run.runner import finished_here, split
 

@@ -111,7 +111,7 @@ def cache_folder() -> Path:
 
 def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]]]:
     """(task, class, parameters) of each kind of problem that a method of kbench solves."""
-    from kbench.run import registry
+    from kbench.run.planning import registry
 
     problems = []
     for task, dataset in _DATASETS.items():
@@ -139,7 +139,7 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
 
 def _fit_both(order: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     """In a worker: fit and predict in both precisions, on arrays that are read-only as a run's."""
-    from kbench.run import registry
+    from kbench.run.planning import registry
     from kbench.run.worker import set_threads
 
     set_threads(1, None)

@@ -40,7 +40,7 @@ _DATASET_KEYS = (
 
 def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
-    from kbench.run.plan import make_plan
+    from kbench.run.planning.plan import make_plan
     from kbench.run.results.folder import ResultsFolder
     from kbench.run.runner import obtain_in
     from kbench.run.sandbox import Sandbox
@@ -87,8 +87,8 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     ConfigError
         The row's parameters are no mapping of names to plain values, or name a key of kbench.
     """
-    from kbench.run.command import hydra_value
-    from kbench.run.tuned import NONE
+    from kbench.run.planning.command import hydra_value
+    from kbench.run.planning.tuned_files import NONE
 
     # A tuned file that is newer than the row must not add parameters.
     typed = list(_command_words(row["command"] or ""))
@@ -113,7 +113,7 @@ def overrides_of(row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    from kbench.run.registry import RESERVED
+    from kbench.run.planning.registry import RESERVED
 
     try:
         params = json.loads(row["params"] or "{}")

@@ -22,7 +22,7 @@ from kbench.config import composer
 
 def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 0."""
-    from kbench.run.plan import make_plan
+    from kbench.run.planning.plan import make_plan
     from kbench.run.runner import finished_here, split
 
     overrides, multirun, _ = flags(argv)

@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     # The fork server's imports take longest, so it is started before the runner's own.
     sandbox = worker_sandbox(overrides)
 
-    from kbench.run.plan import make_plan
+    from kbench.run.planning.plan import make_plan
     from kbench.run.runner import Runner, check_methods, finished_here, obtain_in, split
 
     with composer() as hydra:

@@ -19,7 +19,7 @@ from kbench.errors import ConfigError, KbenchError
 from kbench.files import atomic_file
 
 if TYPE_CHECKING:
-    from kbench.run.plan import Plan, Run
+    from kbench.run.planning.plan import Plan, Run
 
 FOLDER = "_scale"  # of results_dir
 PREFIX = "scale."
@@ -120,7 +120,7 @@ def _number(key: str, text: str) -> float:
 
 def _costs(words: Sequence[str], cluster_rows: int) -> Costs:
     """The stored costs of the one run of a command, or those that are measured now."""
-    from kbench.run.plan import make_plan
+    from kbench.run.planning.plan import make_plan
     from kbench.run.results.environment import provenance
     from kbench.run.runner import obtain_in
     from kbench.run.sandbox import Sandbox
@@ -169,8 +169,8 @@ def _class_of(method: str) -> type[Costs]:
 
 def _measure(kind: type[Costs], plan: "Plan", run: "Run", cluster_rows: int) -> Any:
     from kbench.data import open_prepared
-    from kbench.run import registry
     from kbench.run.chunked import memory_for_rows
+    from kbench.run.planning import registry
     from kbench.run.worker import set_threads
 
     task = plan.task(run)

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.commands.arguments import flags, one_of, read, whole
 from kbench.config import composer
 from kbench.errors import ConfigError
-from kbench.run.command import hydra_value
+from kbench.run.planning.command import hydra_value
 from kbench.run.search import Search
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _print_line(line: str) -> None:
 
 def _report(result: "SearchResult", search: Search, command: str) -> int:
     """Print the best settings of a search and write its file; the exit code."""
-    from kbench.run.tuned import users, write_tuned
+    from kbench.run.planning.tuned_files import users, write_tuned
 
     for reason in result.dropped:
         print(f"dropped: {reason}", file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kbench.chunked import MEMORY_MB, ChunkedRows
 from kbench.errors import ConfigError
-from kbench.run.task import Task
+from kbench.run.planning.task import Task
 
 # Fraction of `limits.memory_mb` above which rows are read in chunks: a fit in memory holds a
 # second, prepared copy of them.

@@ -30,11 +30,11 @@ from typing import Any, Protocol
 from kbench.config import Limits, Settings
 from kbench.errors import ConfigError, DataError, KbenchError
 from kbench.run.guard import Outcome, State, Work
+from kbench.run.planning.task import Task
 from kbench.run.preload import preloading_sandbox
 from kbench.run.results.environment import provenance
 from kbench.run.results.rows import NOT_KEPT
 from kbench.run.sandbox import Job, Sandbox
-from kbench.run.task import Task
 
 # How often a run is started before it is `crashed`, if the engine loses its worker process.
 ATTEMPTS = 2

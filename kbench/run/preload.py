@@ -83,7 +83,7 @@ def import_estimators(paths: Iterable[str]) -> None:
 
     A failed import is left to the worker, which reports it.
     """
-    from kbench.run import registry
+    from kbench.run.planning import registry
 
     for path in paths:
         modules = re.findall(r"([\w.]+):", path)
@@ -160,7 +160,7 @@ def _methods_of_experiments(overrides: Sequence[str]) -> list[str]:
 
 
 def _targets(config: Mapping[str, Any]) -> Iterator[str]:
-    from kbench.run import registry
+    from kbench.run.planning import registry
 
     estimator = config.get("estimator")
     names = estimator.values() if isinstance(estimator, Mapping) else [estimator]

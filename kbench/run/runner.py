@@ -23,12 +23,12 @@ from typing import Any
 
 from kbench.config import Limits, Settings
 from kbench.errors import ConfigError
-from kbench.run import registry
 from kbench.run.claims import Claims
 from kbench.run.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
-from kbench.run.command import canonical
 from kbench.run.guard import Outcome
-from kbench.run.plan import Obtain, Plan, Run
+from kbench.run.planning import registry
+from kbench.run.planning.command import canonical
+from kbench.run.planning.plan import Obtain, Plan, Run
 from kbench.run.progress import Progress, Running
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder

@@ -33,11 +33,12 @@ import numpy as np
 from kbench import __version__
 from kbench.config import Composer, nearest, options, read_yaml
 from kbench.errors import ConfigError
-from kbench.run import registry
-from kbench.run.command import canonical
-from kbench.run.plan import Plan, Run, make_plan
+from kbench.run.planning import registry
+from kbench.run.planning.command import canonical
+from kbench.run.planning.plan import Plan, Run, make_plan
+from kbench.run.planning.request import Pair, pairs, read_request
+from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.preload import worker_sandbox
-from kbench.run.request import Pair, pairs, read_request
 from kbench.run.results.folder import TRIALS
 from kbench.run.results.metrics import METRICS, MetricSpec
 from kbench.run.runner import (
@@ -49,7 +50,6 @@ from kbench.run.runner import (
 )
 from kbench.run.sandbox import Sandbox
 from kbench.run.search import Candidate, Search, ranked
-from kbench.run.tuned import NONE, set_of
 
 
 @dataclass

@@ -25,12 +25,13 @@ import numpy as np
 from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
-from kbench.run import chunked, measure, processes, registry
+from kbench.run import chunked, measure, processes
 from kbench.run.cluster import joblib_on
 from kbench.run.learning import LearningCurves
+from kbench.run.planning import registry
+from kbench.run.planning.task import Task
 from kbench.run.results.folder import metrics
 from kbench.run.results.rows import NOT_KEPT
-from kbench.run.task import Task
 from kbench.trace import Trace
 
 # Rows of the warm-up: enough for every class and block size to occur, few enough for milliseconds.

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from kbench.config import composer, options, read_yaml
-from kbench.run import registry
+from kbench.run.planning import registry
 
 FILES = {name: read_yaml(path) for name, path in options("method").items()}
 # Nets, which need images; and baselines without a kernel.

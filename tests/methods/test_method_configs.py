@@ -12,7 +12,7 @@ import yaml
 import kbench.methods
 from kbench.errors import UnavailableError
 from kbench.presets import TABLES
-from kbench.run import registry
+from kbench.run.planning import registry
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs" / "method"

@@ -6,8 +6,8 @@ import pytest
 from kbench import presets
 from kbench.approximation import HSSMatrix
 from kbench.config import composer, options, read_yaml
-from kbench.run import registry
-from kbench.run.plan import make_plan
+from kbench.run.planning import registry
+from kbench.run.planning.plan import make_plan
 
 METHODS = {
     "dcsvm": "dcsvm",

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbench.config import composer
-from kbench.run.command import hydra_value
-from kbench.run.plan import make_plan
+from kbench.run.planning.command import hydra_value
+from kbench.run.planning.plan import make_plan
 
 needs_data = pytest.mark.skipif(
     "KBENCH_DATA" not in os.environ, reason="needs real data: set KBENCH_DATA"

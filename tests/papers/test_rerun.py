@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from kbench.config import composer
-from kbench.run.plan import make_plan
+from kbench.run.planning.plan import make_plan
 from kbench.run.runner import obtain_in
 from kbench.run.sandbox import Sandbox
 from kbench.run.worker import Kept, Live

@@ -28,7 +28,7 @@ from kbench.prediction import ModelError, load_model, save_model, storable
 from kbench.prediction.encoding import decode, encode
 from kbench.prediction.landmarks import LocalLandmarks
 from kbench.prediction.packing import LandmarkMachine
-from kbench.run import registry
+from kbench.run.planning import registry
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "method"
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fuzz_models.py"

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from kbench.errors import UnavailableError
 from kbench.methods.external.intelex import IntelexSVC
-from kbench.run.registry import load, target
+from kbench.run.planning.registry import load, target
 from kbench.run.results.metrics import score
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "method"

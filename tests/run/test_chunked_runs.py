@@ -17,7 +17,7 @@ from kbench.methods import DCSVC
 from kbench.methods.out_of_core.workers import in_order
 from kbench.run import chunked, measure
 from kbench.run.cluster import joblib_on
-from kbench.run.task import About, Task
+from kbench.run.planning.task import About, Task
 from kbench.trace import Trace
 
 WORDS = ("method=dcsvm_early", "dataset=digits", "dataset.chunks=always", "method.n_clusters=4")

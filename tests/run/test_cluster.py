@@ -117,7 +117,7 @@ def test_a_cluster_without_workers_is_given_up(caplog, left):
 def test_data_that_a_machine_lacks_are_prepared_there(tmp_path, monkeypatch):
     """A task names the runner's prepared folder; without it the config and the checksum decide."""
     from kbench.config import composer
-    from kbench.run.plan import make_plan
+    from kbench.run.planning.plan import make_plan
 
     monkeypatch.chdir(tmp_path)
     sandbox = Sandbox()

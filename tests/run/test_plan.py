@@ -7,8 +7,8 @@ import yaml
 
 from kbench.config import composer, options, shipped_root
 from kbench.errors import ConfigError
-from kbench.run.command import canonical, hydra_value
-from kbench.run.plan import make_plan
+from kbench.run.planning.command import canonical, hydra_value
+from kbench.run.planning.plan import make_plan
 
 
 @pytest.fixture(autouse=True)

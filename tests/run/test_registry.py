@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 from kbench.errors import ConfigError, UnavailableError
 from kbench.methods import KernelSVC
-from kbench.run import registry
+from kbench.run.planning import registry
 
 
 def test_entry_points_and_dotted_paths_name_classes():

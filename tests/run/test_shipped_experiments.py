@@ -6,7 +6,7 @@ In a file of its own: the composer that all of them share keeps Hydra to itself 
 import pytest
 
 from kbench.config import composer, options
-from kbench.run.plan import make_plan
+from kbench.run.planning.plan import make_plan
 
 
 @pytest.fixture(autouse=True)

@@ -38,9 +38,9 @@ from kbench.methods import KernelRidge
 from kbench.methods.out_of_core.checkpoint import Checkpoint
 from kbench.prediction import load_model, save_model
 from kbench.run.claims import Claims
+from kbench.run.planning.tuned_files import write_tuned
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.merge import merge
-from kbench.run.tuned import write_tuned
 
 CURVES = [{"curve": "objective", "x_name": "seconds", "x": [0.0, 1.0], "value": [2.0, 1.0]}]
 FITTED = KernelRidge().fit(np.eye(4), np.arange(4.0))

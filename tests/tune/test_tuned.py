@@ -7,9 +7,9 @@ import pytest
 
 from kbench.config import composer, read_yaml
 from kbench.errors import ConfigError
-from kbench.run import registry
-from kbench.run.plan import make_plan
-from kbench.run.tuned import write_tuned
+from kbench.run.planning import registry
+from kbench.run.planning.plan import make_plan
+from kbench.run.planning.tuned_files import write_tuned
 
 SEARCH = {"metric": "accuracy", "mean": 0.98, "sd": 0.003, "complete": True, "variant": None}
 

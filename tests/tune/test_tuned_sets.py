@@ -3,7 +3,7 @@
 import pytest
 
 from kbench.config import options, read_yaml
-from kbench.run.tuned import tuned_name
+from kbench.run.planning.tuned_files import tuned_name
 
 SEARCHES = {
     name: plan

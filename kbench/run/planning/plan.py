@@ -16,10 +16,10 @@ from typing import Any
 from kbench import presets
 from kbench.config import Composer, Limits, Settings, flatten, nearest, settings
 from kbench.errors import ConfigError, DataError, DataNotFoundError
-from kbench.run.command import KEPT_LIMITS, Command, canonical, hydra_value
-from kbench.run.request import Request, checked_seed, pairs, read_request
-from kbench.run.task import About, Task
-from kbench.run.tuned import NONE, Tuned, find_tuned, set_of, tuned_by
+from kbench.run.planning.command import KEPT_LIMITS, Command, canonical, hydra_value
+from kbench.run.planning.request import Request, checked_seed, pairs, read_request
+from kbench.run.planning.task import About, Task
+from kbench.run.planning.tuned_files import NONE, Tuned, find_tuned, set_of, tuned_by
 
 # (config of a data set, settings) -> folder of its prepared arrays
 Obtain = Callable[[Mapping[str, Any], Settings], Path]
@@ -226,11 +226,11 @@ class _Method:
     estimator: Any  # a name, or a mapping from task to name
     meta: Mapping[str, Any]
     params: Mapping[str, Any]
-    parts: Mapping[str, str] | None = None  # as in kbench.run.registry
+    parts: Mapping[str, str] | None = None  # as in kbench.run.planning.registry
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "_Method":
-        from kbench.run import registry
+        from kbench.run.planning import registry
 
         meta = config.get("meta") or {}
         if absent := [key for key in ("name", "estimator") if config.get(key) is None]:
@@ -318,7 +318,7 @@ def _expand(
 
     `config` is what the command composes to, `bare` the same without the command's own values.
     """
-    from kbench.run import registry
+    from kbench.run.planning import registry
 
     method = _Method.of(config["method"])
     dataset = _dataset(plan.settings, config["dataset"], chosen)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.config import GROUPS, Composer, require_option
 from kbench.errors import ConfigError
-from kbench.run.command import hydra_value
+from kbench.run.planning.command import hydra_value
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from kbench.config import nearest, options, read_yaml, require_option
 from kbench.errors import ConfigError
-from kbench.run import registry
+from kbench.run.planning import registry
 
 NONE = "tuned=none"
 
