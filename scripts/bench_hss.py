@@ -40,7 +40,7 @@ from kbench.config import composer
 from kbench.data import Dataset, Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError
 from kbench.methods import HSSADMMClassifier, HSSKernelRidge, KernelRidge, KernelSVC
-from kbench.run.processes import PeakMemory
+from kbench.run.execution.processes import PeakMemory
 from kbench.solvers import solve_admm
 
 SHIFT = 1000.0

@@ -42,7 +42,7 @@ from kbench.methods.automatic.rfm import RecursiveFeatureClassifier, RecursiveFe
 from kbench.metric import LearnedMetric, WithMetric
 from kbench.metric import learned as learned_module
 from kbench.metric.gradients import gradient_outer_product
-from kbench.run.processes import PeakMemory
+from kbench.run.execution.processes import PeakMemory
 from kbench.solvers.kernel_ridge import shifted_cholesky
 
 

@@ -22,9 +22,9 @@ from kbench.papers.cells.runs import Runs, asked_by
 from kbench.papers.figures.panels import figures
 from kbench.papers.printed.layout import PAPERS, Growth, Paper, Selector, experiments_of, paper
 from kbench.report.comparisons.tables import Machine
+from kbench.run.execution.runner import finished_here, split
 from kbench.run.planning.plan import Run, make_plan
 from kbench.run.results.stopped import stopped_at
-from kbench.run.runner import finished_here, split
 
 # Seconds between two runs of one command that are in no column of a row: the start of the worker.
 STARTING = 0.35

@@ -48,7 +48,7 @@ def compile_methods(names: Sequence[str], show: Callable[[str, str], None]) -> b
     ConfigError
         A name is no method.
     """
-    from kbench.run.preload import preloading_sandbox
+    from kbench.run.execution.preload import preloading_sandbox
 
     folder = cache_folder()
     existing = next(p for p in [folder.absolute(), *folder.absolute().parents] if p.exists())
@@ -139,8 +139,8 @@ def _problems(hydra: Composer, name: str) -> list[tuple[str, str, dict[str, Any]
 
 def _fit_both(order: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     """In a worker: fit and predict in both precisions, on arrays that are read-only as a run's."""
+    from kbench.run.execution.worker import set_threads
     from kbench.run.planning import registry
-    from kbench.run.worker import set_threads
 
     set_threads(1, None)
     clock = CompileClock(lambda on: send({"event": "compiling", "on": on}))

@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     if verb == "where":
         return _where(names, folders)
     limit = [f"{key}={value}" for key, value in values.items() if key == "limits.memory_mb"]
-    from kbench.run.sandbox import Sandbox
+    from kbench.run.execution.sandbox import Sandbox
 
     good, sandbox = True, Sandbox()
     with composer() as hydra:
@@ -118,7 +118,7 @@ class _Child(NamedTuple):
 def _prepare(config: dict[str, Any], child: _Child, *, download: bool, all_: bool) -> bool:
     """Prepare one data set and print its size; returns whether its facts hold."""
     from kbench.data import open_prepared, with_variant
-    from kbench.run.preparing import prepare_in_child
+    from kbench.run.execution.preparing import prepare_in_child
 
     try:
         data = open_prepared(prepare_in_child(with_variant(config), *child, download=download))

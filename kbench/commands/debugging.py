@@ -40,12 +40,12 @@ _DATASET_KEYS = (
 
 def main(argv: Sequence[str]) -> int:
     """Exit code 0 when the run ends well, 1 when it raises."""
+    from kbench.run.execution.runner import obtain_in
+    from kbench.run.execution.sandbox import Sandbox
+    from kbench.run.execution.worker import Kept, Live, set_threads
+    from kbench.run.execution.worker import run as do_run
     from kbench.run.planning.plan import make_plan
     from kbench.run.results.folder import ResultsFolder
-    from kbench.run.runner import obtain_in
-    from kbench.run.sandbox import Sandbox
-    from kbench.run.worker import Kept, Live, set_threads
-    from kbench.run.worker import run as do_run
 
     bare, values = read(argv, ["results_dir", "pdb"])
     if len(bare) != 1:

@@ -124,7 +124,7 @@ def _report(task: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> Non
 def _trials() -> list[tuple[str, bool, str]]:
     """(limit, whether it ended the worker as expected, status and seconds)."""
     from kbench.config import Limits
-    from kbench.run.sandbox import Sandbox
+    from kbench.run.execution.sandbox import Sandbox
 
     none = Limits(wall_s=None, setup_s=60.0)
     sandbox = Sandbox(["kbench.commands.doctor"])

@@ -22,8 +22,8 @@ from kbench.config import composer
 
 def main(argv: Sequence[str]) -> int:
     """Print the plan; exit code 0."""
+    from kbench.run.execution.runner import finished_here, split
     from kbench.run.planning.plan import make_plan
-    from kbench.run.runner import finished_here, split
 
     overrides, multirun, _ = flags(argv)
     if any(word.startswith(scaling.PREFIX) for word in overrides):

@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit code 0."""
     from kbench.data import Folders, Preparation, read_rows
     from kbench.prediction import load_model
-    from kbench.run.applying import apply_model, require_format
+    from kbench.run.execution.applying import apply_model, require_format
 
     overrides = [w for w in argv if w.startswith(("dataset=", "dataset.", "+dataset.", "~dataset"))]
     bare, values = read([word for word in argv if word not in overrides], KEYS)

@@ -11,7 +11,7 @@ from kbench.errors import ConfigError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbench.run.runner import Summary
+    from kbench.run.execution.runner import Summary
 
 # Number of failed runs that the summary names, because a sweep may have thousands.
 _SHOWN = 20
@@ -23,13 +23,13 @@ def main(argv: Sequence[str]) -> int:
     if show:
         return _show_config(overrides)
 
-    from kbench.run.preload import worker_sandbox
+    from kbench.run.execution.preload import worker_sandbox
 
     # The fork server's imports take longest, so it is started before the runner's own.
     sandbox = worker_sandbox(overrides)
 
+    from kbench.run.execution.runner import Runner, check_methods, finished_here, obtain_in, split
     from kbench.run.planning.plan import make_plan
-    from kbench.run.runner import Runner, check_methods, finished_here, obtain_in, split
 
     with composer() as hydra:
         plan = make_plan(hydra, overrides, multirun=multirun)
@@ -67,7 +67,7 @@ def _show_config(overrides: Sequence[str]) -> int:
 
 
 def _summarise(summary: "Summary", n_runs: int, folder: "Path") -> None:
-    from kbench.run.progress import describe
+    from kbench.run.execution.progress import describe
 
     for message in summary.absent.values():
         print(f"left out: {message}", file=sys.stderr)

@@ -120,10 +120,10 @@ def _number(key: str, text: str) -> float:
 
 def _costs(words: Sequence[str], cluster_rows: int) -> Costs:
     """The stored costs of the one run of a command, or those that are measured now."""
+    from kbench.run.execution.runner import obtain_in
+    from kbench.run.execution.sandbox import Sandbox
     from kbench.run.planning.plan import make_plan
     from kbench.run.results.environment import provenance
-    from kbench.run.runner import obtain_in
-    from kbench.run.sandbox import Sandbox
 
     sandbox = Sandbox()
     with composer() as hydra:
@@ -169,9 +169,9 @@ def _class_of(method: str) -> type[Costs]:
 
 def _measure(kind: type[Costs], plan: "Plan", run: "Run", cluster_rows: int) -> Any:
     from kbench.data import open_prepared
-    from kbench.run.chunked import memory_for_rows
+    from kbench.run.execution.chunked import memory_for_rows
+    from kbench.run.execution.worker import set_threads
     from kbench.run.planning import registry
-    from kbench.run.worker import set_threads
 
     task = plan.task(run)
     set_threads(1, None)

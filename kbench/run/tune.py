@@ -33,22 +33,22 @@ import numpy as np
 from kbench import __version__
 from kbench.config import Composer, nearest, options, read_yaml
 from kbench.errors import ConfigError
-from kbench.run.planning import registry
-from kbench.run.planning.command import canonical
-from kbench.run.planning.plan import Plan, Run, make_plan
-from kbench.run.planning.request import Pair, pairs, read_request
-from kbench.run.planning.tuned_files import NONE, set_of
-from kbench.run.preload import worker_sandbox
-from kbench.run.results.folder import TRIALS
-from kbench.run.results.metrics import METRICS, MetricSpec
-from kbench.run.runner import (
+from kbench.run.execution.preload import worker_sandbox
+from kbench.run.execution.runner import (
     Runner,
     check_methods,
     environment_of,
     finished_here,
     obtain_in,
 )
-from kbench.run.sandbox import Sandbox
+from kbench.run.execution.sandbox import Sandbox
+from kbench.run.planning import registry
+from kbench.run.planning.command import canonical
+from kbench.run.planning.plan import Plan, Run, make_plan
+from kbench.run.planning.request import Pair, pairs, read_request
+from kbench.run.planning.tuned_files import NONE, set_of
+from kbench.run.results.folder import TRIALS
+from kbench.run.results.metrics import METRICS, MetricSpec
 from kbench.run.search import Candidate, Search, ranked
 
 

@@ -179,7 +179,7 @@ def test_help_is_what_any_run_answers_that_asks_for_it(tmp_path):
 
 
 def test_the_runner_starts_without_what_only_its_workers_need(tmp_path):
-    code = "import kbench.commands.running, kbench.run.runner, sys; print(*sys.modules)"
+    code = "import kbench.commands.running, kbench.run.execution.runner, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numba", "scipy", "sklearn", "pandas", "pyarrow"} & set(done.stdout.split())
 

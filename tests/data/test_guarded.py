@@ -23,9 +23,9 @@ from kbench.data.formats import read
 from kbench.data.guarded import answer
 from kbench.data.guarded import read as read_guarded
 from kbench.errors import DataError
-from kbench.run import preparing
-from kbench.run.preparing import prepare_in_child
-from kbench.run.sandbox import Sandbox
+from kbench.run.execution import preparing
+from kbench.run.execution.preparing import prepare_in_child
+from kbench.run.execution.sandbox import Sandbox
 
 
 def forked(folder):

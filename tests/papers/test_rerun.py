@@ -9,11 +9,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from kbench.config import composer
+from kbench.run.execution.runner import obtain_in
+from kbench.run.execution.sandbox import Sandbox
+from kbench.run.execution.worker import Kept, Live
+from kbench.run.execution.worker import run as do_run
 from kbench.run.planning.plan import make_plan
-from kbench.run.runner import obtain_in
-from kbench.run.sandbox import Sandbox
-from kbench.run.worker import Kept, Live
-from kbench.run.worker import run as do_run
 
 ROWS = Path(__file__).parents[2] / "results" / "_reference" / "reference.parquet"
 # Another BLAS rounds in another way: one and a half rows of a test set, and a thousandth.

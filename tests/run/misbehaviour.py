@@ -185,7 +185,7 @@ def frees_in_time(task, send):
 
 
 def threads(task, send):
-    from kbench.run.worker import set_threads
+    from kbench.run.execution.worker import set_threads
 
     set_threads(task["threads"], task["cpus"])
     import numpy  # noqa: F401

@@ -15,8 +15,8 @@ from kbench.config import composer, settings
 from kbench.errors import ConfigError
 from kbench.methods import DCSVC
 from kbench.methods.out_of_core.workers import in_order
-from kbench.run import chunked, measure
-from kbench.run.cluster import joblib_on
+from kbench.run.execution import chunked, measure
+from kbench.run.execution.cluster import joblib_on
 from kbench.run.planning.task import About, Task
 from kbench.trace import Trace
 

@@ -9,7 +9,7 @@ import pytest
 from harness import furnish, kbench, rows, start, wait_for
 
 from kbench.compiling import CompileClock
-from kbench.run.worker import _LiveTrace
+from kbench.run.execution.worker import _LiveTrace
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 DAYS = 2 * 86_400

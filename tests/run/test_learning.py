@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from harness import kbench, rows
 
-from kbench.run.learning import LearningCurves
+from kbench.run.execution.learning import LearningCurves
 
 
 def test_evaluations_are_a_factor_apart_and_end_with_the_machine():

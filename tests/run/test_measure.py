@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 from kbench.cost import UNIT_ROWS, linear_prediction_s, prediction_s
-from kbench.run import measure, processes, row_loop
-from kbench.run.row_loop import row_loop_s
-from kbench.run.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
+from kbench.run.execution import measure, processes, row_loop
+from kbench.run.execution.row_loop import row_loop_s
+from kbench.run.execution.worker import WARMUP_ROWS, _some_rows, _take, _target_errors
 from kbench.trace import Trace
 
 
@@ -30,7 +30,7 @@ def test_a_stopwatch_counts_wall_and_cpu_apart():
     """In a process of its own: threads of a BLAS, even idle ones, take CPU time at first."""
     script = """if True:
         import time
-        from kbench.run.measure import Stopwatch
+        from kbench.run.execution.measure import Stopwatch
         with Stopwatch() as watch:
             time.sleep(0.2)
             end = time.process_time() + 0.1

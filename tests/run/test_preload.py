@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
-from kbench.run.preload import ESTIMATORS, estimators_named
+from kbench.run.execution.preload import ESTIMATORS, estimators_named
 
 CODE = """
 import sys
-import kbench.run.preloaded
+import kbench.run.execution.preloaded
 print(*sorted({"numba", "pandas", "scipy.stats._stats_py", "sklearn.metrics"} & set(sys.modules)))
 import scipy.stats
 from scipy.stats import norm

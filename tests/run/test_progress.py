@@ -12,8 +12,8 @@ import termios
 import pytest
 from harness import environment, furnish
 
-from kbench.run.guard import State
-from kbench.run.progress import FEW, Progress, Running, describe
+from kbench.run.execution.guard import State
+from kbench.run.execution.progress import FEW, Progress, Running, describe
 
 OK = {"status": "ok", "accuracy": 0.98765, "fit_wall_s": 1.2345, "predict_wall_s": 0.01}
 BAD = {"status": "timeout", "message": "not done within limits.wall_s=2", "key": "0123456789ab"}

@@ -17,9 +17,9 @@ import pytest
 
 from kbench.config import Limits
 from kbench.errors import KbenchError
-from kbench.run.guard import HEAD_BYTES, TAIL_BYTES
+from kbench.run.execution.guard import HEAD_BYTES, TAIL_BYTES
+from kbench.run.execution.sandbox import Sandbox
 from kbench.run.results.stopped import least_fit_s, stopped_at, where
-from kbench.run.sandbox import Sandbox
 
 NONE = Limits(wall_s=None, setup_s=60.0)
 linux_only = pytest.mark.skipif(
@@ -240,7 +240,7 @@ def test_a_killed_runner_takes_everything_along():
         sys.path.insert(0, {str(Path(__file__).parent)!r})
         import misbehaviour
         from kbench.config import Limits
-        from kbench.run.sandbox import Sandbox
+        from kbench.run.execution.sandbox import Sandbox
         none = {NONE!r}
         sandbox = Sandbox(["misbehaviour"])
         jobs = [sandbox.start(misbehaviour.hangs_with_children, {{"marker": {marker!r}}}, none)]

@@ -1,7 +1,7 @@
 """One run in a separate process, under limits that the run cannot evade.
 
 A fork server that has imported the numerical packages forks a guard for each run, and the guard
-forks the worker (`kbench.run.guard` gives the reasons):
+forks the worker (`kbench.run.execution.guard` gives the reasons):
 
     runner -- fork server -- guard -- worker -- whatever the method starts
 """
@@ -18,8 +18,8 @@ from typing import Any
 
 from kbench.config import Limits
 from kbench.errors import KbenchError
-from kbench.run.guard import Outcome, State, Work, guard
-from kbench.run.temporary import runner_folder
+from kbench.run.execution.guard import Outcome, State, Work, guard
+from kbench.run.execution.temporary import runner_folder
 
 # Starts of a worker before a command gives up. A fork server that was killed is started anew each
 # time; if it ends as often as this, something ends it every time.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbench.compiling import CompileClock
-from kbench.run import processes
+from kbench.run.execution import processes
 
 try:
     import resource

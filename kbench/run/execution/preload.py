@@ -15,7 +15,7 @@ from typing import Any
 
 from kbench.config import read_yaml, require_option
 from kbench.errors import ConfigError
-from kbench.run.sandbox import Sandbox
+from kbench.run.execution.sandbox import Sandbox
 
 # The environment variable that hands the estimators to the fork server.
 ESTIMATORS = "KBENCH_PRELOAD"
@@ -39,7 +39,7 @@ def import_common() -> None:
             importlib.import_module("sklearn.callback")
     import kbench.cost
     import kbench.data
-    import kbench.run.worker  # noqa: F401
+    import kbench.run.execution.worker  # noqa: F401
 
 
 @contextlib.contextmanager
@@ -108,7 +108,7 @@ def _fill_tables_of_numba() -> None:
 def preloading_sandbox(estimators: Sequence[str]) -> Sandbox:
     """A sandbox whose fork server imports what every worker uses, and the given classes."""
     return Sandbox(
-        [*_IMPORTED_BY_THE_SCRIPT, "kbench.run.preloaded"],
+        [*_IMPORTED_BY_THE_SCRIPT, "kbench.run.execution.preloaded"],
         {ESTIMATORS: json.dumps(list(estimators))},
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from kbench.compiling import MESSAGE
-from kbench.run.guard import State
+from kbench.run.execution.guard import State
 
 # Up to this number of runs each gets a line of its own above the live one on a terminal.
 FEW = 50

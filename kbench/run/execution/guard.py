@@ -26,7 +26,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from kbench.config import Limits
-from kbench.run import processes, temporary
+from kbench.run.execution import processes, temporary
 from kbench.run.results.environment import Provenance
 from kbench.run.results.folder import stopped
 

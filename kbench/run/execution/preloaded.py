@@ -7,8 +7,8 @@ import gc
 import json
 import os
 
-from kbench.run.preload import ESTIMATORS, import_common, import_estimators
-from kbench.run.worker import thread_pools
+from kbench.run.execution.preload import ESTIMATORS, import_common, import_estimators
+from kbench.run.execution.worker import thread_pools
 
 # Imports create objects that stay, so garbage collection is off while they run: it would take a
 # tenth of their time. `gc.freeze` then leaves these objects out of the workers' collections.

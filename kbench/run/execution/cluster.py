@@ -29,12 +29,12 @@ from typing import Any, Protocol
 
 from kbench.config import Limits, Settings
 from kbench.errors import ConfigError, DataError, KbenchError
-from kbench.run.guard import Outcome, State, Work
+from kbench.run.execution.guard import Outcome, State, Work
+from kbench.run.execution.preload import preloading_sandbox
+from kbench.run.execution.sandbox import Job, Sandbox
 from kbench.run.planning.task import Task
-from kbench.run.preload import preloading_sandbox
 from kbench.run.results.environment import provenance
 from kbench.run.results.rows import NOT_KEPT
-from kbench.run.sandbox import Job, Sandbox
 
 # How often a run is started before it is `crashed`, if the engine loses its worker process.
 ATTEMPTS = 2
@@ -251,7 +251,7 @@ def run_guarded(
 def _prepared_here(task: Task, limits: Limits, sandbox: Sandbox) -> Path:
     """Prepare the run's data on a machine that does not share the runner's file system."""
     from kbench.data import Folders, fingerprint
-    from kbench.run.preparing import prepare_guarded
+    from kbench.run.execution.preparing import prepare_guarded
 
     settings = Settings(datasets_dir=task.datasets_dir, download=task.download, limits=limits)
     prepared = prepare_guarded(task.dataset, settings, sandbox)

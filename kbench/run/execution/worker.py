@@ -25,9 +25,9 @@ import numpy as np
 from kbench.chunked import ChunkedRows
 from kbench.compiling import CompileClock
 from kbench.errors import KbenchError, UnavailableError
-from kbench.run import chunked, measure, processes
-from kbench.run.cluster import joblib_on
-from kbench.run.learning import LearningCurves
+from kbench.run.execution import chunked, measure, processes
+from kbench.run.execution.cluster import joblib_on
+from kbench.run.execution.learning import LearningCurves
 from kbench.run.planning import registry
 from kbench.run.planning.task import Task
 from kbench.run.results.folder import metrics
@@ -314,7 +314,7 @@ def _costs(task: Task, estimator: Any, data: Any, predict_s: float) -> dict[str,
     row_s = prediction_s(estimator.predict, data.X_test, predict_s)
     costs = {"prediction_cost": row_s / linear_prediction_s(data.X_test, n_outputs)}
     if not task.estimator.startswith("sklearn."):
-        from kbench.run.row_loop import row_loop_s
+        from kbench.run.execution.row_loop import row_loop_s
 
         costs["prediction_cost_loop"] = row_s / row_loop_s(data.X_test, n_outputs)
     return costs

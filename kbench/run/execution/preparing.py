@@ -11,8 +11,8 @@ from typing import Any
 from kbench.config import Limits, Settings
 from kbench.data import Folders, prepare, remove_abandoned, status
 from kbench.errors import NO_CACHE, ConfigError, DataError, DataNotFoundError, KbenchError
-from kbench.run.guard import Send
-from kbench.run.sandbox import Sandbox
+from kbench.run.execution.guard import Send
+from kbench.run.execution.sandbox import Sandbox
 
 _ERRORS: dict[str, type[KbenchError]] = {
     error.__name__: error for error in (ConfigError, DataError, DataNotFoundError)

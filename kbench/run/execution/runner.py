@@ -23,18 +23,18 @@ from typing import Any
 
 from kbench.config import Limits, Settings
 from kbench.errors import ConfigError
-from kbench.run.claims import Claims
-from kbench.run.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
-from kbench.run.guard import Outcome
+from kbench.run.execution.claims import Claims
+from kbench.run.execution.cluster import Cluster, RemoteJob, SharedModel, open_cluster, scheduler_of
+from kbench.run.execution.guard import Outcome
+from kbench.run.execution.progress import Progress, Running
+from kbench.run.execution.sandbox import Job, Sandbox
+from kbench.run.execution.worker import work
 from kbench.run.planning import registry
 from kbench.run.planning.command import canonical
 from kbench.run.planning.plan import Obtain, Plan, Run
-from kbench.run.progress import Progress, Running
 from kbench.run.results.environment import provenance
 from kbench.run.results.folder import ResultsFolder
 from kbench.run.results.rows import NOT_KEPT, WITHOUT_OUTCOME
-from kbench.run.sandbox import Job, Sandbox
-from kbench.run.worker import work
 from kbench.signals import handled
 
 # Columns that the report of a run must have for the run to be ok.
@@ -126,7 +126,7 @@ def _workplace(plan: Plan, sandbox: Sandbox) -> Iterator[Sandbox | Cluster | Sha
 
 def obtain_in(sandbox: Sandbox) -> Obtain:
     """A function that prepares a plan's data sets in guarded children of `sandbox`."""
-    from kbench.run.preparing import prepare_guarded
+    from kbench.run.execution.preparing import prepare_guarded
 
     return functools.partial(prepare_guarded, sandbox=sandbox)
 
