@@ -36,10 +36,10 @@ from kbench.commands.arguments import flags, one_of, read, whole
 from kbench.config import composer
 from kbench.errors import ConfigError
 from kbench.run.planning.command import hydra_value
-from kbench.run.search import Search
+from kbench.run.search.halving import Search
 
 if TYPE_CHECKING:
-    from kbench.run.tune import SearchResult
+    from kbench.run.search.parameter_search import SearchResult
 
 _KEYS = ("cv", "validation", "halving", "factor", "min_rows", "rows", "runs", "seconds", "metric")
 _SHOWN = 5  # settings, and failed trials, that are printed
@@ -47,7 +47,7 @@ _SHOWN = 5  # settings, and failed trials, that are printed
 
 def main(argv: Sequence[str]) -> int:
     """Tune, print the best settings, write the files; the exit code is that of a run."""
-    from kbench.run.tune import searches, tune
+    from kbench.run.search.parameter_search import searches, tune
 
     words, _, show = flags(argv)
     if show:

@@ -24,7 +24,7 @@ from kbench.data import open_prepared
 from kbench.data.split import holdout_rows
 from kbench.run.planning.plan import make_plan
 from kbench.run.results.metrics import METRICS
-from kbench.run.search import Candidate, Search, ranked
+from kbench.run.search.halving import Candidate, Search, ranked
 
 HERE = Path(__file__).parent
 SCRIPTED = """

@@ -49,7 +49,7 @@ from kbench.run.planning.request import Pair, pairs, read_request
 from kbench.run.planning.tuned_files import NONE, set_of
 from kbench.run.results.folder import TRIALS
 from kbench.run.results.metrics import METRICS, MetricSpec
-from kbench.run.search import Candidate, Search, ranked
+from kbench.run.search.halving import Candidate, Search, ranked
 
 
 @dataclass
