@@ -12,7 +12,7 @@ same because the acceleration does not apply, a pair is not repeated. A fit with
 is stopped at the limit (shown as ">"). A violation above the tolerance is printed at the end.
 --quick takes the first 8,000 rows.
 
-Switches are fields of `kbench.solvers.options.SolverOptions` and `kbench.kernels.layout.Packing`,
+Switches are fields of `kbench.solvers.box_dual.options.SolverOptions` and `kbench.kernels.layout.Packing`,
 `groups` (the argument `split`), `float_order` (inner solvers whose argmax is a plain running
 maximum) and `work_sharing` (with --threads: T threads against one).
 """
@@ -41,7 +41,7 @@ from kbench.kernels import KernelMatrix  # noqa: E402
 from kbench.kernels.exponential import RBF  # noqa: E402
 from kbench.kernels.layout import Packing  # noqa: E402
 from kbench.solvers import BoxDualResult, solve_box_dual  # noqa: E402
-from kbench.solvers.options import ALL_ON, SolverOptions  # noqa: E402
+from kbench.solvers.box_dual.options import ALL_ON, SolverOptions  # noqa: E402
 
 QUICK_ROWS = 8000
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kbench.solvers.admm import ADMMResult, balance, intercepts, solve_admm
-    from kbench.solvers.box_dual import (
+    from kbench.solvers.box_dual.solve import (
         BoxDualResult,
         RegressionDualResult,
         solve_box_dual,

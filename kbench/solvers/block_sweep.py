@@ -18,7 +18,7 @@ and all classes share them.
 import numpy as np
 from numba import njit
 
-from kbench.solvers.coordinate_descent import compiled_steps
+from kbench.solvers.box_dual.coordinate_descent import compiled_steps
 
 # Rows of a block: inner products per row grow with it, and so does the decrease per pass
 # (`scripts/bench_linear.py`).

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.solvers.block_descent import largest, working_set
+from kbench.solvers.box_dual.block_descent import largest, working_set
 
 FAR = -1e300
 

@@ -13,8 +13,8 @@ from sklearn.svm import SVC
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual, solve_regression_dual
-from kbench.solvers.iterate import Budget, Iterate, show
-from kbench.solvers.options import SolverOptions
+from kbench.solvers.box_dual.iterate import Budget, Iterate, show
+from kbench.solvers.box_dual.options import SolverOptions
 from kbench.trace import Trace
 
 # Nested subsets, bounded memory and groups already for small problems.

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
-from kbench.solvers.duplicates import Duplicates
-from kbench.solvers.options import SolverOptions
+from kbench.solvers.box_dual.duplicates import Duplicates
+from kbench.solvers.box_dual.options import SolverOptions
 
 
 def matrix(X, dtype=np.float64):

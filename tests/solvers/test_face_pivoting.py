@@ -8,8 +8,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_regression_dual
-from kbench.solvers.face_pivoting import face_minimum
-from kbench.solvers.options import SolverOptions
+from kbench.solvers.box_dual.face_pivoting import face_minimum
+from kbench.solvers.box_dual.options import SolverOptions
 
 
 @given(m=st.integers(2, 120), seed=st.integers(0, 999), far=st.sampled_from([0.01, 0.3]))

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
-from kbench.solvers.row_cache import NEVER, RowCache
-from kbench.solvers.strategy import _min_uses
+from kbench.solvers.box_dual.row_cache import NEVER, RowCache
+from kbench.solvers.box_dual.strategy import _min_uses
 
 
 @given(seed=st.integers(0, 1000), slots=st.integers(0, 60), min_uses=st.integers(1, 4))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
-from kbench.solvers.shrinking import shrinking_descent
+from kbench.solvers.box_dual.shrinking import shrinking_descent
 from kbench.trace import Trace
 
 

@@ -9,9 +9,9 @@ from scipy.spatial.distance import cdist
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
-from kbench.solvers.grouped_matrix import GroupedMatrix
-from kbench.solvers.options import SolverOptions
-from kbench.solvers.split import _between, _gaps, independent_groups
+from kbench.solvers.box_dual.grouped_matrix import GroupedMatrix
+from kbench.solvers.box_dual.options import SolverOptions
+from kbench.solvers.box_dual.split import _between, _gaps, independent_groups
 from kbench.trace import Trace
 
 # Groups already in small problems, and none combined.

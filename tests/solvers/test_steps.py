@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.solvers.coordinate_descent import coordinate_steps
-from kbench.solvers.face_newton import face_steps
-from kbench.solvers.pair_descent import pair_steps
+from kbench.solvers.box_dual.coordinate_descent import coordinate_steps
+from kbench.solvers.box_dual.face_newton import face_steps
+from kbench.solvers.box_dual.pair_descent import pair_steps
 
 
 def dense(q, seed, dtype=np.float64, *, epsilon=0.0):

@@ -9,7 +9,7 @@ import pytest
 
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.solvers import solve_box_dual
-from kbench.solvers.row_cache import RowCache
+from kbench.solvers.box_dual.row_cache import RowCache
 from kbench.solvers.small import GaussianRows, Limits, solve_each
 from kbench.trace import Deadline, Trace
 

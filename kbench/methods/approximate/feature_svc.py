@@ -22,7 +22,7 @@ from kbench.methods.out_of_core.feature_chunks import SpilledFeatures, feature_s
 from kbench.methods.out_of_core.out_of_core import working_folder
 from kbench.prediction.flops import CountedPrediction
 from kbench.solvers import LinearDualResult, solve_linear_dual
-from kbench.solvers.duplicates import Duplicates
+from kbench.solvers.box_dual.duplicates import Duplicates
 from kbench.trace import Deadline, Trace
 
 

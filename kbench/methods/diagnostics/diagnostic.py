@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 
 from kbench.methods.base.box_svc import BoxSVC, Problem
 from kbench.methods.exact.kernel_svc import KernelSVC
-from kbench.solvers.split import independent_groups
+from kbench.solvers.box_dual.split import independent_groups
 
 # Kernel values between groups of support vectors may be left out if that changes the objective by
 # less than this multiple of sum a. Far below every tolerance of the solvers; set by hand.

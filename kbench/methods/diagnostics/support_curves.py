@@ -16,7 +16,7 @@ from kbench.methods.diagnostics.diagnostic import TwoClassDiagnostic, exact_svc,
 from kbench.methods.divide.cascade_svc import CascadeSVC
 from kbench.methods.divide.dc_svc import DCSVC
 from kbench.methods.exact.kernel_svc import KernelSVC
-from kbench.solvers.shrinking import shrinking_descent
+from kbench.solvers.box_dual.shrinking import shrinking_descent
 from kbench.trace import Trace
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.solvers.iterate import Iterate, show
+from kbench.solvers.box_dual.iterate import Iterate, show
 
 # Least fraction of the rows that must have an equal predecessor: merging copies all rows once, and
 # what it saves falls with this fraction (`scripts/ablate_svm.py`, `duplicates`).

@@ -16,8 +16,8 @@ Unlike LIBSVM, which ranks j by the decrease of the unclipped step, the step is 
 import numpy as np
 from numba import njit
 
-from kbench.solvers.directions import distances, lift_and_drop
-from kbench.solvers.float_order import (
+from kbench.solvers.box_dual.directions import distances, lift_and_drop
+from kbench.solvers.box_dual.float_order import (
     FLAGS,
     as_integers,
     bits_of,

@@ -12,8 +12,8 @@ minimiser, its bound or 0, beyond which the slope of epsilon |b| is another one:
 import numpy as np
 from numba import njit
 
-from kbench.solvers.directions import distances, lift_and_drop
-from kbench.solvers.float_order import FLAGS, as_integers, position_of_largest
+from kbench.solvers.box_dual.directions import distances, lift_and_drop
+from kbench.solvers.box_dual.float_order import FLAGS, as_integers, position_of_largest
 
 
 def coordinate_steps(

@@ -15,11 +15,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.duplicates import Duplicates
-from kbench.solvers.iterate import Budget, Iterate
-from kbench.solvers.options import ALL_ON, SolverOptions
-from kbench.solvers.split import independent_groups
-from kbench.solvers.strategy import Strategy, solve_groups, solve_whole
+from kbench.solvers.box_dual.duplicates import Duplicates
+from kbench.solvers.box_dual.iterate import Budget, Iterate
+from kbench.solvers.box_dual.options import ALL_ON, SolverOptions
+from kbench.solvers.box_dual.split import independent_groups
+from kbench.solvers.box_dual.strategy import Strategy, solve_groups, solve_whole
 from kbench.trace import Trace
 
 # Fraction of the tolerance that neglected kernel values between groups may use: halving it moves
@@ -46,7 +46,7 @@ class RegressionDualResult:
         b.
     intercept, objective, violation, duality_gap : float
         As in `BoxDualResult`; the criterion is max {e_i + lift_i} - min {e_i + drop_i} with
-        e = t - Kb, see `kbench.solvers.directions`.
+        e = t - Kb, see `kbench.solvers.box_dual.directions`.
     n_iter, kernel_entries, converged, stop_reason, n_groups
         As in `BoxDualResult`.
     """

@@ -26,13 +26,13 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.coordinate_descent import coordinate_steps
-from kbench.solvers.face_newton import face_steps
-from kbench.solvers.face_pivoting import face_minimum
-from kbench.solvers.iterate import MINUS_INFINITY, Iterate, extremes
-from kbench.solvers.options import SolverOptions
-from kbench.solvers.pair_descent import pair_steps
-from kbench.solvers.row_cache import RowCache
+from kbench.solvers.box_dual.coordinate_descent import coordinate_steps
+from kbench.solvers.box_dual.face_newton import face_steps
+from kbench.solvers.box_dual.face_pivoting import face_minimum
+from kbench.solvers.box_dual.iterate import MINUS_INFINITY, Iterate, extremes
+from kbench.solvers.box_dual.options import SolverOptions
+from kbench.solvers.box_dual.pair_descent import pair_steps
+from kbench.solvers.box_dual.row_cache import RowCache
 
 # Points in a working set. Larger: fewer updates of e, but O(q) for each step inside. K_WW of 512
 # points in float32 is 1 MB and stays in the L2 cache. Twice as many once that many points are free.

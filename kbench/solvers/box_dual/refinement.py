@@ -23,9 +23,9 @@ Without refinement the true violation exceeds tol on ijcnn1_large_C and cod-rna
 import numpy as np
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.block_descent import BlockDescent
-from kbench.solvers.iterate import Iterate
-from kbench.solvers.row_cache import RowCache
+from kbench.solvers.box_dual.block_descent import BlockDescent
+from kbench.solvers.box_dual.iterate import Iterate
+from kbench.solvers.box_dual.row_cache import RowCache
 
 # First width w of the band in units of the mean |z|, and ratio of w to the largest correction. A
 # band that turns out too narrow only grows; with 0.05, regression at C = 1 computes two to three

@@ -24,8 +24,8 @@ Shows on ijcnn1: 2.1 times as long with all points in S (`scripts/ablate_svm.py`
 
 import numpy as np
 
-from kbench.solvers.block_descent import BlockDescent
-from kbench.solvers.iterate import Iterate
+from kbench.solvers.box_dual.block_descent import BlockDescent
+from kbench.solvers.box_dual.iterate import Iterate
 
 # Growth of the subsets from `SolverOptions.first_subset` on. Slower growth repeats the search for
 # violators more often, faster growth starts each level farther from its solution.

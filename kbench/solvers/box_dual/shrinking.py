@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.row_cache import RowCache
+from kbench.solvers.box_dual.row_cache import RowCache
 from kbench.trace import Trace
 
 # LIBSVM's number of steps between two shrinkings.

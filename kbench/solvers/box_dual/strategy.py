@@ -21,13 +21,13 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.kernels.threads import run_tasks
-from kbench.solvers.block_descent import BlockDescent
-from kbench.solvers.grouped_matrix import GroupedMatrix
-from kbench.solvers.iterate import Iterate, Subproblem
-from kbench.solvers.nested_subsets import NestedSubsets
-from kbench.solvers.options import SolverOptions
-from kbench.solvers.refinement import refine
-from kbench.solvers.row_cache import NEVER, RowCache
+from kbench.solvers.box_dual.block_descent import BlockDescent
+from kbench.solvers.box_dual.grouped_matrix import GroupedMatrix
+from kbench.solvers.box_dual.iterate import Iterate, Subproblem
+from kbench.solvers.box_dual.nested_subsets import NestedSubsets
+from kbench.solvers.box_dual.options import SolverOptions
+from kbench.solvers.box_dual.refinement import refine
+from kbench.solvers.box_dual.row_cache import NEVER, RowCache
 
 # Problems of at most this many points are solved in float64 from the start: a float32 solve and its
 # float64 verification would take as long.
