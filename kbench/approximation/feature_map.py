@@ -137,7 +137,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 class FeatureBlocks:
     """Features of a training set in float32, in the blocks of rows that a solver requests.
 
-    Implements `RowBlocks` of `kbench.solvers.linear_dual`.
+    Implements `RowBlocks` of `kbench.solvers.linear.linear_dual`.
 
     Parameters
     ----------

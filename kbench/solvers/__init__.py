@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from kbench.solvers.cg import CGResult, solve_cg
     from kbench.solvers.kernel_ridge import solve_kernel_ridge
-    from kbench.solvers.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
+    from kbench.solvers.linear.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
     from kbench.solvers.racqp import RACQPResult, solve_racqp
     from kbench.solvers.sparse_primal import SparsePrimalResult, solve_sparse_primal
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 from kbench.solvers import solve_linear_dual
-from kbench.solvers.block_sweep import effective_rank
+from kbench.solvers.linear.block_sweep import effective_rank
 from kbench.trace import Trace
 
 LOSSES = ["hinge", "squared_hinge"]

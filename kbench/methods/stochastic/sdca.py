@@ -2,7 +2,7 @@
 
 Shalev-Shwartz and Zhang, "Stochastic Dual Coordinate Ascent Methods for Regularized Loss
 Minimization" (JMLR 14, 2013), procedure SDCA-Perm. For the hinge loss, a step is one of LIBLINEAR's
-dual coordinate descent with C = 1 / (nu n), so `kbench.solvers.linear_dual` does the passes.
+dual coordinate descent with C = 1 / (nu n), so `kbench.solvers.linear.linear_dual` does the passes.
 """
 
 from numbers import Integral, Real

@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from kbench.solvers.block_sweep import SIZE, descend_together, effective_rank
+from kbench.solvers.linear.block_sweep import SIZE, descend_together, effective_rank
 from kbench.trace import Deadline, Trace
 
 # Sweeps over a block of `RowBlocks` before the next one is computed. Computing a block costs about

@@ -1,0 +1,1 @@
+"""Linear support vector machines: dual coordinate descent on explicit features."""
