@@ -43,7 +43,7 @@ from kbench.metric import LearnedMetric, WithMetric
 from kbench.metric import learned as learned_module
 from kbench.metric.gradients import gradient_outer_product
 from kbench.run.execution.processes import PeakMemory
-from kbench.solvers.kernel_ridge import shifted_cholesky
+from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
 
 @dataclass(frozen=True)

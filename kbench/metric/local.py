@@ -19,7 +19,7 @@ from kbench.kernels.matrix import expand
 from kbench.metric.gradients import gradient_outer_product
 from kbench.metric.learned import square_root
 from kbench.metric.ridge_problem import apply_root, bandwidth
-from kbench.solvers.kernel_ridge import shifted_cholesky
+from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
 # Held-out fraction of a cluster, and by how much its mean squared error must fall: two in a hundred
 # are about the sampling error of the difference on 1,000 rows.

@@ -14,7 +14,7 @@ from kbench.kernels import KernelMatrix
 from kbench.kernels.matrix import expand
 from kbench.kernels.named import make_kernel
 from kbench.metric.columns import ColumnMap
-from kbench.solvers.kernel_ridge import shifted_cholesky
+from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 
 # Kernel widths in units of the median distance between training rows under the current metric.
 # On kin40k, protein, wine and pendigits the better of the two kernels is within 2 % of the lowest

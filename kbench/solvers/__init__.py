@@ -15,10 +15,10 @@ if TYPE_CHECKING:
         solve_box_dual,
         solve_regression_dual,
     )
-    from kbench.solvers.cg import CGResult, solve_cg
-    from kbench.solvers.kernel_ridge import solve_kernel_ridge
     from kbench.solvers.linear.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
     from kbench.solvers.racqp import RACQPResult, solve_racqp
+    from kbench.solvers.ridge.cg import CGResult, solve_cg
+    from kbench.solvers.ridge.kernel_ridge import solve_kernel_ridge
     from kbench.solvers.sparse_primal import SparsePrimalResult, solve_sparse_primal
 
 __all__ = [

@@ -33,7 +33,7 @@ from kbench.metric import LearnedMetric
 from kbench.metric.local import local_root
 from kbench.metric.ridge_problem import apply_root
 from kbench.prediction import KernelExpansion, group_rows, prediction_dtype
-from kbench.solvers.kernel_ridge import shifted_cholesky
+from kbench.solvers.ridge.kernel_ridge import shifted_cholesky
 from kbench.trace import Trace
 
 # Rows that centroids are learned from: 20,000 rows place a few dozen centroids well.

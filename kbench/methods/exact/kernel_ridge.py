@@ -1,4 +1,4 @@
-"""Exact kernel ridge regression: (K + alpha I) c = y (`kbench.solvers.kernel_ridge`)."""
+"""Exact kernel ridge regression: (K + alpha I) c = y (`kbench.solvers.ridge.kernel_ridge`)."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass

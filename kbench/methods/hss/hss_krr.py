@@ -22,7 +22,7 @@ from kbench.methods.base.penalty import ALPHA, chosen_alpha
 from kbench.methods.hss.hss import CompressedKernel, hss_machine
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.prediction.flops import CountedPrediction
-from kbench.solvers.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
+from kbench.solvers.ridge.kernel_ridge import inverse, shifted_cholesky, solve_kernel_ridge
 from kbench.trace import Trace
 
 # Seconds of a compressed fit, for n rows and rank R between the two halves of the data:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from kbench.kernels import KernelMatrix
-from kbench.solvers.cg import CGResult, solve_cg
+from kbench.solvers.ridge.cg import CGResult, solve_cg
 from kbench.trace import Trace
 
 

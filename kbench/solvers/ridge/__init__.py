@@ -1,0 +1,1 @@
+"""Linear systems with a kernel matrix: exact kernel ridge and conjugate gradients."""
