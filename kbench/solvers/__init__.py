@@ -8,7 +8,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kbench.solvers.admm import ADMMResult, balance, intercepts, solve_admm
+    from kbench.solvers.admm.racqp import RACQPResult, solve_racqp
+    from kbench.solvers.admm.svm_admm import ADMMResult, balance, intercepts, solve_admm
     from kbench.solvers.box_dual.solve import (
         BoxDualResult,
         RegressionDualResult,
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
         solve_regression_dual,
     )
     from kbench.solvers.linear.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
-    from kbench.solvers.racqp import RACQPResult, solve_racqp
     from kbench.solvers.ridge.cg import CGResult, solve_cg
     from kbench.solvers.ridge.kernel_ridge import solve_kernel_ridge
     from kbench.solvers.sparse_primal import SparsePrimalResult, solve_sparse_primal

@@ -1,7 +1,7 @@
 """Dual of the support vector machine on a compressed kernel matrix: ADMM, optionally polished.
 
 Cipolla and Gondzio (EURO J. Comput. Optim. 10, 2022), Algorithm 3, for several values of C and
-several one-vs-rest problems at once; see `kbench.solvers.admm` for the iteration.
+several one-vs-rest problems at once; see `kbench.solvers.admm.svm_admm` for the iteration.
 """
 
 from collections.abc import Callable

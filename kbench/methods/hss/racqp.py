@@ -29,7 +29,7 @@ from kbench.trace import Deadline, Trace
 class RACQPClassifier(CountedPrediction, OneVsRest):
     """C-support vector classifier with intercept by multi-block ADMM.
 
-    Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.racqp`). The
+    Solves the dual of `sklearn.svm.SVC` block by block (see `kbench.solvers.admm.racqp`). The
     authors' driver for SVMs stops after max_iter=5 or at tol=0.1, far from the optimum: on 4,000
     rows of a9a that is 69.6 % accuracy, and 83.6 % with the defaults. tol=1e-6 and max_iter=5000
     solve it.
