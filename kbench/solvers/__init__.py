@@ -16,10 +16,10 @@ if TYPE_CHECKING:
         solve_box_dual,
         solve_regression_dual,
     )
+    from kbench.solvers.incremental.sparse_primal import SparsePrimalResult, solve_sparse_primal
     from kbench.solvers.linear.linear_dual import LinearDualResult, RowBlocks, solve_linear_dual
     from kbench.solvers.ridge.cg import CGResult, solve_cg
     from kbench.solvers.ridge.kernel_ridge import solve_kernel_ridge
-    from kbench.solvers.sparse_primal import SparsePrimalResult, solve_sparse_primal
 
 __all__ = [
     "ADMMResult",

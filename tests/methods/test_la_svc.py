@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.functions import Precomputed
 from kbench.methods import KernelSVC, LaSVC
-from kbench.solvers.lasvm import solve_online, visit_chunk
+from kbench.solvers.incremental.lasvm import solve_online, visit_chunk
 
 EXACT = {"gamma": 0.5, "tol": 1e-6, "dtype": "float64"}
 

@@ -1,7 +1,7 @@
 """LaSVM: a support vector classifier trained online that visits each row once.
 
 Bordes, Ertekin, Weston and Bottou, "Fast Kernel Classifiers with Online and Active Learning" (JMLR
-6, 2005), section 3; the iteration is in `kbench.solvers.lasvm`.
+6, 2005), section 3; the iteration is in `kbench.solvers.incremental.lasvm`.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from kbench.methods.base.dual_svc import DualSVC, Trained
 from kbench.methods.base.new_rows import appended
 from kbench.methods.base.parts import Part
 from kbench.solvers import BoxDualResult
-from kbench.solvers.lasvm import solve_online, visit_chunk
+from kbench.solvers.incremental.lasvm import solve_online, visit_chunk
 from kbench.trace import Deadline, Trace
 
 

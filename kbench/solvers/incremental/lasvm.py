@@ -39,7 +39,7 @@ import numpy as np
 
 from kbench.kernels import KernelMatrix
 from kbench.solvers.box_dual.solve import BoxDualResult, solve_box_dual
-from kbench.solvers.lasvm_steps import (
+from kbench.solvers.incremental.lasvm_steps import (
     KNOWN,
     NONE,
     SLOTS,

@@ -1,0 +1,1 @@
+"""Solvers that grow an expansion point by point: LaSVM, and SpSVM's greedy basis."""
