@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from kbench.approximation.named_blocks import seeded_features
-from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory, ShardSums
-from kbench.solvers.losses import LOSSES
+from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory, ShardSums
+from kbench.solvers.stochastic.losses import LOSSES
 
 SETTINGS = {
     "nu": 0.0,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kbench.solvers.landmark_training import train_landmarks
+from kbench.solvers.stochastic.landmark_training import train_landmarks
 
 
 def model(Z, landmarks, log_widths, coef, constant):

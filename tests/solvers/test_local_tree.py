@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
-from kbench.solvers.local_tree import objective, soft_tree, train_tree, tree_sizes
+from kbench.solvers.stochastic.local_tree import objective, soft_tree, train_tree, tree_sizes
 from kbench.trace import Deadline, Trace
 
 

@@ -58,7 +58,7 @@ class DCPredTrainedClassifier(OneVsRest, TrainedLeaves):
                f(x) = c + sum_j b_j exp(-s_j ||x - u_j||^2)
 
            on the squared distance to the target, with no loss beyond a margin of 1
-           (`kbench.solvers.landmark_training`).
+           (`kbench.solvers.stochastic.landmark_training`).
 
     Prediction costs the comparisons of the tree and `n_landmarks` kernel values on `n_features`
     features. A leaf with one class is constant. More than two classes are one-vs-rest and share

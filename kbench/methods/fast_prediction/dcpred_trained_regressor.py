@@ -42,7 +42,7 @@ class DCPredTrainedRegressor(ChunkScores, RegressorMixin, TrainedLeaves):
 
                f(x) = c + sum_j b_j exp(-s_j ||x - u_j||^2)
 
-           on the squared error (`kbench.solvers.landmark_training`).
+           on the squared error (`kbench.solvers.stochastic.landmark_training`).
 
     Parameters
     ----------

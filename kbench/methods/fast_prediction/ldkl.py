@@ -15,7 +15,7 @@ from kbench.methods.base.limits import MAX_TIME, limit
 from kbench.methods.base.one_vs_rest import OneVsRest
 from kbench.prediction.hyperplane_tree import HyperplaneTrees
 from kbench.prediction.landmarks import float32_offset
-from kbench.solvers.local_tree import train_tree, tree_sizes
+from kbench.solvers.stochastic.local_tree import train_tree, tree_sizes
 from kbench.trace import Deadline, Trace
 
 # The vectors of the tree are multiplied by the scale of the rows and stored in float32.
@@ -33,7 +33,7 @@ class LDKLClassifier(OneVsRest):
         f(x) = sum of tanh(sigma p'x) w'x  over the T + 1 nodes that x passes;
 
     x goes left if q'x > 0. All vectors are trained together: decisions are soft at first and become
-    sharp during the training (`kbench.solvers.local_tree`). Vectors have a constant term. More than
+    sharp during the training (`kbench.solvers.stochastic.local_tree`). Vectors have a constant term. More than
     two classes are one-vs-rest, with one tree for each class.
 
     Parameters

@@ -40,7 +40,7 @@ from kbench.prediction.landmarks import (
     require_float32_range,
 )
 from kbench.prediction.packing import LandmarkMachine
-from kbench.solvers.landmark_training import train_landmarks
+from kbench.solvers.stochastic.landmark_training import train_landmarks
 from kbench.trace import Deadline, Trace
 
 # Initial coefficients are those of ridge regression with this penalty on b' K_UU b. It is solved

@@ -2,7 +2,7 @@
 
 Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
 (NIPS 2014), Algorithm 1 (training) and Algorithm 2 (prediction); the descent is
-`kbench.solvers.doubly_stochastic`.
+`kbench.solvers.stochastic.doubly_stochastic`.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Parameters, fit and prediction of the machines by doubly stochastic gradients.
 
 Dai, Xie, He, Liang, Raj, Balcan and Song, "Scalable Kernel Methods via Doubly Stochastic Gradients"
-(NIPS 2014); the descent is `kbench.solvers.doubly_stochastic`.
+(NIPS 2014); the descent is `kbench.solvers.stochastic.doubly_stochastic`.
 """
 
 from abc import abstractmethod
@@ -27,8 +27,8 @@ from kbench.methods.out_of_core.workers import in_order
 from kbench.methods.stochastic.mean_loss import PASSES
 from kbench.methods.stochastic.row_map import RowMap
 from kbench.methods.stochastic.virtual_examples import KINDS, VirtualExamples
-from kbench.solvers.doubly_stochastic import DoublyStochastic, Memory
-from kbench.solvers.losses import LOSSES
+from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory
+from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
 
 Weigh = Callable[[np.ndarray], np.ndarray]  # targets (b,) -> weights of the rows (b,)

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from kbench.kernels import KernelMatrix
 from kbench.methods.base.one_vs_rest import Targets
 from kbench.methods.stochastic.kernel_passes import KernelPasses
-from kbench.solvers.losses import LOSSES
+from kbench.solvers.stochastic.losses import LOSSES
 
 
 class NORMA(KernelPasses):

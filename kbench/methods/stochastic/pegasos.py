@@ -23,7 +23,7 @@ from kbench.methods.base.chunk_scores import rows_in_chunks
 from kbench.methods.base.survey import ClassTargets, Survey
 from kbench.methods.stochastic.mean_loss import PASSES, MeanLoss, passes, random_batches
 from kbench.methods.stochastic.sdca import SDCAClassifier
-from kbench.solvers.losses import LOSSES
+from kbench.solvers.stochastic.losses import LOSSES
 from kbench.trace import Deadline, Trace
 
 # Least number of rows on which the features of rows in chunks are chosen: their variance gives

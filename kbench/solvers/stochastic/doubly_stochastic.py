@@ -48,7 +48,7 @@ from scipy.linalg import blas, lapack
 
 from kbench.approximation import philox
 from kbench.approximation.seeded_features import SeededFeatures
-from kbench.solvers.losses import LOSSES
+from kbench.solvers.stochastic.losses import LOSSES
 
 # Smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding error
 # is about 1e-7 times its largest eigenvalue, which is at most 1.
@@ -82,7 +82,7 @@ class DoublyStochastic:
     ----------
     features : SeededFeatures
     loss : str
-        Key of `kbench.solvers.losses.LOSSES`.
+        Key of `kbench.solvers.stochastic.losses.LOSSES`.
     n_outputs : int
         q
     nu, step_size, step_decay, ridge : float

@@ -2,7 +2,7 @@
 
     f(x) = c + sum_j b_j 2^(-s_j ||z - u_j||^2),    min  sum_i w_i sum_o loss(f_o(x_i), t_io)
 
-by Adam (`kbench.solvers.adam`) on u, log s, b and c, over random batches of rows. The loss is
+by Adam (`kbench.solvers.stochastic.adam`) on u, log s, b and c, over random batches of rows. The loss is
 (f - t)^2 / 2. With margins it is zero if f is beyond t = 1 or t = -1, which is the squared hinge.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from kbench.kernels.tiles import power_of_two
-from kbench.solvers.adam import adam_step, cosine_factor
+from kbench.solvers.stochastic.adam import adam_step, cosine_factor
 
 _FLAGS = {"contract", "nsz", "nnan", "ninf"}
 # Added to the root of the second moment: losses are of order 1, gradients of a landmark that no

@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kbench.solvers.adam import adam_step, cosine_factor
+from kbench.solvers.stochastic.adam import adam_step, cosine_factor
 from kbench.trace import Deadline, Trace
 
 # The sharpness s starts such that |s q'x| is 0.1 on average, and doubles ten times in a training,
@@ -144,7 +144,7 @@ def train_tree(
         "pegasos" is the rule of the implementation by the authors' group: vectors shrink by
         t / (t + 1) and move by 1 / (lambda sqrt(t + 1)) times the gradient of the loss, without
         the factor s in the derivative by q. "adam" follows the gradient of the objective with the
-        first step size `rate` (`kbench.solvers.adam`).
+        first step size `rate` (`kbench.solvers.stochastic.adam`).
     max_iter, batch_size : int
     deadline : Deadline
         No further step begins after it.

@@ -1,0 +1,1 @@
+"""Stochastic gradients: doubly stochastic descent, Adam, and what is trained with it."""
