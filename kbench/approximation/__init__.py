@@ -1,12 +1,13 @@
 """Structured approximations of kernel matrices; those with explicit features are transformers."""
 
 from kbench.approximation.block_diagonal import BKA, BlockDiagonalKernel
-from kbench.approximation.factored import FactoredKernel, LowRankKernel
-from kbench.approximation.fastfood import Fastfood
-from kbench.approximation.feature_machine import FeatureMachine
-from kbench.approximation.feature_map import FeatureBlocks, FeatureMap
-from kbench.approximation.fourier import RandomFourierFeatures
-from kbench.approximation.hadamard import walsh_hadamard
+from kbench.approximation.features.factored import FactoredKernel, LowRankKernel
+from kbench.approximation.features.fastfood import Fastfood
+from kbench.approximation.features.feature_machine import FeatureMachine
+from kbench.approximation.features.feature_map import FeatureBlocks, FeatureMap
+from kbench.approximation.features.fourier import RandomFourierFeatures
+from kbench.approximation.features.hadamard import walsh_hadamard
+from kbench.approximation.features.random_features import RandomFeatures
 from kbench.approximation.hss import HSSMatrix
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.meka import MEKA, MEKAKernel
@@ -18,7 +19,6 @@ from kbench.approximation.operator import (
     kernel_error,
     sampled_rows,
 )
-from kbench.approximation.random_features import RandomFeatures
 from kbench.approximation.spectral_nystrom import SpectralNystrom
 
 __all__ = [

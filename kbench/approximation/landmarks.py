@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.clipped import clipped
-from kbench.approximation.feature_map import FeatureMap
+from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.kernels import KernelMatrix, make_kernel

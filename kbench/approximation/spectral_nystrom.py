@@ -20,9 +20,9 @@ import scipy.linalg
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from kbench.approximation.clipped import clipped
+from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
-from kbench.approximation.stored_numbers import CONSTRAINTS, chosen_rank
 from kbench.kernels import KernelMatrix
 
 # Rows per block of float64 kernel values: memory against the overhead of a call. Set by hand.

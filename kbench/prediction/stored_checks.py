@@ -484,8 +484,8 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     _PACKED_RECORDS: _packed_records,
     "kbench.prediction.packed_machines:PackedMachines": _packed_machines,
     "kbench.clustering.kernel_kmeans:KernelCentres": _kernel_centres,
-    "kbench.approximation.fourier:FourierFeatures": _fourier_features,
-    "kbench.approximation.fastfood:Fastfood": _fastfood,
+    "kbench.approximation.features.fourier:FourierFeatures": _fourier_features,
+    "kbench.approximation.features.fastfood:Fastfood": _fastfood,
     "kbench.approximation.landmarks:LandmarkFeatures": _landmark_features,
-    "kbench.approximation.feature_machine:FeatureMachine": _feature_machine,
+    "kbench.approximation.features.feature_machine:FeatureMachine": _feature_machine,
 }

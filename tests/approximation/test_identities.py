@@ -16,7 +16,7 @@ from kbench.approximation import (
     RandomFourierFeatures,
     walsh_hadamard,
 )
-from kbench.approximation.turns import SERIES, write_features
+from kbench.approximation.features.turns import SERIES, write_features
 
 
 def rows(n=120, d=5, seed=0):

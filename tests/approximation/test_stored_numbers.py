@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kbench.approximation import MEKA, RandomFeatures, SpectralNystrom
-from kbench.approximation.stored_numbers import chosen_rank
+from kbench.approximation.features.stored_numbers import chosen_rank
 
 SEED = {"rank": None, "random_state": 0, "gamma": 0.5}
 METHODS = {

@@ -27,7 +27,7 @@ from kbench.approximation import (
     Machine,
     kernel_error,
 )
-from kbench.approximation.factored import NormalEquations
+from kbench.approximation.features.factored import NormalEquations
 from kbench.chunked import ChunkedRows
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.methods.base.composition import fresh_part

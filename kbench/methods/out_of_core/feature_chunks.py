@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kbench.approximation import FeatureMap
-from kbench.approximation.feature_map import MIN_BATCH
+from kbench.approximation.features.feature_map import MIN_BATCH
 from kbench.chunked import ChunkedRows
 from kbench.clustering.rows_by_cluster import spill
 from kbench.methods.base.survey import Survey

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from kbench.approximation import BKA, BlockDiagonalKernel, Machine
-from kbench.approximation.factored import NormalEquations
+from kbench.approximation.features.factored import NormalEquations
 from kbench.chunked import ChunkedRows
 from kbench.clustering import Centroids
 from kbench.clustering.rows_by_cluster import spill

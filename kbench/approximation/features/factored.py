@@ -22,8 +22,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
-from kbench.approximation.feature_machine import FeatureMachine
-from kbench.approximation.feature_map import FeatureMap
+from kbench.approximation.features.feature_machine import FeatureMachine
+from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.operator import KernelApproximation, Machine
 
 # Rows per block of a sum W'W or W'Y. Sums of a block are in the precision of W, sums of blocks in

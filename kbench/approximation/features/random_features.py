@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from kbench.approximation.fastfood import Fastfood
-from kbench.approximation.feature_map import FeatureMap
-from kbench.approximation.fourier import FourierFeatures, RandomFourierFeatures
-from kbench.approximation.stored_numbers import CONSTRAINTS, chosen_rank
+from kbench.approximation.features.fastfood import Fastfood
+from kbench.approximation.features.feature_map import FeatureMap
+from kbench.approximation.features.fourier import FourierFeatures, RandomFourierFeatures
+from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
 
 
 class RandomFeatures(FeatureMap):

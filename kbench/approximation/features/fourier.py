@@ -32,8 +32,8 @@ import scipy.linalg
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation.feature_map import FeatureMap, dense
-from kbench.approximation.turns import SERIES, write_features
+from kbench.approximation.features.feature_map import FeatureMap, dense
+from kbench.approximation.features.turns import SERIES, write_features
 from kbench.kernels import make_kernel
 from kbench.kernels.exponential import RBF, Laplacian
 from kbench.prediction.flops import TRANSCENDENTAL

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from kbench.approximation.feature_map import dense
-from kbench.approximation.fourier import FourierFeatures
-from kbench.approximation.hadamard import transform_row
+from kbench.approximation.features.feature_map import dense
+from kbench.approximation.features.fourier import FourierFeatures
+from kbench.approximation.features.hadamard import transform_row
 from kbench.prediction.flops import TRANSCENDENTAL
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.approximation.feature_map import FeatureMap
+from kbench.approximation.features.feature_map import FeatureMap
 from kbench.approximation.landmarks import LandmarkFeatures
 from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix

@@ -84,7 +84,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def kernel_matrix(self, X: Any, *, trace: Trace | None = None) -> KernelApproximation:
         """G = Z Z' with the features Z of checked rows X : (n, d), in float32; 4 n r bytes."""
         # That module needs this one.
-        from kbench.approximation.factored import LowRankKernel
+        from kbench.approximation.features.factored import LowRankKernel
 
         with nullcontext() if trace is None else trace.phase("features"):
             return LowRankKernel(self, X)
@@ -92,7 +92,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def row_basis(self) -> Any:
         """Computes the features of any rows, as a `RowBasis` of one block."""
         # That module needs this one.
-        from kbench.approximation.factored import FeatureBasis
+        from kbench.approximation.features.factored import FeatureBasis
 
         return FeatureBasis(self)
 

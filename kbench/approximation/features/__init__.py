@@ -1,0 +1,1 @@
+"""Explicit feature maps, and kernel matrices that are products of features."""
