@@ -9,9 +9,10 @@ from kbench.approximation.features.fourier import RandomFourierFeatures
 from kbench.approximation.features.hadamard import walsh_hadamard
 from kbench.approximation.features.random_features import RandomFeatures
 from kbench.approximation.hss import HSSMatrix
-from kbench.approximation.landmarks import LandmarkFeatures
+from kbench.approximation.landmarks.landmarks import LandmarkFeatures
+from kbench.approximation.landmarks.nystrom import Nystrom
+from kbench.approximation.landmarks.spectral_nystrom import SpectralNystrom
 from kbench.approximation.meka import MEKA, MEKAKernel
-from kbench.approximation.nystrom import Nystrom
 from kbench.approximation.operator import (
     Approximation,
     KernelApproximation,
@@ -19,7 +20,6 @@ from kbench.approximation.operator import (
     kernel_error,
     sampled_rows,
 )
-from kbench.approximation.spectral_nystrom import SpectralNystrom
 
 __all__ = [
     "BKA",

@@ -486,6 +486,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "kbench.clustering.kernel_kmeans:KernelCentres": _kernel_centres,
     "kbench.approximation.features.fourier:FourierFeatures": _fourier_features,
     "kbench.approximation.features.fastfood:Fastfood": _fastfood,
-    "kbench.approximation.landmarks:LandmarkFeatures": _landmark_features,
+    "kbench.approximation.landmarks.landmarks:LandmarkFeatures": _landmark_features,
     "kbench.approximation.features.feature_machine:FeatureMachine": _feature_machine,
 }

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from kbench.approximation import BKA, MEKA, LowRankKernel, SpectralNystrom
-from kbench.approximation.pivots import randomly_pivoted_landmarks
+from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.trace import Trace
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kbench.approximation.pseudo_landmarks import (
+from kbench.approximation.landmarks.pseudo_landmarks import (
     PSEUDO,
     PseudoLandmarks,
     make_pseudo_landmarks,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kbench.approximation.pseudo_landmarks import PSEUDO, make_pseudo_landmarks
+from kbench.approximation.landmarks.pseudo_landmarks import PSEUDO, make_pseudo_landmarks
 from kbench.clustering import kmeans_tree
 from kbench.prediction.landmarks import LocalLandmarks, float32_offset
 from kbench.prediction.packing import LandmarkMachine

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from kbench.approximation.features.feature_map import FeatureMap
-from kbench.approximation.landmarks import LandmarkFeatures
+from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.clustering.axis_tree import single_leaf
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF

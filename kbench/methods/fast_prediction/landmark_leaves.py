@@ -15,13 +15,13 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation.operator import sampled_rows
-from kbench.approximation.pseudo_landmarks import (
+from kbench.approximation.landmarks.pseudo_landmarks import (
     PSEUDO,
     PseudoLandmarks,
     make_pseudo_landmarks,
     optimal_factor,
 )
+from kbench.approximation.operator import sampled_rows
 from kbench.clustering import kmeans_tree, weighted_kmeans
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.exponential import RBF

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
-from kbench.approximation.landmarks import LandmarkFeatures
+from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.kernels import KernelMatrix
 
 # A landmark whose residual is below this multiple of the largest k(z, z) is dropped: it lies in the

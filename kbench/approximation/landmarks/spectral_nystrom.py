@@ -21,8 +21,8 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from kbench.approximation.clipped import clipped
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
-from kbench.approximation.landmarks import LandmarkFeatures
-from kbench.approximation.spectrum import leading_directions, leading_eigenpairs
+from kbench.approximation.landmarks.landmarks import LandmarkFeatures
+from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
 from kbench.kernels import KernelMatrix
 
 # Rows per block of float64 kernel values: memory against the overhead of a call. Set by hand.
@@ -54,7 +54,7 @@ class SpectralNystrom(LandmarkFeatures):
         Rank k from the landmarks' kernel matrix alone, as in the paper, or the best rank k of the
         approximation by all landmarks, on `n_samples` rows: a smaller error at the same memory.
     eigensolver : {"exact", "randomized", "lanczos"}, default="exact"
-        As in `kbench.approximation.spectrum`.
+        As in `kbench.approximation.landmarks.spectrum`.
     n_experts : int, default=1
         p; more than one makes an ensemble, which divides columns and landmarks among the experts.
     n_samples : int, default=20000
@@ -67,7 +67,7 @@ class SpectralNystrom(LandmarkFeatures):
     Attributes
     ----------
     projection_ : (m, r) float64
-        U Sigma^(-1/2), or T of `kbench.approximation.spectrum`; block diagonal for an ensemble.
+        U Sigma^(-1/2), or T of `kbench.approximation.landmarks.spectrum`; block diagonal for an ensemble.
     eigenvalues_ : (r,)
         Of the landmarks' kernel matrices; with truncation="rows" of the approximate matrix of the
         sampled rows.

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from kbench.approximation.clipped import clipped
 from kbench.approximation.features.feature_map import FeatureMap
-from kbench.approximation.pivots import randomly_pivoted_landmarks
+from kbench.approximation.landmarks.pivots import randomly_pivoted_landmarks
 from kbench.clustering import kmeans_centroids
 from kbench.kernels import KernelMatrix, make_kernel
 from kbench.kernels.matrix import nbytes
@@ -34,7 +34,7 @@ class LandmarkFeatures(FeatureMap):
         `kernel`, `gamma`, `degree` and `coef0` are as in `KernelSVC`.
     landmarks : {"uniform", "kmeans", "rpcholesky"}, default="uniform"
         Rows drawn without replacement; centroids of k-means on a sample of the rows; or rows of a
-        sample, chosen by randomly pivoted Cholesky (`kbench.approximation.pivots`).
+        sample, chosen by randomly pivoted Cholesky (`kbench.approximation.landmarks.pivots`).
     n_samples : int, default=20000
         Rows in that sample.
     kmeans_iter : int, default=5

@@ -1,0 +1,1 @@
+"""Approximations on landmarks: Nystrom kinds, the choice of landmarks, pseudo landmarks."""
