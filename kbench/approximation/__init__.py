@@ -1,6 +1,7 @@
 """Structured approximations of kernel matrices; those with explicit features are transformers."""
 
-from kbench.approximation.block_diagonal import BKA, BlockDiagonalKernel
+from kbench.approximation.clusters.block_diagonal import BKA, BlockDiagonalKernel
+from kbench.approximation.clusters.meka import MEKA, MEKAKernel
 from kbench.approximation.features.factored import FactoredKernel, LowRankKernel
 from kbench.approximation.features.fastfood import Fastfood
 from kbench.approximation.features.feature_machine import FeatureMachine
@@ -12,7 +13,6 @@ from kbench.approximation.hss import HSSMatrix
 from kbench.approximation.landmarks.landmarks import LandmarkFeatures
 from kbench.approximation.landmarks.nystrom import Nystrom
 from kbench.approximation.landmarks.spectral_nystrom import SpectralNystrom
-from kbench.approximation.meka import MEKA, MEKAKernel
 from kbench.approximation.operator import (
     Approximation,
     KernelApproximation,

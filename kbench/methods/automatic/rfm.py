@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from kbench.approximation import Machine
-from kbench.approximation.local_expansions import LocalExpansions
+from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.clustering import Centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel
 from kbench.methods.base.ridge import RidgeClassifierMixin, RidgeMachine, RidgeRegressorMixin

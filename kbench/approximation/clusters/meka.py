@@ -40,11 +40,11 @@ from sklearn.utils.validation import validate_data
 
 from kbench import presets
 from kbench.approximation.clipped import clipped
+from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.approximation.features.factored import FactoredKernel
 from kbench.approximation.features.stored_numbers import CONSTRAINTS, chosen_rank
 from kbench.approximation.landmarks.spectral_nystrom import kernel_columns
 from kbench.approximation.landmarks.spectrum import leading_directions, leading_eigenpairs
-from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import Machine
 from kbench.clustering import Centroids, kmeans_centroids, sampled_kmeans
 from kbench.kernels import Kernel, KernelMatrix, make_kernel

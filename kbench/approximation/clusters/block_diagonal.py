@@ -18,8 +18,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from kbench.approximation.clipped import clipped
+from kbench.approximation.clusters.local_expansions import LocalExpansions
 from kbench.approximation.landmarks.spectrum import leading_eigenpairs
-from kbench.approximation.local_expansions import LocalExpansions
 from kbench.approximation.operator import KernelApproximation, Machine
 from kbench.clustering import (
     Centroids,

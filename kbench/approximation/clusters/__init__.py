@@ -1,0 +1,1 @@
+"""Approximations of a clustered kernel matrix: block-diagonal (BKA) and MEKA."""
