@@ -29,8 +29,8 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
-from kbench.approximation import philox
-from kbench.approximation.named_blocks import seeded_features
+from kbench.approximation.seeded import philox
+from kbench.approximation.seeded.named_blocks import seeded_features
 from kbench.config import composer
 from kbench.data import Folders, open_prepared, prepare
 from kbench.errors import DataNotFoundError

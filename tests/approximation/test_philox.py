@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kbench.approximation import philox
+from kbench.approximation.seeded import philox
 
 WORD = 2**32 - 1
 BLOCKS = ["uniforms", "normals"]

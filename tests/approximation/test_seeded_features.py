@@ -7,7 +7,7 @@ from scipy.signal import correlate2d
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
-from kbench.approximation.named_blocks import median_gamma, seeded_features
+from kbench.approximation.seeded.named_blocks import median_gamma, seeded_features
 
 KERNELS = {
     "rbf": ({}, lambda X: rbf_kernel(X, gamma=0.3)),

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 from sklearn.datasets import load_digits
 
-from kbench.approximation.named_blocks import seeded_features
+from kbench.approximation.seeded.named_blocks import seeded_features
 from kbench.errors import UnavailableError
 from kbench.methods.stochastic import conv_joint
 from kbench.methods.stochastic.conv_joint import JointConvolutionClassifier

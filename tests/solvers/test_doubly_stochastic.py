@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from kbench.approximation.named_blocks import seeded_features
+from kbench.approximation.seeded.named_blocks import seeded_features
 from kbench.solvers.stochastic.doubly_stochastic import DoublyStochastic, Memory, ShardSums
 from kbench.solvers.stochastic.losses import LOSSES
 

@@ -1,6 +1,6 @@
 """A convolutional net whose filters and last layer are trained together (extra `torch`).
 
-The net starts with the random filters of `kbench.approximation.convolution_blocks` and multinomial
+The net starts with the random filters of `kbench.approximation.seeded.convolution_blocks` and multinomial
 logistic regression on their features, and is trained by gradient descent with momentum through all
 layers: the "jointly-trained" net of the comparison by Dai et al. (NIPS 2014, section 7). PyTorch
 computes the gradients; the fitted net consists of arrays and predicts without PyTorch.
@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kbench import class_labels
-from kbench.approximation.convolution_blocks import (
+from kbench.approximation.seeded.convolution_blocks import (
     filter_multiplications,
     filtered,
     image_shape,

@@ -113,7 +113,7 @@ class DoublySGDClassifier(ChunkScores, Probabilities, ClassifierMixin, DoublySGD
     classes_ : (n_classes,)
     coef_ : (blocks, block_size, q) float32
         Coefficients of the features of each block.
-    features_ : kbench.approximation.seeded_features.SeededFeatures
+    features_ : kbench.approximation.seeded.seeded_features.SeededFeatures
         Draws the blocks.
     gamma_ : float
     n_iter_, n_seen_ : int

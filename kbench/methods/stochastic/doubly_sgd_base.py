@@ -17,7 +17,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from kbench.approximation.named_blocks import median_gamma, seeded_features
+from kbench.approximation.seeded.named_blocks import median_gamma, seeded_features
 from kbench.chunked import ChunkedRows
 from kbench.kernels.named import make_kernel
 from kbench.methods.base.chunk_scores import rows_in_chunks

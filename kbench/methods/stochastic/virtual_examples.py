@@ -22,8 +22,8 @@ from math import isqrt
 import numpy as np
 from numba import njit
 
-from kbench.approximation import philox
-from kbench.approximation.convolution_blocks import image_shape
+from kbench.approximation.seeded import philox
+from kbench.approximation.seeded.convolution_blocks import image_shape
 
 # Stream of random numbers, distinct from those of features and of the choice of blocks.
 _STREAM = np.uint64(1 << 19)

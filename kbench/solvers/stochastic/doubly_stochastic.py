@@ -46,8 +46,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from kbench.approximation import philox
-from kbench.approximation.seeded_features import SeededFeatures
+from kbench.approximation.seeded import philox
+from kbench.approximation.seeded.seeded_features import SeededFeatures
 from kbench.solvers.stochastic.losses import LOSSES
 
 # Smallest ridge with which the Gram matrix of a block is factorised in float32; its rounding error

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.approximation import philox
-from kbench.approximation.seeded_features import SeededFeatures
+from kbench.approximation.seeded import philox
+from kbench.approximation.seeded.seeded_features import SeededFeatures
 
 # Side of a filter in pixels, and number of filters of the first layer; the net of Dai et al.
 _FILTER, _FIRST_FILTERS = 5, 16

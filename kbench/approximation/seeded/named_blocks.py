@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from kbench.approximation.convolution_blocks import ConvolutionBlocks
-from kbench.approximation.seeded_features import (
+from kbench.approximation.seeded.convolution_blocks import ConvolutionBlocks
+from kbench.approximation.seeded.seeded_features import (
     GaussianBlocks,
     LaplacianBlocks,
     MaternBlocks,

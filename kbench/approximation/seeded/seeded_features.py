@@ -24,7 +24,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
-from kbench.approximation import philox
+from kbench.approximation.seeded import philox
 from kbench.prediction.flops import TRANSCENDENTAL
 
 # Features (float32 numbers) per tile of rows: 2 MiB stay in the L2 cache until they are used.

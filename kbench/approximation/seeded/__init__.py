@@ -1,0 +1,1 @@
+"""Random features that are drawn again from a seed instead of being stored."""
