@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kbench.approximation.reduced_set import reduced_set
+from kbench.approximation.expansions.reduced_set import reduced_set
 
 
 def expansion(n=60, d=3, seed=0):

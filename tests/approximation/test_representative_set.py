@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kbench.approximation.representative_set import nearest_combination, representative_set
+from kbench.approximation.expansions.representative_set import (
+    nearest_combination,
+    representative_set,
+)
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation.representative_set import representative_set
+from kbench.approximation.expansions.representative_set import representative_set
 from kbench.methods.base.box_svc import BoxSVC, solve_problems
 from kbench.prediction import KernelExpansion, prediction_dtype
 from kbench.trace import Deadline, Trace
@@ -24,7 +24,7 @@ class AESVC(BoxSVC):
 
         1. choose representatives x_t of each class such that every row is within a squared
            distance `eps` of a convex combination of them in the feature space of the kernel
-           (`kbench.approximation.representative_set`);
+           (`kbench.approximation.expansions.representative_set`);
         2. solve the dual of the representatives with upper bounds C beta_t; beta_t is the total
            weight of the rows that x_t represents, and all beta_t sum to n.
 

@@ -13,7 +13,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from kbench.approximation.reduced_set import reduced_set
+from kbench.approximation.expansions.reduced_set import reduced_set
 from kbench.kernels import KernelMatrix
 from kbench.kernels.exponential import RBF
 from kbench.methods.base.box_svc import BoxSVC, solve_problems
@@ -26,7 +26,7 @@ class ReducedSetSVC(BoxSVC):
 
     The exact machine w = sum_i a_i phi(x_i) is approximated by sum_j b_j phi(z_j): each point z_j
     is an approximate pre-image of the residual of w, after which all b_j are fitted again
-    (`kbench.approximation.reduced_set`). More than two classes are one-vs-rest, with
+    (`kbench.approximation.expansions.reduced_set`). More than two classes are one-vs-rest, with
     `n_components` points for each class.
 
     Parameters
